@@ -48,7 +48,10 @@ class Statement:
         return (
             any(_pattern(p.lower()).fullmatch(action.lower()) for p in self.actions)
             and any(_pattern(p).fullmatch(resource) for p in self.resources)
-            and all(_condition_holds(operator, key, values, context) for operator, key, values in self.conditions)
+            and all(
+                _condition_holds(operator, key, values, context, unjudged=not self.allow)
+                for operator, key, values in self.conditions
+            )
         )
 
 
@@ -89,7 +92,7 @@ def mq_resource(physical_name: str) -> str:
     return RESOURCE_PREFIX + physical_name
 
 
-def decide(grantee: Grantee, action: str, resource: str, context: Context = Context()) -> Decision:  # noqa: B008 - frozen
+def decide(grantee: Grantee, action: str, resource: str, context: Context = Context()) -> Decision:
     """Decide whether `grantee` may do `action` on `resource`: explicit deny > allow > deny.
 
     A pattern for the resource itself (an instance with `%*`) is the caller's business: resources are compared
@@ -171,17 +174,21 @@ def _check_condition_values(number: int, operator: str, values: tuple[str, ...])
         raise PolicyError(f"Statement {number}: {operator}: {error}.") from error
 
 
-def _condition_holds(operator: str, key: str, values: tuple[str, ...], context: Context) -> bool:
-    """A condition that cannot be judged (no address, wrong key) does not hold."""
+def _condition_holds(operator: str, key: str, values: tuple[str, ...], context: Context, *, unjudged: bool) -> bool:
+    """What cannot be judged (no address, a key of another operator) never widens rights: it holds for Deny only."""
     if operator in ("IpAddress", "NotIpAddress"):
-        inside = key == "acs:SourceIp" and _in_networks(context.source_ip, values)
-        known = key == "acs:SourceIp" and bool(context.source_ip)
-        return known and (inside if operator == "IpAddress" else not inside)
+        if key != "acs:SourceIp" or not context.source_ip:
+            return unjudged
+        return _in_networks(context.source_ip, values) == (operator == "IpAddress")
     if operator in ("DateGreaterThan", "DateLessThan"):
+        if key != "acs:CurrentTime":
+            return unjudged
         now = context.now or datetime.now(UTC)
         later = operator == "DateGreaterThan"
-        return key == "acs:CurrentTime" and any((now > _moment(v)) if later else (now < _moment(v)) for v in values)
-    return key == "acs:SecureTransport" and any((v == "true") == context.secure_transport for v in values)
+        return any((now > _moment(v)) if later else (now < _moment(v)) for v in values)
+    if key != "acs:SecureTransport":
+        return unjudged
+    return any((v == "true") == context.secure_transport for v in values)
 
 
 def _in_networks(address: str, networks: tuple[str, ...]) -> bool:

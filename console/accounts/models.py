@@ -1,0 +1,134 @@
+"""Who there is: organizations, tenants, RAM users, roles, policies, AccessKeys (docs/permissions.md)."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Organization(models.Model):
+    """A department; nested, level 1 has no parent. Called "department" in API responses."""
+
+    name = models.CharField(max_length=64)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["parent", "name"], name="organization_name_in_parent")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ResourceSet(models.Model):
+    """A group of instances inside one organization. Called "resource group" in API responses."""
+
+    organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="resource_sets")
+    name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["organization", "name"], name="resource_set_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tenant(models.Model):
+    """A tenant account: the owner of instances, topics, groups, schemas and RAM users."""
+
+    uid = models.CharField(max_length=16, unique=True)
+    name = models.SlugField(max_length=32, unique=True)
+    organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="tenants")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class User(AbstractUser):
+    """A person (or program) of a tenant; the user name is `name@tenant`.
+
+    With `is_tenant_admin` it acts for the tenant account itself, otherwise it is a RAM user, which may do
+    nothing that no policy allows.
+    """
+
+    uid = models.CharField(max_length=18, unique=True)
+    tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="users")
+    is_tenant_admin = models.BooleanField(default=False)
+    must_change_password = models.BooleanField(default=False)
+    policies = models.ManyToManyField("Policy", related_name="users", blank=True)
+
+
+class Policy(models.Model):
+    """A RAM policy document. System policies belong to no tenant and cannot be changed."""
+
+    tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.CASCADE, related_name="policies")
+    name = models.CharField(max_length=128)
+    description = models.CharField(max_length=256, blank=True)
+    document = models.JSONField()
+
+    class Meta:
+        verbose_name_plural = "policies"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="policy_name_in_tenant", nulls_distinct=False)
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.Model):
+    """Rights without a person: a trusted service or account assumes them for a while (STS)."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="roles")
+    name = models.CharField(max_length=64)
+    description = models.CharField(max_length=256, blank=True)
+    trust_policy = models.JSONField()
+    policies = models.ManyToManyField(Policy, related_name="roles", blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="role_name_in_tenant")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AccessKey(models.Model):
+    """An AccessKey pair of a user, or a temporary one (STS) of a role. The secret is encrypted at rest."""
+
+    access_key_id = models.CharField(max_length=64, unique=True)
+    secret_encrypted = models.TextField()
+    user = models.ForeignKey(User, null=True, blank=True, on_delete=models.CASCADE, related_name="access_keys")
+    role = models.ForeignKey(Role, null=True, blank=True, on_delete=models.CASCADE, related_name="access_keys")
+    security_token = models.CharField(max_length=512, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=False, role__isnull=True)
+                | models.Q(user__isnull=True, role__isnull=False),
+                name="access_key_of_user_or_role",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.access_key_id
+
+
+class DatabaseAccount(models.Model):
+    """Sign-in of a user at the MySQL door.
+
+    Only what both MySQL methods need to check a scramble is kept (the hash of the hash of the password), so the
+    password cannot be read back.
+    """
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="database_account")
+    name = models.CharField(max_length=64, unique=True)
+    sha1_of_sha1 = models.CharField(max_length=40)
+    sha256_of_sha256 = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,23 @@
+"""The first line of every view inside an instance."""
+
+from __future__ import annotations
+
+from django.http import Http404
+
+from brokercore.policy import mq_resource
+from console.accounts.access import require
+from console.instances.models import Instance
+from console.web.http import Request
+
+
+def instance(request: Request, instance_id: str, action: str) -> Instance:
+    """The tenant's instance, if the actor may do `action` on it; another tenant's does not exist."""
+    found = (
+        Instance.objects.select_related("tenant", "cluster")
+        .filter(tenant=request.actor.tenant, instance_id=instance_id)
+        .first()
+    )
+    if found is None:
+        raise Http404("no such instance")
+    require(request.actor, action, mq_resource(found.instance_id), owner=found.tenant)
+    return found

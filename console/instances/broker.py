@@ -1,0 +1,35 @@
+"""The broker clients of this process: one admin client and one producer a cluster, made when first needed."""
+
+from __future__ import annotations
+
+import threading
+
+from django.conf import settings
+
+from brokercore.client import Admin, Credentials, Producer
+from console.instances.models import Cluster
+
+_lock = threading.Lock()
+_admins: dict[str, Admin] = {}
+_producers: dict[str, Producer] = {}
+
+
+def system_credentials() -> Credentials:
+    """The key with which console, Celery and Spark speak to the broker (GANTRY_BROKER_ACCESS_KEY_…)."""
+    return Credentials(settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET)
+
+
+def admin(cluster: Cluster) -> Admin:
+    """The admin client of a cluster; thread-safe, reconnects by itself."""
+    with _lock:
+        if cluster.namesrv not in _admins:
+            _admins[cluster.namesrv] = Admin(cluster.namesrv, system_credentials())
+        return _admins[cluster.namesrv]
+
+
+def producer(cluster: Cluster) -> Producer:
+    """The console's own producer, for test messages and resends; thread-safe."""
+    with _lock:
+        if cluster.namesrv not in _producers:
+            _producers[cluster.namesrv] = Producer(cluster.namesrv, system_credentials(), "GANTRY_CONSOLE")
+        return _producers[cluster.namesrv]

@@ -1,0 +1,176 @@
+"""Every setting of the console, from the environment (docs/settings.md lists them all)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+
+from console.env import env_bool, env_int, env_secret, env_text
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+HOME = Path(env_text("GANTRY_HOME", str(BASE_DIR / "var"))).resolve()
+SECRETS = HOME / "secrets"
+
+# --- Security -------------------------------------------------------------------------------------------------------
+DEBUG = env_bool("GANTRY_DEBUG", False)
+SECRET_KEY = env_secret("GANTRY_SECRET_KEY", SECRETS / "secret_key")
+# Encrypts AccessKey secrets at rest: HMAC signatures need the secret back, so a hash would not do.
+MASTER_KEY = env_secret("GANTRY_MASTER_KEY", SECRETS / "master_key")
+ALLOWED_HOSTS = [h for h in env_text("GANTRY_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",") if h]
+CSRF_TRUSTED_ORIGINS = [o for o in env_text("GANTRY_TRUSTED_ORIGINS").split(",") if o]
+HTTPS = env_bool("GANTRY_HTTPS", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# Two copies on one host share the cookie jar of 127.0.0.1, since cookies know no ports.
+SESSION_COOKIE_NAME = f"gantry_session_{env_int('GANTRY_WEB_PORT', 8000)}"
+CSRF_COOKIE_NAME = f"gantry_csrf_{env_int('GANTRY_WEB_PORT', 8000)}"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+X_FRAME_OPTIONS = "DENY"
+
+# --- Addresses ------------------------------------------------------------------------------------------------------
+HOST = env_text("GANTRY_HOST", "127.0.0.1")
+WEB_PORT = env_int("GANTRY_WEB_PORT", 8000)
+SQL_PORT = env_int("GANTRY_SQL_PORT", 10000)
+NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
+NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
+BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
+BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
+REGION = env_text("GANTRY_REGION", "mq-private")
+# What clients put behind `MQ_INST_….`: a name that resolves to this machine.
+ENDPOINT_HOST = env_text("GANTRY_ENDPOINT_HOST", "localhost")
+
+# --- Storage --------------------------------------------------------------------------------------------------------
+DATABASES = {
+    "default": dj_database_url.parse(
+        env_text("DATABASE_URL", f"sqlite:///{HOME / 'console.sqlite3'}"), conn_max_age=60, conn_health_checks=True
+    )
+}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",  # a read that turns into a write would fail at once with "locked"
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_URL = env_text("REDIS_URL") or f"unix://{HOME / 'run' / 'redis.sock'}"
+
+
+def redis_url(database: int, *, celery: bool = False) -> str:
+    """Address of one Redis database: 0 messages and ACL table, 1 Celery, 2 cache and hot metrics."""
+    parts = urlsplit(REDIS_URL)
+    if parts.scheme == "unix":
+        return f"redis+socket://{parts.path}?virtual_host={database}" if celery else f"{REDIS_URL}?db={database}"
+    return f"{REDIS_URL.rstrip('/')}/{database}"
+
+
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_url(2)}}
+LAKE = Path(env_text("GANTRY_LAKE", str(HOME / "lake")))
+
+# --- Applications ---------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.humanize",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "django_filters",
+    "django_htmx",
+    "django_tables2",
+    "console.web",
+    "console.accounts",
+    "console.instances",
+    "console.topics",
+    "console.messaging",
+    "console.sql",
+    "console.metrics",
+    "console.audit",
+    "console.outbox",
+    "console.openapi",
+]
+MIDDLEWARE = [
+    "console.web.middleware.RequestIdMiddleware",
+    "console.web.middleware.ContentSecurityPolicyMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.web.middleware.CollapseSlashesMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "console.accounts.middleware.ActorMiddleware",
+    "console.web.middleware.OutageMiddleware",
+]
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "console.instances.context.navigation",
+            ],
+        },
+    }
+]
+
+# --- People ---------------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [{"NAME": "console.accounts.passwords.PasswordRule"}]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "instances.overview"
+ACCOUNT_ADAPTER = "console.accounts.adapter.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_RATE_LIMITS = {"login_failed": "5/15m/key,50/15m/ip"}
+
+# --- Pages ----------------------------------------------------------------------------------------------------------
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+USE_I18N = False
+STATIC_URL = "/static/"
+STATIC_ROOT = HOME / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_MAX_AGE = 3600
+DJANGO_TABLES2_TEMPLATE = "includes/table.html"
+# A publish form carries a message body of up to 4 MiB, which base64 or form encoding may triple.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
+
+# --- Logs -----------------------------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"request_id": {"()": "console.web.logs.RequestIdFilter"}},
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "root": {"handlers": ["stderr"], "level": env_text("GANTRY_LOG_LEVEL", "INFO")},
+}

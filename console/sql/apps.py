@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class SqlConfig(AppConfig):
+    name = "console.sql"

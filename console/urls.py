@@ -1,0 +1,18 @@
+"""The URL map, read like a table of contents. Every path under /i/<instance_id>/ works on the chosen instance."""
+
+from django.urls import include, path
+
+from console.web.views import health
+
+urlpatterns = [
+    path("healthz", health, name="health"),
+    path("account/", include("allauth.account.urls")),
+    path("", include("console.instances.urls")),
+    path("", include("console.accounts.urls")),
+    path("", include("console.topics.urls")),
+    path("", include("console.messaging.urls")),
+    path("", include("console.metrics.urls")),
+    path("", include("console.sql.urls")),
+    path("", include("console.audit.urls")),
+    path("", include("console.openapi.urls")),
+]

@@ -1,0 +1,16 @@
+"""The request id: drawn once per request, on every log line and on every error page."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+
+request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="-")
+
+
+class RequestIdFilter(logging.Filter):
+    """Puts the current request id on each record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.request_id = request_id.get()
+        return True
