@@ -1,0 +1,17 @@
+"""The one exception for input that a service refuses. Forms and the management API both show it."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """A rule was broken by the caller's input.
+
+    `symbol` is the management API's error symbol (docs/management-api.md), `message` one clear sentence,
+    `field` the name of the service's argument that is wrong, or empty.
+    """
+
+    def __init__(self, symbol: str, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.symbol = symbol
+        self.message = message
+        self.field = field
