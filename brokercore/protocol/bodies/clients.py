@@ -1,0 +1,188 @@
+"""What a broker knows about connected clients (203, 204) and what a consumer tells of itself (307, 309)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from brokercore.protocol.bodies.heartbeat import SubscriptionData
+from brokercore.protocol.bodies.reading import (
+    boolean,
+    by_queue,
+    integer,
+    mapping,
+    number,
+    objects,
+    read_object,
+    text,
+    texts,
+)
+from brokercore.protocol.fastjson import dumps_object_keyed, dumps_with
+from brokercore.protocol.message_queue import MessageQueue
+
+
+class Connection(NamedTuple):
+    """One client connected to a broker; `address` is ip:port, `version` the ordinal of its release."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "clientAddr": self.address,
+            "clientId": self.client_id,
+            "language": self.language,
+            "version": self.version,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Connection:
+        return cls(text(data, "clientId"), text(data, "clientAddr"), text(data, "language"), integer(data, "version"))
+
+
+def connections_to_json(connections: list[Connection]) -> bytes:
+    """Answer of GET_PRODUCER_CONNECTION_LIST."""
+    return orjson.dumps({"connectionSet": [item.to_dict() for item in connections]})
+
+
+def connections_from_json(data: bytes) -> list[Connection]:
+    """Read the answer of GET_PRODUCER_CONNECTION_LIST."""
+    return [Connection.from_dict(item) for item in objects(read_object(data), "connectionSet")]
+
+
+@dataclass(slots=True)
+class ConsumerConnection:
+    """Answer of GET_CONSUMER_CONNECTION_LIST: the online clients of a group and what they subscribe to."""
+
+    connections: list[Connection] = field(default_factory=list)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+
+    def to_json(self) -> bytes:
+        return orjson.dumps(
+            {
+                "connectionSet": [item.to_dict() for item in self.connections],
+                "consumeFromWhere": self.consume_from_where,
+                "consumeType": self.consume_type,
+                "messageModel": self.message_model,
+                "subscriptionTable": {topic: item.to_dict() for topic, item in self.subscriptions.items()},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ConsumerConnection:
+        fields = read_object(data)
+        table = mapping(fields, "subscriptionTable")
+        return cls(
+            [Connection.from_dict(item) for item in objects(fields, "connectionSet")],
+            {topic: SubscriptionData.from_dict(item) for topic, item in table.items() if isinstance(item, dict)},
+            text(fields, "consumeType"),
+            text(fields, "messageModel"),
+            text(fields, "consumeFromWhere"),
+        )
+
+
+class ConsumeStatus(NamedTuple):
+    """A consumer's own figures for a topic: times in ms, rates in messages a second, failures of the last hour."""
+
+    pull_ms: float = 0.0
+    pull_tps: float = 0.0
+    consume_ms: float = 0.0
+    consume_ok_tps: float = 0.0
+    consume_failed_tps: float = 0.0
+    consume_failed_messages: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "consumeFailedMsgs": self.consume_failed_messages,
+            "consumeFailedTPS": self.consume_failed_tps,
+            "consumeOKTPS": self.consume_ok_tps,
+            "consumeRT": self.consume_ms,
+            "pullRT": self.pull_ms,
+            "pullTPS": self.pull_tps,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ConsumeStatus:
+        return cls(
+            number(data, "pullRT"),
+            number(data, "pullTPS"),
+            number(data, "consumeRT"),
+            number(data, "consumeOKTPS"),
+            number(data, "consumeFailedTPS"),
+            integer(data, "consumeFailedMsgs"),
+        )
+
+
+@dataclass(slots=True)
+class RunningInfo:
+    """Answer of GET_CONSUMER_RUNNING_INFO. `queues` holds ProcessQueueInfo objects as the client wrote them."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    subscriptions: list[SubscriptionData] = field(default_factory=list)
+    queues: dict[MessageQueue, dict[str, Any]] = field(default_factory=dict)
+    status: dict[str, ConsumeStatus] = field(default_factory=dict)
+    jstack: str = ""
+
+    def to_json(self) -> bytes:
+        plain: dict[str, Any] = {
+            "mqPopTable": {},
+            "properties": self.properties,
+            "statusTable": {topic: item.to_dict() for topic, item in self.status.items()},
+            "subscriptionSet": [item.to_dict() for item in self.subscriptions],
+            "userConsumerInfo": {},
+        }
+        if self.jstack:
+            plain["jstack"] = self.jstack
+        table = dumps_object_keyed((queue.to_dict(), item) for queue, item in self.queues.items())
+        return dumps_with(plain, {"mqTable": table})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> RunningInfo:
+        fields = read_object(data)
+        status = mapping(fields, "statusTable")
+        return cls(
+            texts(fields.get("properties")),
+            [SubscriptionData.from_dict(item) for item in objects(fields, "subscriptionSet")],
+            {queue: item for queue, item in by_queue(fields, "mqTable") if isinstance(item, dict)},
+            {topic: ConsumeStatus.from_dict(item) for topic, item in status.items() if isinstance(item, dict)},
+            text(fields, "jstack"),
+        )
+
+
+@dataclass(slots=True)
+class DirectResult:
+    """Answer of CONSUME_MESSAGE_DIRECTLY; `result` is one of CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION, …"""
+
+    result: str
+    remark: str = ""
+    spent_ms: int = 0
+    order: bool = False
+    auto_commit: bool = True
+
+    def to_json(self) -> bytes:
+        fields = {
+            "autoCommit": self.auto_commit,
+            "consumeResult": self.result,
+            "order": self.order,
+            "spentTimeMills": self.spent_ms,
+        }
+        return orjson.dumps(fields | {"remark": self.remark} if self.remark else fields)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> DirectResult:
+        fields = read_object(data)
+        return cls(
+            text(fields, "consumeResult"),
+            text(fields, "remark"),
+            integer(fields, "spentTimeMills"),
+            boolean(fields, "order"),
+            boolean(fields, "autoCommit", True),
+        )

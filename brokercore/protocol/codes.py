@@ -1,0 +1,215 @@
+"""The numbers on the wire: request codes and response codes, with words for the latter."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class RequestCode(IntEnum):
+    """What a request asks for; names as in Apache RocketMQ's RequestCode."""
+
+    SEND_MESSAGE = 10
+    PULL_MESSAGE = 11
+    QUERY_MESSAGE = 12
+    QUERY_CONSUMER_OFFSET = 14
+    UPDATE_CONSUMER_OFFSET = 15
+    UPDATE_AND_CREATE_TOPIC = 17
+    UPDATE_AND_CREATE_TOPIC_LIST = 18
+    GET_ALL_TOPIC_CONFIG = 21
+    UPDATE_BROKER_CONFIG = 25
+    GET_BROKER_CONFIG = 26
+    GET_BROKER_RUNTIME_INFO = 28
+    SEARCH_OFFSET_BY_TIMESTAMP = 29
+    GET_MAX_OFFSET = 30
+    GET_MIN_OFFSET = 31
+    GET_EARLIEST_MSG_STORETIME = 32
+    VIEW_MESSAGE_BY_ID = 33
+    HEART_BEAT = 34
+    UNREGISTER_CLIENT = 35
+    CONSUMER_SEND_MSG_BACK = 36
+    END_TRANSACTION = 37
+    GET_CONSUMER_LIST_BY_GROUP = 38
+    CHECK_TRANSACTION_STATE = 39
+    NOTIFY_CONSUMER_IDS_CHANGED = 40
+    LOCK_BATCH_MQ = 41
+    UNLOCK_BATCH_MQ = 42
+    GET_ALL_CONSUMER_OFFSET = 43
+    GET_ALL_DELAY_OFFSET = 45
+    CHECK_CLIENT_CONFIG = 46
+    GET_CLIENT_CONFIG = 47
+    PUT_KV_CONFIG = 100
+    GET_KV_CONFIG = 101
+    DELETE_KV_CONFIG = 102
+    REGISTER_BROKER = 103
+    UNREGISTER_BROKER = 104
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_TOPIC_STATS_INFO = 202
+    GET_CONSUMER_CONNECTION_LIST = 203
+    GET_PRODUCER_CONNECTION_LIST = 204
+    WIPE_WRITE_PERM_OF_BROKER = 205
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+    DELETE_SUBSCRIPTIONGROUP = 207
+    GET_CONSUME_STATS = 208
+    DELETE_TOPIC_IN_BROKER = 215
+    DELETE_TOPIC_IN_NAMESRV = 216
+    REGISTER_TOPIC_IN_NAMESRV = 217
+    GET_KVLIST_BY_NAMESPACE = 219
+    RESET_CONSUMER_CLIENT_OFFSET = 220
+    GET_CONSUMER_STATUS_FROM_CLIENT = 221
+    INVOKE_BROKER_TO_RESET_OFFSET = 222
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS = 223
+    GET_TOPICS_BY_CLUSTER = 224
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = 225
+    QUERY_TOPIC_CONSUME_BY_WHO = 300
+    QUERY_CONSUME_TIME_SPAN = 303
+    GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
+    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305
+    CLEAN_EXPIRED_CONSUMEQUEUE = 306
+    GET_CONSUMER_RUNNING_INFO = 307
+    QUERY_CORRECTION_OFFSET = 308
+    CONSUME_MESSAGE_DIRECTLY = 309
+    SEND_MESSAGE_V2 = 310
+    GET_UNIT_TOPIC_LIST = 311
+    GET_HAS_UNIT_SUB_TOPIC_LIST = 312
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = 313
+    CLONE_GROUP_OFFSET = 314
+    VIEW_BROKER_STATS_DATA = 315
+    CLEAN_UNUSED_TOPIC = 316
+    GET_BROKER_CONSUME_STATS = 317
+    UPDATE_NAMESRV_CONFIG = 318
+    GET_NAMESRV_CONFIG = 319
+    SEND_BATCH_MESSAGE = 320
+    QUERY_CONSUME_QUEUE = 321
+    QUERY_DATA_VERSION = 322
+    RESUME_CHECK_HALF_MESSAGE = 323
+    SEND_REPLY_MESSAGE = 324
+    SEND_REPLY_MESSAGE_V2 = 325
+    PUSH_REPLY_MESSAGE_TO_CLIENT = 326
+    ADD_WRITE_PERM_OF_BROKER = 327
+    GET_ALL_PRODUCER_INFO = 328
+    DELETE_EXPIRED_COMMITLOG = 329
+    QUERY_TOPICS_BY_CONSUMER = 343
+    QUERY_SUBSCRIPTION_BY_CONSUMER = 345
+    GET_TOPIC_CONFIG = 351
+    GET_SUBSCRIPTIONGROUP_CONFIG = 352
+    UPDATE_AND_GET_GROUP_FORBIDDEN = 353
+    LITE_PULL_MESSAGE = 361
+    RECALL_MESSAGE = 370
+    QUERY_ASSIGNMENT = 400
+    SET_MESSAGE_REQUEST_MODE = 401
+    GET_ALL_MESSAGE_REQUEST_MODE = 402
+    PULL_METRIC_DATA = 403
+    GET_BROKER_MEMBER_GROUP = 901
+    BROKER_HEARTBEAT = 904
+    GET_BROKER_HA_STATUS = 907
+    AUTH_CREATE_USER = 3001
+    AUTH_UPDATE_USER = 3002
+    AUTH_DELETE_USER = 3003
+    AUTH_GET_USER = 3004
+    AUTH_LIST_USER = 3005
+    AUTH_CREATE_ACL = 3006
+    AUTH_UPDATE_ACL = 3007
+    AUTH_DELETE_ACL = 3008
+    AUTH_GET_ACL = 3009
+    AUTH_LIST_ACL = 3010
+    POP_MESSAGE = 200050
+    ACK_MESSAGE = 200051
+    PEEK_MESSAGE = 200052
+    CHANGE_MESSAGE_INVISIBLETIME = 200053
+    NOTIFICATION = 200054
+    POLLING_INFO = 200055
+    BATCH_ACK_MESSAGE = 200151
+
+
+class ResponseCode(IntEnum):
+    """What a response says; names as in Apache RocketMQ's ResponseCode."""
+
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    REQUEST_CODE_NOT_SUPPORTED = 3
+    TRANSACTION_FAILED = 4
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+    MESSAGE_ILLEGAL = 13
+    SERVICE_NOT_AVAILABLE = 14
+    VERSION_NOT_SUPPORTED = 15
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    TOPIC_EXIST_ALREADY = 18
+    PULL_NOT_FOUND = 19
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21
+    QUERY_NOT_FOUND = 22
+    SUBSCRIPTION_PARSE_FAILED = 23
+    SUBSCRIPTION_NOT_EXIST = 24
+    SUBSCRIPTION_NOT_LATEST = 25
+    SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    FILTER_DATA_NOT_EXIST = 27
+    FILTER_DATA_NOT_LATEST = 28
+    INVALID_PARAMETER = 29
+    TRANSACTION_SHOULD_COMMIT = 200
+    TRANSACTION_SHOULD_ROLLBACK = 201
+    TRANSACTION_STATE_UNKNOW = 202
+    TRANSACTION_STATE_GROUP_WRONG = 203
+    NO_BUYER_ID = 204
+    NOT_IN_CURRENT_UNIT = 205
+    CONSUMER_NOT_ONLINE = 206
+    CONSUME_MSG_TIMEOUT = 207
+    NO_MESSAGE = 208
+    POLLING_FULL = 209
+    POLLING_TIMEOUT = 210
+    BROKER_NOT_EXIST = 211
+    BROKER_DISPATCH_NOT_COMPLETE = 212
+    BROADCAST_CONSUMPTION = 213
+    FLOW_CONTROL = 215
+    NOT_LEADER_FOR_QUEUE = 501
+    ILLEGAL_OPERATION = 604
+    GO_AWAY = 1500
+    USER_NOT_EXIST = 3001
+    POLICY_NOT_EXIST = 3002
+
+
+RESPONSE_TEXT: dict[int, str] = {
+    ResponseCode.SUCCESS: "success",
+    ResponseCode.SYSTEM_ERROR: "the broker could not do it",
+    ResponseCode.SYSTEM_BUSY: "the broker is busy; try again later",
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "the broker does not know this request",
+    ResponseCode.TRANSACTION_FAILED: "the transaction failed",
+    ResponseCode.FLUSH_DISK_TIMEOUT: "stored, but not flushed to disk in time",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "stored, but no replica is available",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "stored, but not replicated in time",
+    ResponseCode.MESSAGE_ILLEGAL: "the message is not acceptable",
+    ResponseCode.SERVICE_NOT_AVAILABLE: "the broker does not accept messages now",
+    ResponseCode.VERSION_NOT_SUPPORTED: "the client's version is not supported",
+    ResponseCode.NO_PERMISSION: "no permission",
+    ResponseCode.TOPIC_NOT_EXIST: "the topic does not exist",
+    ResponseCode.TOPIC_EXIST_ALREADY: "the topic exists already",
+    ResponseCode.PULL_NOT_FOUND: "no message yet",
+    ResponseCode.PULL_RETRY_IMMEDIATELY: "no message matched",
+    ResponseCode.PULL_OFFSET_MOVED: "the offset is outside the queue",
+    ResponseCode.QUERY_NOT_FOUND: "nothing was found",
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: "the subscription cannot be parsed",
+    ResponseCode.SUBSCRIPTION_NOT_EXIST: "the group has no such subscription",
+    ResponseCode.SUBSCRIPTION_NOT_LATEST: "the broker has not seen the latest subscription yet",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "the group does not exist",
+    ResponseCode.FILTER_DATA_NOT_EXIST: "the broker has no filter data of this consumer",
+    ResponseCode.FILTER_DATA_NOT_LATEST: "the broker's filter data is outdated",
+    ResponseCode.INVALID_PARAMETER: "a parameter is not valid",
+    ResponseCode.CONSUMER_NOT_ONLINE: "the consumer is not online",
+    ResponseCode.CONSUME_MSG_TIMEOUT: "the consumer did not answer in time",
+    ResponseCode.NO_MESSAGE: "there is no such message",
+    ResponseCode.POLLING_FULL: "too many waiting requests",
+    ResponseCode.POLLING_TIMEOUT: "no message within the polling time",
+    ResponseCode.BROKER_NOT_EXIST: "the broker does not exist",
+    ResponseCode.BROADCAST_CONSUMPTION: "the group consumes in broadcasting mode",
+    ResponseCode.FLOW_CONTROL: "the rate limit was reached",
+    ResponseCode.ILLEGAL_OPERATION: "the operation is not allowed",
+    ResponseCode.GO_AWAY: "the broker asks to connect again",
+    ResponseCode.USER_NOT_EXIST: "the user does not exist",
+    ResponseCode.POLICY_NOT_EXIST: "the policy does not exist",
+}

@@ -1,0 +1,142 @@
+"""JSON in fastjson's dialect: maps whose keys are numbers (`{0:"a"}`) or objects (`{{"queueId":0}:5}`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from brokercore.protocol.errors import LenientJsonError
+
+MAX_DEPTH = 100
+"""Deeper nesting is refused: no body of the protocol comes near."""
+
+_SPACE = re.compile(r"\s*")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_WORDS = {"true": True, "false": False, "null": None, "NaN": None}
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+class ObjectKeyed(list[tuple[Any, Any]]):
+    """A map with object keys, as (key, value) pairs in their order."""
+
+
+def loads(data: bytes | str) -> Any:
+    """Read JSON or fastjson's dialect. Numeric keys become text; a map with object keys becomes ObjectKeyed.
+
+    Raises LenientJsonError.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _read_dialect(data)
+
+
+def dumps_object_keyed(entries: Iterable[tuple[Mapping[str, Any], Any]]) -> bytes:
+    """A map with object keys as Java clients of every age read it: the key object is written inline."""
+    return b"{" + b",".join([orjson.dumps(key) + b":" + orjson.dumps(value) for key, value in entries]) + b"}"
+
+
+def dumps_with(plain: Mapping[str, Any], raw: Mapping[str, bytes]) -> bytes:
+    """A JSON object of `plain` members and of `raw` members whose values are JSON text already."""
+    members = [orjson.dumps(key) + b":" + orjson.dumps(value) for key, value in plain.items()]
+    members += [orjson.dumps(key) + b":" + value for key, value in raw.items()]
+    return b"{" + b",".join(members) + b"}"
+
+
+def _read_dialect(data: bytes | str) -> Any:
+    try:
+        text = data if isinstance(data, str) else data.decode()
+    except UnicodeDecodeError:
+        raise LenientJsonError("the JSON is not UTF-8") from None
+    parser = _Parser(text)
+    value = parser.value(0)
+    if parser.position != len(text):
+        raise parser.error("text after the end")
+    return value
+
+
+class _Parser:
+    """Recursive descent; `position` always stands on the next character that is no space."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self._skip(0)
+
+    def error(self, what: str) -> LenientJsonError:
+        return LenientJsonError(f"{what} at character {self.position} of the JSON")
+
+    def value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise self.error(f"nesting deeper than {MAX_DEPTH}")
+        char = self.text[self.position : self.position + 1]
+        if char == "{":
+            return self._map(depth)
+        if char == "[":
+            return self._list(depth)
+        return self._scalar(char)
+
+    def _scalar(self, char: str) -> Any:
+        if char == '"':
+            token = self._match(_STRING, "an unfinished string")
+            try:
+                return json.loads(token, strict=False)
+            except ValueError:
+                raise self.error("a bad escape in the string") from None
+        if char == "-" or char.isdigit():
+            token = self._match(_NUMBER, "a bad number")
+            if token.lstrip("-").isdecimal() and len(token) <= 20:
+                return int(token)
+            return float(token)
+        word = self._match(_WORD, "no value")
+        if word not in _WORDS:
+            raise self.error(f"the unknown word {word[:20]!r}")
+        return _WORDS[word]
+
+    def _list(self, depth: int) -> list[Any]:
+        items: list[Any] = []
+        self._take("[")
+        while not self._optional("]"):
+            if items:
+                self._take(",")
+            items.append(self.value(depth + 1))
+        return items
+
+    def _map(self, depth: int) -> dict[str, Any] | ObjectKeyed:
+        entries = ObjectKeyed()
+        self._take("{")
+        while not self._optional("}"):
+            if entries:
+                self._take(",")
+            key = self.value(depth + 1)
+            self._take(":")
+            entries.append((key, self.value(depth + 1)))
+        if any(isinstance(key, dict | list) for key, _ in entries):
+            return entries
+        return {key if isinstance(key, str) else str(key): value for key, value in entries}
+
+    def _match(self, pattern: re.Pattern[str], otherwise: str) -> str:
+        found = pattern.match(self.text, self.position)
+        if found is None:
+            raise self.error(otherwise)
+        self._skip(found.end())
+        return found.group()
+
+    def _take(self, char: str) -> None:
+        if not self._optional(char):
+            raise self.error(f"{char!r} is missing")
+
+    def _optional(self, char: str) -> bool:
+        if self.text[self.position : self.position + 1] != char:
+            return False
+        self._skip(self.position + 1)
+        return True
+
+    def _skip(self, position: int) -> None:
+        found = _SPACE.match(self.text, position)
+        self.position = found.end() if found else position

@@ -1,0 +1,213 @@
+"""The stored message frame: what a broker keeps and pull, query and view responses carry, back to back."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field, replace
+
+from brokercore.protocol import properties as names
+from brokercore.protocol.compression import MAX_BODY, decompress
+from brokercore.protocol.errors import MessageFormatError
+from brokercore.protocol.ids import offset_message_id, pack_host, unpack_host
+from brokercore.protocol.properties import MAX_PROPERTIES, decode_properties, encode_properties
+
+MAGIC_V1 = -626843481
+MAGIC_V2 = -626843477
+"""V2 has a two-byte topic length, for topics above 127 bytes."""
+
+COMPRESSED = 0x1
+TRANSACTION_MASK = 0xC
+TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK = 0x4, 0x8, 0xC
+BORN_HOST_IPV6, STORE_HOST_IPV6 = 0x10, 0x20
+COMPRESSION_SHIFT, COMPRESSION_MASK = 8, 0x7
+COMPRESSED_ZLIB = 0x301
+"""sysFlag of a zlib body as Java 5.x sends it: the bit and the type."""
+
+_FIXED = struct.Struct(">iiiiiqqiq8sq8siqi")
+_TOPIC_V1, _TOPIC_V2, _LENGTH = struct.Struct(">B"), struct.Struct(">h"), struct.Struct(">h")
+_HEAD = struct.Struct(">iiiiiqqiq")
+_OFFSETS, _LONG = struct.Struct(">qq"), struct.Struct(">q")
+_TAIL = struct.Struct(">iqi")
+_QUEUE_OFFSET_AT, _SYS_FLAG_LOW_BYTE_AT, _BORN_HOST_AT = 20, 39, 48
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """A message as stored: times are epoch milliseconds, hosts are (ip, port), `body` is as the producer sent it."""
+
+    topic: str
+    body: bytes = b""
+    properties: dict[str, str] = field(default_factory=dict)
+    queue_id: int = 0
+    flag: int = 0
+    queue_offset: int = 0
+    physical_offset: int = 0
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: tuple[str, int] = ("0.0.0.0", 0)  # noqa: S104 (an unknown peer, nothing is bound)
+    store_timestamp: int = 0
+    store_host: tuple[str, int] = ("0.0.0.0", 0)  # noqa: S104
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    body_crc: int = 0
+    magic: int = MAGIC_V1
+    total_size: int = 0
+
+    @property
+    def unique_id(self) -> str:
+        """The id the producer made ("" when there is none); what vendors call the message id."""
+        return self.properties.get(names.UNIQUE_KEY, "")
+
+    @property
+    def keys(self) -> str:
+        """Business keys, separated by spaces."""
+        return self.properties.get(names.KEYS, "")
+
+    @property
+    def tags(self) -> str:
+        """The tag."""
+        return self.properties.get(names.TAGS, "")
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that names the broker and the place of the message on it."""
+        return offset_message_id(*self.store_host, self.physical_offset)
+
+    def decoded_body(self, limit: int = MAX_BODY) -> bytes:
+        """The body, unpacked when it is compressed. Raises DecompressionError, also above `limit` bytes."""
+        if not self.sys_flag & COMPRESSED:
+            return self.body
+        return decompress(self.body, (self.sys_flag >> COMPRESSION_SHIFT) & COMPRESSION_MASK, limit)
+
+    def encode(self) -> bytearray:
+        """The frame of this message, with IPv4 hosts."""
+        return encode_stored(
+            self.topic.encode(),
+            self.body,
+            encode_properties(self.properties),
+            queue_id=self.queue_id,
+            flag=self.flag,
+            queue_offset=self.queue_offset,
+            physical_offset=self.physical_offset,
+            sys_flag=self.sys_flag,
+            born_timestamp=self.born_timestamp,
+            born_host=pack_host(*self.born_host),
+            store_timestamp=self.store_timestamp,
+            store_host=pack_host(*self.store_host),
+            reconsume_times=self.reconsume_times,
+            prepared_transaction_offset=self.prepared_transaction_offset,
+        )
+
+    def copy(self, **changes: object) -> StoredMessage:
+        """This message with other fields; its properties are a dict of its own."""
+        changes.setdefault("properties", dict(self.properties))
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def encode_stored(
+    topic: bytes,
+    body: bytes,
+    properties: bytes,
+    *,
+    queue_id: int = 0,
+    flag: int = 0,
+    queue_offset: int = 0,
+    physical_offset: int = 0,
+    sys_flag: int = 0,
+    born_timestamp: int = 0,
+    born_host: bytes = bytes(8),
+    store_timestamp: int = 0,
+    store_host: bytes = bytes(8),
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+) -> bytearray:
+    """A stored frame. `topic` and `properties` are UTF-8; hosts come from `ids.pack_host`.
+
+    Raises MessageFormatError for a topic or properties above 32767 bytes. Where the message will lie can be
+    filled in later with `patch_position`.
+    """
+    topic_size, properties_size = len(topic), len(properties)
+    if topic_size > MAX_PROPERTIES or properties_size > MAX_PROPERTIES:
+        raise MessageFormatError(f"topic or properties are longer than {MAX_PROPERTIES} bytes")
+    magic, topic_length = (MAGIC_V1, _TOPIC_V1) if topic_size <= 127 else (MAGIC_V2, _TOPIC_V2)
+    head = _FIXED.pack(
+        _FIXED.size + len(body) + topic_length.size + topic_size + 2 + properties_size,
+        magic,
+        zlib.crc32(body) & 0x7FFFFFFF,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6),
+        born_timestamp,
+        born_host,
+        store_timestamp,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        len(body),
+    )
+    lengths = topic_length.pack(topic_size), _LENGTH.pack(properties_size)
+    return bytearray().join((head, body, lengths[0], topic, lengths[1], properties))
+
+
+def patch_position(buffer: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int) -> None:
+    """Set where and when (epoch ms) an encoded message is stored, in place."""
+    _OFFSETS.pack_into(buffer, _QUEUE_OFFSET_AT, queue_offset, physical_offset)
+    host_size = 20 if buffer[_SYS_FLAG_LOW_BYTE_AT] & BORN_HOST_IPV6 else 8
+    _LONG.pack_into(buffer, _BORN_HOST_AT + host_size, store_timestamp)
+
+
+def frame_size(buffer: bytes | bytearray | memoryview, start: int = 0) -> int:
+    """Size in bytes of the stored frame at `start`."""
+    return int.from_bytes(buffer[start : start + 4], "big")
+
+
+def decode_stored(buffer: bytes | bytearray | memoryview) -> list[StoredMessage]:
+    """All messages of concatenated frames. Raises MessageFormatError at the first malformed one."""
+    data = bytes(buffer)
+    messages: list[StoredMessage] = []
+    start = 0
+    while start < len(data):
+        if len(data) - start < _FIXED.size:
+            raise MessageFormatError(f"{len(data) - start} bytes at the end are no message")
+        size = frame_size(data, start)
+        if size < _FIXED.size or start + size > len(data):
+            raise MessageFormatError(f"message size {size} does not fit into {len(data) - start} bytes")
+        try:
+            messages.append(_decode_one(data, start, start + size))
+        except (struct.error, UnicodeDecodeError) as error:
+            raise MessageFormatError(f"malformed message: {error}") from error
+        start += size
+    return messages
+
+
+def _decode_one(data: bytes, start: int, end: int) -> StoredMessage:
+    size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born = _HEAD.unpack_from(data, start)
+    if magic not in {MAGIC_V1, MAGIC_V2}:
+        raise MessageFormatError(f"magic {magic & 0xFFFFFFFF:#x} is not one of a stored message")
+    at = start + _BORN_HOST_AT
+    born_host, at = _host(data, at, end, bool(sys_flag & BORN_HOST_IPV6))
+    (stored,) = _LONG.unpack_from(data, at)
+    store_host, at = _host(data, at + 8, end, bool(sys_flag & STORE_HOST_IPV6))
+    reconsume_times, prepared, body_size = _TAIL.unpack_from(data, at)
+    body, at = _slice(data, at + _TAIL.size, end, body_size)
+    length = _TOPIC_V1 if magic == MAGIC_V1 else _TOPIC_V2
+    topic, at = _slice(data, at + length.size, end, length.unpack_from(data, at)[0])
+    text, at = _slice(data, at + 2, end, _LENGTH.unpack_from(data, at)[0])
+    return StoredMessage(
+        topic.decode(), body, decode_properties(text), queue_id, flag, queue_offset, physical_offset, sys_flag, born,
+        born_host, stored, store_host, reconsume_times, prepared, crc, magic, size,
+    )  # fmt: skip
+
+
+def _slice(data: bytes, at: int, end: int, size: int) -> tuple[bytes, int]:
+    if size < 0 or at + size > end:
+        raise MessageFormatError(f"a field of {size} bytes is longer than its message")
+    return data[at : at + size], at + size
+
+
+def _host(data: bytes, at: int, end: int, ipv6: bool) -> tuple[tuple[str, int], int]:
+    packed, after = _slice(data, at, end, 20 if ipv6 else 8)
+    return unpack_host(packed), after

@@ -1,0 +1,79 @@
+"""Message properties: `name U+0001 value U+0002` repeated, and the names the protocol itself uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from brokercore.protocol.errors import MessageFormatError
+
+MAX_PROPERTIES = 32767
+"""Largest encoded property string in bytes: its length is a signed int16."""
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+UNIQUE_KEY = "UNIQ_KEY"
+DELAY = "DELAY"
+TIMER_DELAY_SECONDS = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+START_DELIVER_TIME = "__STARTDELIVERTIME"
+SHARDING_KEY = "__SHARDINGKEY"
+INSTANCE_ID = "INSTANCE_ID"
+RETRY_TOPIC = "RETRY_TOPIC"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+MIN_OFFSET = "MIN_OFFSET"
+MAX_OFFSET = "MAX_OFFSET"
+TRANSACTION_PREPARED = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+TRANSACTION_ID = "__transactionId__"
+TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+CHECK_IMMUNITY_TIME = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+MESSAGE_REGION = "MSG_REGION"
+TRACE_SWITCH = "TRACE_ON"
+CLUSTER = "CLUSTER"
+MESSAGE_TYPE = "MSG_TYPE"
+CORRELATION_ID = "CORRELATION_ID"
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+TIME_TO_LIVE = "TTL"
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The property string as UTF-8. Empty values are left out, as Java drops them on reading.
+
+    Raises MessageFormatError for a separator inside a name or value and above 32767 bytes.
+    """
+    parts = []
+    for name, value in properties.items():
+        if not name or not value:
+            continue
+        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
+            raise MessageFormatError(f"property {name!r} contains U+0001 or U+0002, which separate properties")
+        parts.append(f"{name}\x01{value}\x02")
+    data = "".join(parts).encode()
+    if len(data) > MAX_PROPERTIES:
+        raise MessageFormatError(f"properties of {len(data)} bytes are longer than {MAX_PROPERTIES} bytes")
+    return data
+
+
+def decode_properties(data: bytes | str) -> dict[str, str]:
+    """Read a property string as Java does: entries without name or value are dropped, the last of a name wins.
+
+    Raises MessageFormatError when the bytes are not UTF-8.
+    """
+    if not isinstance(data, str):
+        try:
+            data = data.decode()
+        except UnicodeDecodeError:
+            raise MessageFormatError("the property string is not UTF-8") from None
+    properties: dict[str, str] = {}
+    for entry in data.split("\x02"):
+        name, separator, value = entry.partition("\x01")
+        if separator and name and value and "\x01" not in value:
+            properties[name] = value
+    return properties
