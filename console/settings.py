@@ -43,6 +43,8 @@ NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
 REGION = env_text("GANTRY_REGION", "mq-private")
+# How far the clock of a management API caller may be off; 0 switches the check off.
+API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
 # What clients put behind `MQ_INST_….`: a name that resolves to this machine.
 ENDPOINT_HOST = env_text("GANTRY_ENDPOINT_HOST", "localhost")
 

@@ -1,0 +1,62 @@
+"""The one shape of every answer of the management API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import JsonResponse
+
+from console.openapi.codes import CODES
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a paged list: `entries` of page `number` (from 1), `size` a page, `total` in all."""
+
+    entries: list[dict[str, Any]]
+    number: int
+    size: int
+    total: int
+
+
+def success(data: Any, request_id: str) -> JsonResponse:
+    """Code 200 with `data`, or with the entries and the numbers of a Page."""
+    page = data if isinstance(data, Page) else Page([], 0, 0, 0)
+    return JsonResponse(
+        {
+            "success": True,
+            "code": 200,
+            "status": "SUCCESS",
+            "message": "operation success",
+            "data": page.entries if data is page else data,
+            "currentPage": page.number,
+            "pageSize": page.size,
+            "total": page.total,
+            "dynamicCode": "",
+            "dynamicMessage": "",
+            "requestId": request_id,
+            "helpUrl": None,
+        }
+    )
+
+
+def failure(symbol: str, detail: str, request_id: str) -> JsonResponse:
+    """The symbol stands in `status` and `dynamicCode`; the transport status stays 200, so that old callers parse."""
+    code = CODES[symbol]
+    return JsonResponse(
+        {
+            "success": False,
+            "code": code.code,
+            "status": symbol,
+            "message": code.message,
+            "data": None,
+            "currentPage": 0,
+            "pageSize": 0,
+            "total": 0,
+            "dynamicCode": symbol,
+            "dynamicMessage": detail,
+            "requestId": request_id,
+            "helpUrl": None,
+        }
+    )

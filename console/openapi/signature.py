@@ -1,0 +1,33 @@
+"""The signature of the management API (docs/management-api.md): HMAC-SHA1 over the values in the order of names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+
+SIGNATURE = "_signature"
+
+
+def sign(parameters: Mapping[str, str], secret: str) -> str:
+    """Base64 signature over all parameters but `_signature`, names in byte order."""
+    return _sign(parameters, secret, lambda name: name)
+
+
+def verify(parameters: Mapping[str, str], secret: str) -> bool:
+    """Compare in constant time.
+
+    Names of mixed case (the dead-letter operations) may also be signed in case-insensitive order: "alphabetical"
+    does not say which one is meant, and callers of both kinds exist.
+    """
+    given = parameters.get(SIGNATURE, "").encode()
+    byte_order = hmac.compare_digest(sign(parameters, secret).encode(), given)
+    any_case = hmac.compare_digest(_sign(parameters, secret, str.lower).encode(), given)
+    return byte_order or any_case
+
+
+def _sign(parameters: Mapping[str, str], secret: str, order: Callable[[str], str]) -> str:
+    names = sorted((name for name in parameters if name != SIGNATURE), key=order)
+    text = "".join(parameters[name] for name in names)
+    return base64.b64encode(hmac.new(secret.encode(), text.encode(), hashlib.sha1).digest()).decode()
