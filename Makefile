@@ -1,0 +1,51 @@
+PYTHON ?= python3
+VENV := .venv/bin
+CODE := console brokercore analytics launcher tests
+RATE ?=
+PYTEST_ARGS ?=
+# Django's own checks run on a home of their own, with secrets drawn for them.
+CHECK_HOME := $(CURDIR)/.pytest_cache/home
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help up traffic test lint fmt types bench clean runtime tools
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: runtime ## start everything; Ctrl-C stops it
+	@exec $(VENV)/python -m launcher up
+
+traffic: runtime ## replay the flights as messages into a running copy (RATE=50 a second)
+	@exec $(VENV)/python -m launcher run manage.py traffic $(if $(RATE),--rate $(RATE))
+
+test: lint types ## check and test everything (PYTEST_ARGS="-k name" for a part)
+	@$(VENV)/lint-imports
+	@$(VENV)/python -m launcher secrets $(CHECK_HOME)/secrets
+	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py check --fail-level WARNING
+	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py makemigrations --check --dry-run
+	@$(VENV)/python -m pytest $(PYTEST_ARGS)
+
+lint: tools ## ruff: rules and format
+	@$(VENV)/ruff check
+	@$(VENV)/ruff format --check
+
+fmt: tools ## mend what ruff can mend
+	@$(VENV)/ruff check --fix
+	@$(VENV)/ruff format
+
+types: tools ## mypy, strict
+	@$(VENV)/mypy $(CODE)
+
+bench: tools ## rates and latencies beside the published figures
+	@exec $(VENV)/python -m tests.bench
+
+clean: ## remove caches, never data or .venv
+	@find . -name __pycache__ -not -path './.venv/*' -not -path './var/*' -prune -exec rm -rf {} +
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+
+runtime:
+	@$(PYTHON) launcher/bootstrap.py
+
+tools:
+	@$(PYTHON) launcher/bootstrap.py --dev

@@ -1,0 +1,112 @@
+"""`python -m launcher up` runs a copy; `run` and `secrets` are its two helpers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import uuid
+from pathlib import Path
+
+from launcher import checks, config, lock, plan, secrets
+from launcher.config import Config
+from launcher.errors import LauncherError
+from launcher.guard import Guard
+from launcher.output import Output
+from launcher.supervisor import Supervisor
+
+USAGE = """\
+python -m launcher up              start every process of this copy, stop them with Ctrl-C
+python -m launcher run COMMAND …   run a command with the environment of this copy
+python -m launcher secrets FOLDER  draw the secrets of a deployment into FOLDER"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; return the exit status."""
+    try:
+        match arguments:
+            case ["up"]:
+                return up()
+            case ["run", *command] if command:
+                run(command)
+            case ["secrets", folder]:
+                drawn = secrets.draw(Path(folder))
+                _print(f"Drawn into {folder}: {', '.join(drawn) or 'nothing, all are there'}.")
+                return 0
+            case _:
+                _print(USAGE)
+                return 2
+    except LauncherError as error:
+        _print(f"gantry: {error}", trouble=True)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def up() -> int:
+    """Check, start, wait, stop."""
+    settings = config.read(os.environ)
+    checks.prepare_home(settings)
+    held = lock.take(settings.home)
+    checks.check_ports(settings)
+    secrets.draw(settings.home / "secrets")
+    environ = plan.environment(settings, os.environ)
+    checks.check_java(environ)
+    run_id = uuid.uuid4().hex
+    guard = Guard(run_id, held)
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    output = Output(settings.home / "log", sys.stdout, colour=colour)
+    try:
+        status = asyncio.run(_supervise(settings, environ, output, run_id))
+    finally:
+        output.close()
+    # Not in the finally: had the supervisor failed itself, the guard would have to end its children.
+    guard.dismiss()
+    return status
+
+
+async def _supervise(settings: Config, environ: dict[str, str], output: Output, run_id: str) -> int:
+    supervisor = Supervisor(plan.services(settings), environ, output, run_id)
+    return await supervisor.run(lambda seconds: output.banner(_welcome(settings, seconds)))
+
+
+def _welcome(settings: Config, seconds: float) -> str:
+    file = settings.home / "demo.json"
+    try:
+        demo = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise LauncherError(f"{file}, which the demo set-up writes, cannot be read: {error}") from error
+    return "\n".join(
+        [
+            "",
+            f"  Gantry is ready, {seconds:.1f} s after the start.",
+            "",
+            f"    console    {demo['console']}",
+            f"    user name  {demo['username']}",
+            f"    password   {demo['password']}",
+            "",
+            f"  Keys, instance and addresses for clients: {file}",
+            f"  Logs: {settings.home / 'log'}",
+            "  Ctrl-C stops everything.",
+            "",
+        ]
+    )
+
+
+def run(command: list[str]) -> None:
+    """Become `command`, which finds Redis, the secrets and the ports as this copy's own processes do."""
+    environ = plan.environment(config.read(os.environ), os.environ)
+    program = [sys.executable, *command] if command[0].endswith(".py") else command
+    try:
+        os.execvpe(program[0], program, environ)  # noqa: S606 - the caller's own command
+    except OSError as error:
+        raise LauncherError(f"{program[0]} cannot be run: {error.strerror}.") from error
+
+
+def _print(text: str, *, trouble: bool = False) -> None:
+    print(text, file=sys.stderr if trouble else sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""What must hold before anything is started; each failure is one sentence that says what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher.config import ROOT, Config
+from launcher.errors import LauncherError
+
+#: Folders under the home that are made at the start. The home holds secrets and messages: nobody else may look in.
+FOLDERS = ("run", "log", "redis", "secrets", "beat")
+
+#: Seconds for Java to say its version.
+JAVA_DEADLINE = 60
+
+
+def prepare_home(config: Config) -> None:
+    """Make the home and its folders, mode 0700; raise LauncherError when that cannot be done."""
+    try:
+        config.home.mkdir(parents=True, exist_ok=True)
+        for folder in FOLDERS:
+            (config.home / folder).mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryFile(dir=config.home / "run"):
+            pass
+    except OSError as error:
+        raise LauncherError(
+            f"The home {config.home} cannot be written ({error.strerror}): set GANTRY_HOME to a folder that you own."
+        ) from error
+    if not config.redis_socket.is_relative_to(config.home):
+        _prepare_socket_folder(config.redis_socket.parent)
+
+
+def _prepare_socket_folder(folder: Path) -> None:
+    """Make the short folder of the Redis socket; the temp dir is open to all, so one that is not ours is refused."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise LauncherError(
+            f"{folder}, where the Redis socket goes, belongs to somebody else: set GANTRY_HOME to a shorter path."
+        )
+
+
+def check_ports(config: Config) -> None:
+    """Raise LauncherError for the first port that cannot be opened."""
+    for name, port in config.listening.items():
+        try:
+            family = socket.getaddrinfo(config.host, port, type=socket.SOCK_STREAM)[0][0]
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((config.host, port))
+                probe.listen(1)
+        except socket.gaierror as error:
+            raise LauncherError(f"GANTRY_HOST is {config.host!r}, which is no address of this machine.") from error
+        except OSError as error:
+            raise _port_error(config.host, name, port, error) from error
+
+
+def _port_error(host: str, name: str, port: int, error: OSError) -> LauncherError:
+    if error.errno == errno.EADDRNOTAVAIL:
+        return LauncherError(f"GANTRY_HOST is {host!r}, which is no address of this machine.")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return LauncherError(f"Port {port} on {host} may not be opened by this user: set {name} to one above 1023.")
+    owner = _owner(port)
+    return LauncherError(
+        f"Port {port} on {host} is in use by {owner}: stop that program, or set {name} to a free port."
+        if owner
+        else f"Port {port} on {host} is in use (`ss -ltnp 'sport = :{port}'` tells by whom): "
+        f"stop that program, or set {name} to a free port."
+    )
+
+
+def _owner(port: int) -> str | None:
+    """Return `name (process id)` of who listens on `port`, where /proc lets us see it."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for row in Path(table).read_text().splitlines()[1:]:
+                fields = row.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                    inodes.add(f"socket:[{fields[9]}]")
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):
+            if any(os.readlink(link) in inodes for link in (entry / "fd").iterdir()):
+                return f"{(entry / 'comm').read_text().strip()} (process {entry.name})"
+    return None
+
+
+def check_java(environ: Mapping[str, str]) -> None:
+    """Raise LauncherError with the finder's own sentence when no Java 17 or later can be had."""
+    try:
+        found = subprocess.run(
+            [sys.executable, "-m", "analytics.java"],
+            cwd=ROOT,
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            timeout=JAVA_DEADLINE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LauncherError(f"Java did not tell its version within {JAVA_DEADLINE} s: check JAVA_HOME.") from error
+    if found.returncode:
+        said = (found.stderr.strip() or found.stdout.strip()).splitlines()
+        raise LauncherError(said[-1] if said else "No Java 17 or later was found: set JAVA_HOME to one.")

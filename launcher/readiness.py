@@ -1,0 +1,73 @@
+"""How a child shows that it is ready. A probe returns when it is; the supervisor sets the deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from launcher.process import Child
+
+Probe = Callable[[Child], Coroutine[Any, Any, None]]
+
+#: Seconds between two looks at what another process does.
+INTERVAL = 0.05
+
+
+def line(prefix: str) -> Probe:
+    """Ready with the first line of output that begins with `prefix`."""
+
+    async def wait(child: Child) -> None:
+        await child.line_starting(prefix).wait()
+
+    return wait
+
+
+def touched(file: Path) -> Probe:
+    """Ready when `file` exists (the supervisor removes an old one before each start)."""
+
+    async def made() -> bool:
+        return await asyncio.to_thread(file.exists)
+
+    return _polled(made)
+
+
+def http_ok(host: str, port: int, path: str) -> Probe:
+    """Ready when GET `path` is answered with 200."""
+    request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+
+    async def answered() -> bool:
+        return (await _ask(asyncio.open_connection(host, port), request)).startswith(b"HTTP/1.1 200 ")
+
+    return _polled(answered)
+
+
+def redis_answers(socket: Path) -> Probe:
+    """Ready when PING is answered with PONG, which Redis does once it has loaded its append-only file."""
+
+    async def answered() -> bool:
+        return (await _ask(asyncio.open_unix_connection(socket), b"PING\r\n")).startswith(b"+PONG")
+
+    return _polled(answered)
+
+
+def _polled(condition: Callable[[], Awaitable[bool]]) -> Probe:
+    async def wait(_: Child) -> None:
+        while not await condition():  # noqa: ASYNC110 - another process makes it true
+            await asyncio.sleep(INTERVAL)
+
+    return wait
+
+
+async def _ask(opening: Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]], request: bytes) -> bytes:
+    """Return the first line of the answer, nothing when there is none yet."""
+    with contextlib.suppress(OSError):
+        reader, writer = await opening
+        try:
+            writer.write(request)
+            return await reader.readline()
+        finally:
+            writer.close()
+    return b""

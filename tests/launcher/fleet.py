@@ -1,0 +1,73 @@
+"""A launcher run over small Python children instead of the real services: the supervisor cannot tell the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from launcher import readiness
+from launcher.guard import Guard
+from launcher.lock import take
+from launcher.output import Output
+from launcher.plan import Service
+from launcher.supervisor import Supervisor
+
+READY = readiness.line("ready")
+
+GETS_READY = "print('ready'); import signal; signal.pause()"
+GETS_READY_LATE = "import time; time.sleep(0.3); print('ready'); time.sleep(600)"
+NEVER_READY = "import time; print('still trying'); time.sleep(600)"
+DIES_AT_ONCE = "print('no such table: things'); raise SystemExit(3)"
+IGNORES_SIGTERM = "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready'); time.sleep(600)"
+#: Two grandchildren: one in its group, one that left it and lost its parent.
+LEAVES_GRANDCHILDREN = """
+import os, subprocess, sys, time
+sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+subprocess.Popen(sleep)
+if os.fork() == 0:
+    subprocess.Popen(sleep, start_new_session=True)
+    os._exit(0)
+os.wait()
+print("ready")
+time.sleep(600)
+"""
+DIES_ONCE = """
+import pathlib, time
+print("ready")
+mark = pathlib.Path("{mark}")
+if not mark.exists():
+    mark.touch()
+    raise SystemExit(7)
+time.sleep(600)
+"""
+
+
+def service(name: str, code: str, *after: str, deadline: float = 20.0, grace: float = 4.0) -> Service:
+    """A service that runs a piece of Python and is ready when it says so."""
+    command = (sys.executable, "-u", "-c", code)
+    return Service(name, command, after=after, ready=READY, deadline=deadline, grace=grace)
+
+
+def one_off(name: str, code: str, *after: str) -> Service:
+    """A service that is done when it ends."""
+    return Service(name, (sys.executable, "-u", "-c", code), after=after)
+
+
+def run(home: Path, services: list[Service]) -> int:
+    """Run `services` in this process as `launcher up` does; print `all ready` and, at the end, the exit status."""
+    for folder in ("run", "log"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    run_id = uuid4().hex
+    (home / "run" / "id").write_text(run_id)
+    guard = Guard(run_id, take(home))
+    output = Output(home / "log", sys.stdout, colour=False)
+
+    async def supervise() -> int:
+        return await Supervisor(services, {}, output, run_id).run(lambda _: output.banner("all ready"))
+
+    status = asyncio.run(supervise())
+    output.close()
+    guard.dismiss()
+    return status
