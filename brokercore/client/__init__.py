@@ -1,0 +1,56 @@
+"""The client library of brokercore: blocking, typed, safe in threads and over forks (docs/client.md).
+
+It works alike on the embedded broker and on Apache RocketMQ.
+"""
+
+from __future__ import annotations
+
+from brokercore.client.admin import Admin, Cluster
+from brokercore.client.credentials import Credentials
+from brokercore.client.messages import (
+    ConsumeResult,
+    Message,
+    MessageView,
+    SendResult,
+    SendStatus,
+    TransactionState,
+)
+from brokercore.client.pulling import PullResult, PullStatus
+from brokercore.protocol.bodies.clients import Connection, ConsumerConnection, ConsumeStatus, DirectResult, RunningInfo
+from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
+from brokercore.protocol.bodies.heartbeat import SubscriptionData
+from brokercore.protocol.bodies.route import TopicRoute
+from brokercore.protocol.bodies.stats import ConsumeStats, QueueProgress, QueueStats, TimeSpan
+from brokercore.protocol.message import StoredMessage
+from brokercore.protocol.message_queue import MessageQueue
+
+Subscription = SubscriptionData
+
+__all__ = [
+    "Admin",
+    "Cluster",
+    "Connection",
+    "ConsumeResult",
+    "ConsumeStats",
+    "ConsumeStatus",
+    "ConsumerConnection",
+    "Credentials",
+    "DirectResult",
+    "GroupConfig",
+    "Message",
+    "MessageQueue",
+    "MessageView",
+    "PullResult",
+    "PullStatus",
+    "QueueProgress",
+    "QueueStats",
+    "RunningInfo",
+    "SendResult",
+    "SendStatus",
+    "StoredMessage",
+    "Subscription",
+    "TimeSpan",
+    "TopicConfig",
+    "TopicRoute",
+    "TransactionState",
+]

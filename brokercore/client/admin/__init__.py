@@ -1,0 +1,20 @@
+"""The admin client: everything a console asks of a cluster, per subject."""
+
+from __future__ import annotations
+
+from brokercore.client.admin.base import AdminBase
+from brokercore.client.admin.cluster import Cluster, ClusterAdmin
+from brokercore.client.admin.consumers import ConsumersAdmin
+from brokercore.client.admin.groups import GroupsAdmin
+from brokercore.client.admin.messages import MessagesAdmin
+from brokercore.client.admin.offsets import OffsetsAdmin
+
+__all__ = ["Admin", "AdminBase", "Cluster"]
+
+
+class Admin(ClusterAdmin, GroupsAdmin, ConsumersAdmin, OffsetsAdmin, MessagesAdmin):
+    """Administers a cluster through its name server; a context manager, safe in threads and over forks.
+
+    Names of topics and groups are physical ones. What brokers know severally is asked of every master and merged.
+    Every method raises ClientError (see brokercore.client.errors): an outage is never an empty answer.
+    """

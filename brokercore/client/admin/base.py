@@ -1,0 +1,87 @@
+"""What all subjects of the admin client share: the session, the routes, asking every master."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Self, TypeVar
+
+from brokercore.client.credentials import Credentials
+from brokercore.client.errors import BadResponse, BrokerError, ClientError
+from brokercore.client.routes import Routes
+from brokercore.client.session import Call, Session
+from brokercore.protocol.bodies.reading import read_object
+from brokercore.protocol.bodies.route import MASTER
+from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import ProtocolError
+
+T = TypeVar("T")
+
+
+class AdminBase:
+    """Opens and closes; `timeout_ms` is for each request."""
+
+    def __init__(self, namesrv: str, credentials: Credentials | None, *, timeout_ms: int = 3000) -> None:
+        self.session = Session(namesrv, credentials, timeout_ms=timeout_ms)
+        self.routes = Routes(self.session)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. Can be called again."""
+        self.session.close()
+
+    def masters(self) -> dict[str, str]:
+        """Address of every master of the cluster, by broker name."""
+        brokers = self.routes.cluster().brokers
+        return {name: data.addresses[MASTER] for name, data in brokers.items() if MASTER in data.addresses}
+
+    def ask(
+        self, brokers: Iterable[str], code: RequestCode, ext: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> dict[str, Command]:
+        """The same request to brokers at these addresses, all at once: answers by address. Raises the first error."""
+        addresses = list(brokers)
+        results = self.session.call_all([Call(address, code, dict(ext or {}), body) for address in addresses])
+        for result in results:
+            if isinstance(result, ClientError):
+                raise result
+        return {
+            address: result for address, result in zip(addresses, results, strict=True) if isinstance(result, Command)
+        }
+
+    def ask_where_known(
+        self, brokers: Iterable[str], code: RequestCode, ext: Mapping[str, str], unknown: type[BrokerError]
+    ) -> dict[str, Command]:
+        """As `ask`, but a broker that answers `unknown` is left out, unless all do: then that error is raised."""
+        addresses = list(brokers)
+        results = self.session.call_all([Call(address, code, dict(ext)) for address in addresses])
+        answers: dict[str, Command] = {}
+        missing: BrokerError | None = None
+        for address, result in zip(addresses, results, strict=True):
+            if isinstance(result, unknown):
+                missing = result
+            elif isinstance(result, ClientError):
+                raise result
+            else:
+                answers[address] = result
+        if not answers and missing is not None:
+            raise missing
+        return answers
+
+
+def read(parse: Callable[[bytes], T], body: bytes, address: str) -> T:
+    """Parse a body. Raises BadResponse."""
+    try:
+        return parse(body)
+    except (ProtocolError, TypeError, ValueError) as error:
+        raise BadResponse(address, str(error)) from error
+
+
+def read_names(body: bytes, member: str, address: str) -> list[str]:
+    """A list of names in a JSON body (`{"topicList": […]}`), sorted. Raises BadResponse."""
+    names = read(read_object, body, address).get(member) if body else None
+    return sorted({str(name) for name in names}) if isinstance(names, list) else []

@@ -1,0 +1,41 @@
+"""Consumer groups: configuration, creation, deletion."""
+
+from __future__ import annotations
+
+from brokercore.client.admin.base import read, read_names
+from brokercore.client.admin.topics import TopicsAdmin
+from brokercore.client.namespace import DLQ_PREFIX, RETRY_PREFIX
+from brokercore.protocol.bodies.config import GroupConfig, group_table_from_json
+from brokercore.protocol.codes import RequestCode
+
+
+class GroupsAdmin(TopicsAdmin):
+    """Groups of the cluster. A change goes to every master."""
+
+    def group_configs(self) -> dict[str, GroupConfig]:
+        """The configuration of every group by name (GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
+        answers = self.ask(self.masters().values(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        merged: dict[str, GroupConfig] = {}
+        for address, response in answers.items():
+            merged = read(group_table_from_json, response.body, address) | merged
+        return merged
+
+    def create_group(self, group: str, *, retry_max_times: int = 16, consume_enable: bool = True) -> None:
+        """Create or change a group on every master (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
+        config = GroupConfig(group, retry_max_times=retry_max_times, consume_enable=consume_enable)
+        self.ask(self.masters().values(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.to_json())
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group, its offsets, its retry topic and its dead letters, as `mqadmin deleteSubGroup` does."""
+        ext = {"groupName": group, "cleanOffset": "true"}
+        self.ask(self.masters().values(), RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
+        for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+            self.delete_topic(prefix + group)
+
+    def topics_of_group(self, group: str) -> list[str]:
+        """Topics a group subscribes to or has offsets in (QUERY_TOPICS_BY_CONSUMER)."""
+        topics: set[str] = set()
+        answers = self.ask(self.masters().values(), RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": group})
+        for address, response in answers.items():
+            topics.update(read_names(response.body, "topicList", address))
+        return sorted(topics)

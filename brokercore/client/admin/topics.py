@@ -1,0 +1,126 @@
+"""Topics: names, configuration, creation, deletion, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from brokercore.client.admin.base import AdminBase, read, read_names
+from brokercore.client.errors import BrokerError, ClientError, QueryNotFound, RequestNotSupported, TopicNotExist
+from brokercore.client.session import Call
+from brokercore.protocol.bodies.config import MESSAGE_TYPE_ATTRIBUTE, TopicConfig, topic_table_from_json
+from brokercore.protocol.bodies.stats import QueueStats, TopicStats
+from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.message_queue import MessageQueue
+
+_ORDER_CONFIG = "ORDER_TOPIC_CONFIG"
+"""Name-server namespace with the fixed queues of ordered topics."""
+
+
+class TopicsAdmin(AdminBase):
+    """Topics of the cluster. A change goes to every master."""
+
+    def topic_names(self) -> list[str]:
+        """All topics the name server knows, retry and system topics included."""
+        response = self.session.call_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        return read_names(response.body, "topicList", self.session.name_servers[0])
+
+    def topic_configs(self) -> dict[str, TopicConfig]:
+        """The configuration of every topic by name. Queue numbers are those of one broker."""
+        answers = self.ask(self.masters().values(), RequestCode.GET_ALL_TOPIC_CONFIG)
+        merged: dict[str, TopicConfig] = {}
+        for address, response in answers.items():
+            merged = read(topic_table_from_json, response.body, address) | merged
+        return merged
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The configuration of a topic. Raises TopicNotExist."""
+        masters = self.routes.masters(topic)
+        ext = {"topic": topic, "lo": "true"}
+        answers = self.ask_where_known(masters.values(), RequestCode.GET_TOPIC_CONFIG, ext, TopicNotExist)
+        address, response = next(iter(answers.items()))
+        return read(TopicConfig.from_json, response.body, address)
+
+    def create_topic(
+        self, topic: str, *, queues: int = 8, perm: int = 6, message_type: str = "NORMAL", order: bool = False
+    ) -> None:
+        """Create or change a topic on every master, `queues` on each (UPDATE_AND_CREATE_TOPIC).
+
+        `perm`: 4 read, 2 write, 6 both; `message_type`: NORMAL, FIFO, DELAY, TRANSACTION; `order` fixes its queues.
+        Raises InvalidParameter for a bad name.
+        """
+        masters = self.masters()
+        ext = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(queues),
+            "writeQueueNums": str(queues),
+            "perm": str(perm),
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "true" if order else "false",
+            "attributes": f"+{MESSAGE_TYPE_ATTRIBUTE}={message_type}",
+            "force": "false",
+        }
+        self.ask(masters.values(), RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+        if order:
+            value = ";".join(f"{name}:{queues}" for name in sorted(masters))
+            self._change_order_config(RequestCode.PUT_KV_CONFIG, topic, value)
+        self.routes.forget(topic)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic on every master and from the name servers (DELETE_TOPIC_IN_BROKER, _IN_NAMESRV)."""
+        cluster = self.routes.cluster()
+        self.ask(self.masters().values(), RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        for name in cluster.clusters:
+            for address in self.session.name_servers:
+                ext = {"topic": topic, "clusterName": name}
+                self.session.call(Call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
+        self._change_order_config(RequestCode.DELETE_KV_CONFIG, topic)
+        self.routes.forget(topic)
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
+        """Offsets of every queue of a topic. Raises TopicNotExist."""
+        masters = self.routes.masters(topic)
+        answers = self.ask_where_known(
+            masters.values(), RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, TopicNotExist
+        )
+        stats: dict[MessageQueue, QueueStats] = {}
+        for address, response in answers.items():
+            stats |= read(TopicStats.from_json, response.body, address).queues
+        return stats
+
+    def topics_stats(self, topics: Iterable[str]) -> dict[str, dict[MessageQueue, QueueStats]]:
+        """As `topic_stats` for many topics, all requests in flight at once. Topics that do not exist are left out."""
+        wanted = [(topic, address) for address in self.masters().values() for topic in topics]
+        calls = [Call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic, address in wanted]
+        stats: dict[str, dict[MessageQueue, QueueStats]] = {}
+        for (topic, address), result in zip(wanted, self.session.call_all(calls), strict=True):
+            if isinstance(result, TopicNotExist):
+                continue
+            if isinstance(result, ClientError):
+                raise result
+            stats.setdefault(topic, {}).update(read(TopicStats.from_json, result.body, address).queues)
+        return stats
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Consumer groups that subscribe to a topic or have offsets in it (QUERY_TOPIC_CONSUME_BY_WHO)."""
+        answers = self.ask(
+            self.routes.masters(topic).values(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+        )
+        groups: set[str] = set()
+        for address, response in answers.items():
+            groups.update(read_names(response.body, "groupList", address))
+        # Brokers of 5.3.3 list the topic itself as a group.
+        return sorted(groups - {topic})
+
+    def _change_order_config(self, code: RequestCode, topic: str, value: str | None = None) -> None:
+        ext = {"namespace": _ORDER_CONFIG, "key": topic} | ({} if value is None else {"value": value})
+        for address in self.session.name_servers:
+            try:
+                self.session.call(Call(address, code, ext))
+            except (QueryNotFound, RequestNotSupported):
+                if value is not None:
+                    raise
+            except BrokerError as error:
+                if value is not None or error.code != 1:
+                    raise

@@ -1,0 +1,180 @@
+"""One TCP connection to a broker or name server: many requests in flight, a reader thread that matches answers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+
+from brokercore.client.errors import BrokerUnreachable, ClientError, RequestTimeout
+from brokercore.protocol.command import ONEWAY_FLAG, Command, decode
+from brokercore.protocol.errors import FrameError
+from brokercore.protocol.frame import FrameReader
+
+log = logging.getLogger(__name__)
+
+RequestHandler = Callable[["Connection", Command], None]
+"""Takes a request that the server sent; it runs in the reader thread and must not block."""
+
+_READ_BYTES = 256 * 1024
+_WAKE_EVERY_S = 0.25
+"""The reader looks for expired requests this often; nothing but the precision of time-outs depends on it."""
+
+
+class Connection:
+    """Blocking on the outside, pipelined inside. Safe in threads; after a fork the pool opens new ones."""
+
+    def __init__(self, address: str, on_request: RequestHandler, connect_timeout_ms: int) -> None:
+        self.address = address
+        self._on_request = on_request
+        self._socket = _open(address, connect_timeout_ms)
+        self._write_lock = threading.Lock()
+        self._opaque = itertools.count()
+        self._waiting: dict[int, tuple[Future[Command], float, int]] = {}
+        self._closed: ClientError | None = None
+        self._reader = threading.Thread(target=self._read, name=f"read {address}", daemon=True)
+        self._reader.start()
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection broke or was closed."""
+        return self._closed is None
+
+    def submit(self, command: Command, timeout_ms: int) -> Future[Command]:
+        """Send a request; the future gets its answer, RequestTimeout or BrokerUnreachable.
+
+        Callbacks on the future run in the reader thread and must not block.
+        """
+        opaque = next(self._opaque) & 0x7FFFFFFF
+        command.opaque = opaque
+        future: Future[Command] = Future()
+        self._waiting[opaque] = (future, time.monotonic() + timeout_ms / 1000, timeout_ms)
+        try:
+            self._write(command.encode())
+        except ClientError as error:
+            self._waiting.pop(opaque, None)
+            _fail(future, error)
+        if self._closed is not None and self._waiting.pop(opaque, None) is not None:
+            _fail(future, self._closed)
+        return future
+
+    def send_oneway(self, command: Command) -> None:
+        """Send a request that gets no answer. Raises BrokerUnreachable."""
+        command.flag |= ONEWAY_FLAG
+        command.opaque = next(self._opaque) & 0x7FFFFFFF
+        self._write(command.encode())
+
+    def answer(self, response: Command) -> None:
+        """Answer a request of the server. Raises BrokerUnreachable."""
+        self._write(response.encode())
+
+    def close(self) -> None:
+        """Close; requests in flight fail. Can be called again."""
+        self._break("the connection was closed")
+
+    def forget(self) -> None:
+        """Give up the socket without a word to the peer: in a forked child the parent goes on using it."""
+        self._closed = BrokerUnreachable(self.address, "the connection belongs to the parent process")
+        self._socket.close()
+
+    def _write(self, frame: bytes) -> None:
+        with self._write_lock:
+            if self._closed is not None:
+                raise self._closed
+            try:
+                self._socket.sendall(frame)
+            except OSError as error:
+                self._break(_reason(error))
+                raise BrokerUnreachable(self.address, _reason(error)) from error
+
+    def _read(self) -> None:
+        frames = FrameReader()
+        reason = "the peer closed the connection"
+        try:
+            while True:
+                self._expire()
+                try:
+                    data = self._socket.recv(_READ_BYTES)
+                except BlockingIOError:
+                    continue
+                if not data:
+                    break
+                for frame in frames.feed(data):
+                    self._take(decode(frame))
+        except FrameError as error:
+            reason = f"broken frame: {error}"
+            log.warning("< %s %s", self.address, reason)
+        except OSError as error:
+            reason = _reason(error)
+        self._break(reason)
+
+    def _take(self, command: Command) -> None:
+        if not command.is_response:
+            self._on_request(self, command)
+            return
+        waiting = self._waiting.pop(command.opaque, None)
+        if waiting is None:
+            log.debug("< %s late answer to request %d", self.address, command.opaque)
+            return
+        with contextlib.suppress(InvalidStateError):
+            waiting[0].set_result(command)
+
+    def _expire(self) -> None:
+        if not self._waiting:
+            return
+        now = time.monotonic()
+        for opaque, (future, deadline, timeout_ms) in list(self._waiting.items()):
+            if deadline < now and self._waiting.pop(opaque, None) is not None:
+                _fail(future, RequestTimeout(self.address, timeout_ms))
+
+    def _break(self, reason: str) -> None:
+        if self._closed is None:
+            self._closed = BrokerUnreachable(self.address, reason)
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+        while self._waiting:
+            with contextlib.suppress(KeyError):
+                _fail(self._waiting.popitem()[1][0], self._closed)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `host:port` or `[v6]:port`. Raises BrokerUnreachable."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BrokerUnreachable(address, "the address is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def _open(address: str, timeout_ms: int) -> socket.socket:
+    try:
+        connection = socket.create_connection(split_address(address), timeout_ms / 1000)
+    except OSError as error:
+        raise BrokerUnreachable(address, _reason(error)) from error
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Kernel time-outs instead of settimeout: reading and writing threads need different ones on the same socket.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(_WAKE_EVERY_S))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout_ms / 1000))
+    return connection
+
+
+def _timeval(seconds: float) -> bytes:
+    return struct.pack("ll", int(seconds), int(seconds % 1 * 1_000_000))
+
+
+def _fail(future: Future[Command], error: ClientError) -> None:
+    with contextlib.suppress(InvalidStateError):
+        future.set_exception(error)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, BlockingIOError | TimeoutError):
+        return "it takes no data"
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,47 @@
+"""Connections by address: one each, opened when needed, opened anew when broken and after a fork."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+
+from brokercore.client.connection import Connection, RequestHandler
+from brokercore.client.errors import ClientClosed
+
+
+class Pool:
+    """Hands out the one connection to an address. Safe in threads and over forks."""
+
+    def __init__(self, on_request: RequestHandler, connect_timeout_ms: int) -> None:
+        self._on_request = on_request
+        self._connect_timeout_ms = connect_timeout_ms
+        self._closed = False
+        self._connections: dict[str, Connection] = {}
+        self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def get(self, address: str) -> Connection:
+        """The open connection to `host:port`. Raises BrokerUnreachable, or ClientClosed after close()."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        with self._opening[address]:
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                if self._closed:
+                    raise ClientClosed("The client is closed.")
+                connection = Connection(address, self._on_request, self._connect_timeout_ms)
+                self._connections[address] = connection
+            return connection
+
+    def close(self) -> None:
+        """Close all connections. Can be called again."""
+        self._closed = True
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def start_anew(self) -> None:
+        """In a forked child: leave the parent's connections and locks behind."""
+        for connection in self._connections.values():
+            connection.forget()
+        self._connections = {}
+        self._opening = defaultdict(threading.Lock)
