@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import beat_init, worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
@@ -39,6 +39,7 @@ app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)
 
 
 @worker_ready.connect
+@beat_init.connect
 def tell_the_launcher(**_: Any) -> None:
     """Touch GANTRY_READY_FILE: the process runner waits for it. The Spark worker touches its own when warm."""
     file = os.environ.get("GANTRY_READY_FILE")
