@@ -43,6 +43,8 @@ NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
 REGION = env_text("GANTRY_REGION", "mq-private")
+# An asynchronous statement that runs longer is stopped; a synchronous one has 60 seconds.
+SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
 # What clients put behind `MQ_INST_….`: a name that resolves to this machine.
@@ -51,7 +53,9 @@ ENDPOINT_HOST = env_text("GANTRY_ENDPOINT_HOST", "localhost")
 # --- Storage --------------------------------------------------------------------------------------------------------
 DATABASES = {
     "default": dj_database_url.parse(
-        env_text("DATABASE_URL", f"sqlite:///{HOME / 'console.sqlite3'}"), conn_max_age=60, conn_health_checks=True
+        env_secret("DATABASE_URL", SECRETS / "database_url") or f"sqlite:///{HOME / 'console.sqlite3'}",
+        conn_max_age=60,
+        conn_health_checks=True,
     )
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
@@ -61,7 +65,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-REDIS_URL = env_text("REDIS_URL") or f"unix://{HOME / 'run' / 'redis.sock'}"
+REDIS_URL = env_secret("REDIS_URL", SECRETS / "redis_url") or f"unix://{HOME / 'run' / 'redis.sock'}"
 
 
 def redis_url(database: int, *, celery: bool = False) -> str:

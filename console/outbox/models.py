@@ -37,3 +37,6 @@ class Notification(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     total_time_ms = models.PositiveIntegerField(null=True, blank=True, help_text="commit to acknowledged send, ms")
+
+    def __str__(self) -> str:
+        return f"{self.key} to {self.topic or self.queue}"

@@ -1,0 +1,143 @@
+"""Where a notification goes and with whose rights: instance, topic, group and role, all of the tenant itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+
+from brokercore.policy import Context, Grantee, decide, mq_resource, parse_policy
+from console.accounts.models import Role, Tenant
+from console.instances.models import Instance
+from console.outbox.models import Notification
+from console.topics.models import Group, Topic
+
+#: The role through which the query service publishes (vendor page "Asynchronous query with message receipt").
+ROLE = "AliyunOpenAnalyticsAccessingMQRole"
+_ENDPOINT = re.compile(
+    r"(?:https?://)?(?P<label>[^.:/\s]+)(?:\.(?P<host>[^:/\s]+))?(?::(?P<port>\d+))?/?", re.IGNORECASE
+)
+
+
+class UndeliverableError(Exception):
+    """The notification names something that is not there or not allowed; the text is the user's `mq_error_msg`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A checked topic and group, with the role that may publish there."""
+
+    namesrv: str
+    #: The instance id, or empty for a default instance, whose names stand bare on the wire.
+    namespace: str
+    topic: str
+    group: str
+    role: Role
+
+
+def route(notification: Notification) -> Destination:
+    """Check everything a notification names. Raises UndeliverableError with the first thing that is wrong."""
+    if notification.notify_by == "mns":
+        raise UndeliverableError("mns is not available: this installation has no queue endpoint. Use mq-notify-by=ons.")
+    if notification.notify_by != "ons":
+        raise UndeliverableError(f"mq-notify-by is {notification.notify_by!r}; allowed are ons and mns.")
+    for option, value in (
+        ("mq-topic", notification.topic),
+        ("mq-producer-id", notification.producer_id),
+        ("mq-endpoint", notification.endpoint),
+    ):
+        if not value:
+            raise UndeliverableError(f"{option} is missing in the hint.")
+    instance = _instance(notification.tenant, notification.endpoint)
+    topic = _topic(instance, notification.topic)
+    group = _group(instance, notification.producer_id)
+    return Destination(
+        namesrv=instance.cluster.namesrv,
+        namespace=instance.instance_id if instance.independent_naming else "",
+        topic=topic.name,
+        group=group.group_id,
+        role=_role(notification.tenant, topic),
+    )
+
+
+def _instance(tenant: Tenant, endpoint: str) -> Instance:
+    match = _ENDPOINT.fullmatch(endpoint.strip())
+    if match is None:
+        raise UndeliverableError(f"mq-endpoint {endpoint!r} is no address of the form http://MQ_INST_….host:port.")
+    instances = Instance.objects.filter(tenant=tenant).select_related("cluster")
+    if match["label"].upper().startswith("MQ_INST_"):
+        instance = instances.filter(instance_id=match["label"]).first()
+        host = match["host"]
+    else:
+        instance = instances.filter(independent_naming=False, region=settings.REGION).first()
+        host = f"{match['label']}.{match['host']}" if match["host"] else match["label"]
+    if instance is None:
+        raise UndeliverableError(f"mq-endpoint {endpoint!r} names no instance of this account.")
+    if instance.region != settings.REGION or not _is_here(instance, host, match["port"]):
+        raise UndeliverableError(f"mq-endpoint {endpoint!r} is not in the query service's region {settings.REGION}.")
+    return instance
+
+
+def _is_here(instance: Instance, host: str | None, port: str | None) -> bool:
+    """True when host and port, as far as given, are the instance's name server or its name for clients."""
+    namesrv_host, _, namesrv_port = instance.cluster.namesrv.rpartition(":")
+    hosts = {namesrv_host.lower(), settings.ENDPOINT_HOST.lower(), settings.HOST, "127.0.0.1", "localhost"}
+    return (host is None or host.lower() in hosts) and (port is None or port == namesrv_port)
+
+
+def _topic(instance: Instance, name: str) -> Topic:
+    topic = Topic.objects.filter(instance=instance, name=_bare(instance, name)).first()
+    if topic is None:
+        raise UndeliverableError(f"Topic {name!r} does not exist in instance {instance.instance_id}.")
+    return topic
+
+
+def _group(instance: Instance, group_id: str) -> Group:
+    group = Group.objects.filter(instance=instance, group_id=_bare(instance, group_id)).first()
+    if group is None:
+        raise UndeliverableError(f"Group {group_id!r} does not exist in instance {instance.instance_id}.")
+    return group
+
+
+def _bare(instance: Instance, name: str) -> str:
+    return name.removeprefix(f"{instance.instance_id}%")
+
+
+def _role(tenant: Tenant, topic: Topic) -> Role:
+    """The tenant's role for notifications, if it trusts a service and may publish to the topic."""
+    role = Role.objects.filter(tenant=tenant, name=ROLE).first()
+    if role is None:
+        raise UndeliverableError(
+            f"Role {ROLE} does not exist: create it with a trusted service and AliyunMQFullAccess."
+        )
+    if not trusts_a_service(role.trust_policy):
+        raise UndeliverableError(f"The trust policy of role {ROLE} names no service that may assume it.")
+    statements = tuple(s for p in role.policies.all() for s in parse_policy(p.document, source=p.name))
+    grantee = Grantee(ROLE, boundary=("*",), statements=statements)
+    decision = decide(grantee, "mq:PUB", mq_resource(topic.physical_name), Context(source_ip="127.0.0.1"))
+    if not decision.allowed:
+        raise UndeliverableError(f"Role {ROLE} may not publish to topic {topic.name}: {decision.reason}.")
+    return role
+
+
+def trusts_a_service(trust_policy: Any) -> bool:
+    """True when a statement allows sts:AssumeRole to at least one service with a name."""
+    rows = trust_policy.get("Statement") if isinstance(trust_policy, dict) else None
+    return any(_allows_a_service(row) for row in rows or [] if isinstance(row, dict))
+
+
+def _allows_a_service(statement: dict[str, Any]) -> bool:
+    actions = _list(statement.get("Action"))
+    principal = statement.get("Principal")
+    services = _list(principal.get("Service")) if isinstance(principal, dict) else []
+    return (
+        statement.get("Effect") == "Allow"
+        and "sts:AssumeRole" in actions
+        and any(isinstance(s, str) and s.strip() for s in services)
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,83 @@
+"""Sends a notification with a temporary key of the tenant's role; producers and keys are kept per process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from brokercore.client import Credentials, Message, Producer
+from brokercore.client.errors import NoPermission
+from console.accounts import services as accounts
+from console.accounts.models import Role
+from console.outbox.models import Notification
+from console.outbox.routing import Destination
+
+#: Name under which the query service assumes the role.
+SESSION_NAME = "async-sql"
+#: Keys are drawn anew this long before they end, so that no send fails over an old one.
+_RENEW_BEFORE = timedelta(minutes=5)
+#: Brokers read the table of keys twice a second: for this long a fresh key may still be unknown to them.
+_KEY_SPREADS_S = 2.0
+_RETRY_S = 0.1
+#: Connections are dear to open, so producers stay; the least used ones are closed.
+_PRODUCERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    credentials: Credentials
+    expires_at: datetime
+    drawn: float
+
+
+_lock = threading.Lock()
+_keys: dict[int, _Key] = {}
+_producers: OrderedDict[tuple[str, str, str, str], Producer] = OrderedDict()
+
+
+def send(destination: Destination, notification: Notification) -> str:
+    """Send and wait for the broker's acknowledgement; returns the message id. Raises ClientError."""
+    key = _key_of(destination.role)
+    producer = _producer(destination, key.credentials)
+    message = Message(
+        topic=destination.topic,
+        body=notification.body.encode(),
+        tags=notification.tag,
+        keys=notification.key,
+    )
+    while True:
+        try:
+            return producer.send(message).message_id
+        except NoPermission:
+            if time.monotonic() - key.drawn > _KEY_SPREADS_S:
+                raise
+            time.sleep(_RETRY_S)
+
+
+def _key_of(role: Role) -> _Key:
+    with _lock:
+        key = _keys.get(role.pk)
+        if key is None or key.expires_at - _RENEW_BEFORE < timezone.now():
+            drawn = accounts.assume_role(role, session_name=SESSION_NAME)
+            credentials = Credentials(drawn.access_key_id, drawn.access_key_secret, drawn.security_token)
+            key = _keys[role.pk] = _Key(credentials, drawn.expires_at, time.monotonic())
+        return key
+
+
+def _producer(destination: Destination, credentials: Credentials) -> Producer:
+    name = (destination.namesrv, destination.namespace, destination.group, credentials.access_key_id)
+    with _lock:
+        producer = _producers.get(name)
+        if producer is None:
+            producer = _producers[name] = Producer(
+                destination.namesrv, credentials, destination.group, namespace=destination.namespace
+            )
+            while len(_producers) > _PRODUCERS:
+                _producers.popitem(last=False)[1].close()
+        _producers.move_to_end(name)
+        return producer

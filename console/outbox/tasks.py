@@ -1,0 +1,34 @@
+"""Celery tasks of the outbox, on the queue `default`."""
+
+from __future__ import annotations
+
+import logging
+
+from brokercore.client.errors import ClientError
+from console.celery import app
+from console.outbox import routing, sending, services
+
+log = logging.getLogger(__name__)
+
+
+@app.task(name="console.outbox.tasks.deliver")  # type: ignore[untyped-decorator]
+def deliver(notification_id: int) -> None:
+    """Send one notification, if nobody else does: at least once, duplicates carry the same key."""
+    notification = services.claim(notification_id)
+    if notification is None:
+        return
+    try:
+        message_id = sending.send(routing.route(notification), notification)
+    except routing.UndeliverableError as error:
+        services.refuse(notification, str(error))
+    except ClientError as error:
+        log.warning("notification %s was not delivered: %s", notification.pk, error)
+        services.attempt_failed(notification, error.user_message)
+    else:
+        services.delivered(notification, message_id)
+
+
+@app.task(name="console.outbox.tasks.sweep")  # type: ignore[untyped-decorator]
+def sweep() -> None:
+    """Every 5 s: ask again for what is due, and for what a dead sender left behind."""
+    services.sweep()

@@ -1,0 +1,152 @@
+"""Prepared statements: finding the `?` of a text, and reading the values that a client binds to them. Pure.
+
+The values stay values all the way to Spark; they are never pasted into the text.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mysql_mimic.types import Capabilities, ColumnType
+
+Value = str | int | float | bool | None
+
+#: What may hold a `?` that is no placeholder, and the placeholder itself.
+_PIECES = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|\#[^\n]*|/\*.*?\*/|(?P<placeholder>\?)""",
+    re.DOTALL | re.VERBOSE,
+)
+_NO_CURSOR, _READ_ONLY_CURSOR, _COUNT_AVAILABLE = 0, 1, 8
+_NUMBERS = {
+    ColumnType.TINY: ("<b", "<B"),
+    ColumnType.SHORT: ("<h", "<H"),
+    ColumnType.YEAR: ("<h", "<H"),
+    ColumnType.LONG: ("<i", "<I"),
+    ColumnType.INT24: ("<i", "<I"),
+    ColumnType.LONGLONG: ("<q", "<Q"),
+    ColumnType.FLOAT: ("<f", "<f"),
+    ColumnType.DOUBLE: ("<d", "<d"),
+}
+_TIMES = frozenset({ColumnType.DATE, ColumnType.DATETIME, ColumnType.TIMESTAMP})
+_UNSIGNED = 0x80
+
+
+class ParameterError(ValueError):
+    """The packet that binds values breaks the protocol or uses a type that is not offered."""
+
+
+@dataclass(slots=True)
+class Binding:
+    """What a client has said about the values of one statement: types are sent once, values each time."""
+
+    types: list[tuple[int, bool]] = field(default_factory=list)
+    long_data: dict[int, bytearray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One COM_STMT_EXECUTE: the values in order, and whether rows are fetched through a cursor."""
+
+    values: tuple[Value, ...]
+    use_cursor: bool
+
+
+def count_placeholders(text: str) -> int:
+    """Number of `?` outside quotes and comments."""
+    return sum(1 for piece in _PIECES.finditer(text) if piece["placeholder"])
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, size: int) -> bytes:
+        piece = self._data[self._position : self._position + size]
+        if len(piece) < size:
+            raise ParameterError("The packet with the values ends too early.")
+        self._position += size
+        return piece
+
+    def number(self, layout: str) -> int | float:
+        value: int | float = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
+        return value
+
+    def length(self) -> int:
+        first = self.take(1)[0]
+        wider = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
+        return int.from_bytes(self.take(wider), "little") if wider else first
+
+    def text(self, decode: Callable[[bytes], str]) -> str:
+        return decode(self.take(self.length()))
+
+
+def read_execution(
+    data: bytes, count: int, binding: Binding, capabilities: Capabilities, decode: Callable[[bytes], str]
+) -> Execution:
+    """Read a COM_STMT_EXECUTE packet behind its statement id (MySQL internals, COM_STMT_EXECUTE).
+
+    Query attributes that follow the parameters are read over. Raises ParameterError.
+    """
+    reader = _Reader(data)
+    flags = reader.take(1)[0]
+    if flags & ~(_READ_ONLY_CURSOR | _COUNT_AVAILABLE):
+        raise ParameterError("Only read-only cursors are offered.")
+    reader.take(4)  # iteration count, always 1
+    named = Capabilities.CLIENT_QUERY_ATTRIBUTES in capabilities
+    given = count
+    if named and (count or flags & _COUNT_AVAILABLE):
+        given = reader.length()
+    if given < count:
+        raise ParameterError(f"The statement has {count} parameters, {given} were given.")
+    values = _read_values(reader, given, binding, named, decode) if given else []
+    return Execution(tuple(values[:count]), bool(flags & _READ_ONLY_CURSOR))
+
+
+def _read_values(
+    reader: _Reader, count: int, binding: Binding, named: bool, decode: Callable[[bytes], str]
+) -> list[Value]:
+    nulls = reader.take((count + 7) // 8)
+    if reader.take(1)[0]:
+        binding.types = []
+        for _ in range(count):
+            kind, sign = reader.take(2)
+            if named:
+                reader.text(decode)
+            binding.types.append((kind, bool(sign & _UNSIGNED)))
+    if len(binding.types) != count:
+        raise ParameterError("The types of the parameters were never sent.")
+    values: list[Value] = []
+    for number, (kind, unsigned) in enumerate(binding.types):
+        if nulls[number // 8] >> (number % 8) & 1:
+            values.append(None)
+        elif number in binding.long_data:
+            values.append(decode(bytes(binding.long_data[number])))
+        else:
+            values.append(_read_value(reader, kind, unsigned, decode))
+    return values
+
+
+def _read_value(reader: _Reader, kind: int, unsigned: bool, decode: Callable[[bytes], str]) -> Value:
+    if kind == ColumnType.NULL:
+        return None
+    if layouts := _NUMBERS.get(ColumnType(kind)):
+        return reader.number(layouts[unsigned])
+    if kind in _TIMES:
+        return _read_time(reader)
+    if kind == ColumnType.TIME:
+        raise ParameterError("Parameters of type TIME are not offered; send a text.")
+    return reader.text(decode)
+
+
+def _read_time(reader: _Reader) -> str:
+    """A date or time of 0, 4, 7 or 11 bytes, as the text that Spark casts from."""
+    data = reader.take(reader.take(1)[0]).ljust(11, b"\0")
+    year, month, day, hour, minute, second, micros = struct.unpack("<HBBBBBI", data[:11])
+    date = f"{year:04}-{month:02}-{day:02}"
+    if not any((hour, minute, second, micros)):
+        return date
+    return f"{date} {hour:02}:{minute:02}:{second:02}" + (f".{micros:06}" if micros else "")

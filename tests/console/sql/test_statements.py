@@ -1,0 +1,116 @@
+"""Which statements are answered here, and that everything else is left to Spark."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.sql import statements as s
+from console.sql.constants import Constant, Fact, Variable
+
+FORMS = [
+    ("show query_task where id='q1'", s.ShowTask("q1")),
+    ('SHOW  QUERY_TASK\nWHERE id = "q1"', s.ShowTask("q1")),
+    ("show query_task", s.ListTasks(s.LIST_LIMIT)),
+    ("show query_task limit 3", s.ListTasks(3)),
+    ("cancel query_task where id = 'q1'", s.CancelTask("q1")),
+    ("show databases", s.ShowDatabases()),
+    ("show schemas like 'de%'", s.ShowDatabases("de%")),
+    ("SHOW TABLES", s.ShowTables()),
+    ("show full tables from `demo` like 'f%'", s.ShowTables("demo", "f%", full=True)),
+    ("show columns from flights", s.ShowColumns("flights")),
+    ("SHOW FULL FIELDS FROM `flights` FROM `demo` LIKE '%'", s.ShowColumns("flights", "demo", "%", full=True)),
+    ("describe demo.flights", s.ShowColumns("flights", "demo")),
+    ("desc `my``table`", s.ShowColumns("my`table")),
+    ("show variables like 'version%'", s.ShowVariables("version%")),
+    (
+        "SHOW VARIABLES WHERE Variable_name = 'a' OR Variable_name='b'",
+        s.ShowVariables(names=("a", "b")),
+    ),
+    ("show warnings", s.ShowNothing(("Level", "Code", "Message"))),
+    ("use demo", s.Use("demo")),
+    ("set names utf8mb4", s.SetVariables("set names utf8mb4")),
+    ("START TRANSACTION READ ONLY", s.Transaction()),
+    ("commit", s.Transaction()),
+    ("kill query 17", s.Kill(17, query_only=True)),
+    ("KILL 17", s.Kill(17, query_only=False)),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FORMS)
+def test_it_recognises_its_own_forms(text: str, expected: s.Statement) -> None:
+    assert s.parse(text) == expected
+
+
+CONSTANTS = [
+    ("select 1", [(1, "1")]),
+    ("SELECT @@version_comment LIMIT 1", [(Variable("version_comment"), "@@version_comment")]),
+    (
+        "SELECT @@session.auto_increment_increment AS inc, @@character_set_client",
+        [(Variable("auto_increment_increment"), "inc"), (Variable("character_set_client"), "@@character_set_client")],
+    ),
+    ("select database(), Version( ) v", [(Fact.SCHEMA, "database()"), (Fact.VERSION, "v")]),
+    ("select connection_id()", [(Fact.CONNECTION_ID, "connection_id()")]),
+    ("select current_user", [(Fact.USER, "current_user")]),
+    ("select 'it''s', null as n, TRUE", [("it's", "it's"), (None, "n"), (1, "TRUE")]),
+    ("select -5", [(-5, "-5")]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CONSTANTS)
+def test_it_answers_what_clients_ask_at_sign_in(text: str, expected: list[tuple[object, str]]) -> None:
+    assert s.parse(text) == s.SelectConstants(tuple(Constant(v, c) for v, c in expected))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from flights",
+        "select 1 from flights",
+        "select 1 + 1",
+        "select 1.5",
+        "select 1 union select 2",
+        "select now()",
+        "select 1 where true",
+        "select __import__('os')",
+        "show create table flights",
+        "cancel query_task",
+        "use demo; select 1",
+        "explain select 1",
+        "",
+        "select",
+    ],
+)
+def test_everything_else_is_a_query(text: str) -> None:
+    assert s.parse(text) == s.Query(text)
+
+
+@given(st.text())
+def test_any_text_is_recognised_or_a_query(text: str) -> None:
+    for prefix in ("", "select ", "show ", "set ", "kill "):
+        assert s.parse(prefix + text) is not None
+
+
+def test_hostile_text_is_recognised_fast() -> None:
+    started = time.monotonic()
+    for text in ("select " + "'" * 16_000, "select " + "1," * 7_000 + "x", "show tables like '" + "\\" * 16_000):
+        s.parse(text)
+    s.parse("select " + "(" * 10_000_000)
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("select 1", "SELECT"),
+        ("(select 1)", "SELECT"),
+        ("With a as (select 1) select 1", "SELECT"),
+        ("insert into t", "INSERT"),
+        ("!", "UNKNOWN"),
+    ],
+)
+def test_it_names_the_kind_of_a_query(text: str, kind: str) -> None:
+    assert s.kind_of(text) == kind
