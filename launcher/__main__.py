@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from launcher import checks, config, lock, plan, secrets
@@ -19,7 +20,7 @@ from launcher.supervisor import Supervisor
 USAGE = """\
 python -m launcher up              start every process of this copy, stop them with Ctrl-C
 python -m launcher run COMMAND …   run a command with the environment of this copy
-python -m launcher secrets FOLDER  draw the secrets of a deployment into FOLDER"""
+python -m launcher secrets FOLDER  draw the secrets of a copy; with --compose FOLDER, those of compose.yaml"""
 
 
 def main(arguments: list[str]) -> int:
@@ -31,9 +32,9 @@ def main(arguments: list[str]) -> int:
             case ["run", *command] if command:
                 run(command)
             case ["secrets", folder]:
-                drawn = secrets.draw(Path(folder))
-                _print(f"Drawn into {folder}: {', '.join(drawn) or 'nothing, all are there'}.")
-                return 0
+                return draw(folder, secrets.draw)
+            case ["secrets", "--compose", folder]:
+                return draw(folder, secrets.draw_for_compose)
             case _:
                 _print(USAGE)
                 return 2
@@ -102,6 +103,16 @@ def run(command: list[str]) -> None:
         os.execvpe(program[0], program, environ)  # noqa: S606 - the caller's own command
     except OSError as error:
         raise LauncherError(f"{program[0]} cannot be run: {error.strerror}.") from error
+
+
+def draw(folder: str, drawing: Callable[[Path], list[str]]) -> int:
+    """Draw secrets into `folder`; those that are there stay."""
+    try:
+        names = drawing(Path(folder))
+    except OSError as error:
+        raise LauncherError(f"{folder} cannot be written: {error.strerror}.") from error
+    _print(f"Drawn into {folder}: {', '.join(names) or 'nothing, all are there'}.")
+    return 0
 
 
 def _print(text: str, *, trouble: bool = False) -> None:

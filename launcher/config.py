@@ -40,6 +40,8 @@ class Config:
     redis_url: str | None
     """Address of a Redis of one's own; None starts the embedded one."""
     append_fsync: str
+    web_name: str
+    """A host name that the console answers to."""
 
     @property
     def connect_host(self) -> str:
@@ -79,8 +81,9 @@ def read(environ: Mapping[str, str]) -> Config:
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
         ports=ports,
         namesrv=_namesrv(environ.get("GANTRY_NAMESRV", "")),
-        redis_url=_redis_url(environ.get("REDIS_URL", "")),
+        redis_url=_redis_url(_text_or_file(environ, "REDIS_URL")),
         append_fsync=_choice(environ, "GANTRY_APPENDFSYNC", FLUSH_MODES),
+        web_name=_web_name(environ.get("GANTRY_ALLOWED_HOSTS", "")),
     )
 
 
@@ -98,6 +101,12 @@ def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> 
     return value
 
 
+def _web_name(allowed: str) -> str:
+    """The first name of GANTRY_ALLOWED_HOSTS: Django's patterns are a leading dot, for any subdomain, and `*`."""
+    first = allowed.split(",", maxsplit=1)[0].strip().lstrip(".")
+    return first if first not in ("", "*") else "127.0.0.1"
+
+
 def _namesrv(value: str) -> str | None:
     for address in filter(None, value.split(";")):
         host, _, port = address.rpartition(":")
@@ -106,6 +115,16 @@ def _namesrv(value: str) -> str | None:
                 f"GANTRY_NAMESRV is {value!r}: it is host:port of a name server, such as 10.0.0.5:9876."
             )
     return value or None
+
+
+def _text_or_file(environ: Mapping[str, str], name: str) -> str:
+    file = environ.get(f"{name}_FILE")
+    if environ.get(name) or not file:
+        return environ.get(name, "")
+    try:
+        return Path(file).read_text().strip()
+    except OSError as error:
+        raise LauncherError(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
 
 
 def _redis_url(value: str) -> str | None:

@@ -1,7 +1,8 @@
 """Finds the processes of one start, wherever they moved to, through /proc.
 
-Each child carries GANTRY_RUN=<run>:<name> in its environment, and what it starts inherits that, also when it changes
-its process group or its parent ends (Spark's Python daemons do both). Linux only, as is the product.
+Each child carries LAUNCHER_RUN=<run>:<name>; in its environment, and what it starts inherits that, also when it changes
+its process group or its parent ends (Spark's Python daemons do both). The name has no GANTRY_ in front, since the JVM
+gets none of our settings. Linux only, as is the product.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import signal
 import time
 from pathlib import Path
 
-MARK = "GANTRY_RUN"
+MARK = "LAUNCHER_RUN"
 
 
 def find(mark: str) -> list[int]:
-    """Return the ids of live processes whose GANTRY_RUN begins with `mark`, this process left out."""
+    """Return the ids of live processes whose LAUNCHER_RUN begins with `mark`, this process left out."""
     needle = f"\0{MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():

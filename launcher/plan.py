@@ -100,7 +100,7 @@ def _web(config: Config, *, after: tuple[str, ...]) -> Service:
         *("-m", "granian", "console.asgi:application", "--interface", "asginl"),
         *("--host", config.host, "--port", str(port), "--workers", "1", "--no-ws", "--workers-kill-timeout", "3"),
     )
-    probe = readiness.http_ok(config.connect_host, port, "/healthz")
+    probe = readiness.http_ok(config.connect_host, port, "/healthz", named=config.web_name)
     return Service("web", command, after=after, ready=probe)
 
 

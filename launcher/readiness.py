@@ -34,9 +34,10 @@ def touched(file: Path) -> Probe:
     return _polled(made)
 
 
-def http_ok(host: str, port: int, path: str) -> Probe:
-    """Ready when GET `path` is answered with 200."""
-    request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+def http_ok(host: str, port: int, path: str, *, named: str) -> Probe:
+    """Ready when GET `path` is answered with 200 to one who asks for the host `named`, as if through the TLS proxy."""
+    headers = (f"GET {path} HTTP/1.1", f"Host: {named}", "X-Forwarded-Proto: https", "Connection: close", "", "")
+    request = "\r\n".join(headers).encode()
 
     async def answered() -> bool:
         return (await _ask(asyncio.open_connection(host, port), request)).startswith(b"HTTP/1.1 200 ")

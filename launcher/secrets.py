@@ -25,22 +25,55 @@ DRAWN: dict[str, Callable[[], str]] = {
     "broker_access_key_secret": lambda: secrets.token_hex(15),
 }
 
+#: The servers of compose.yaml that have a password: the file with their address, and the address.
+COMPOSE_ADDRESSES = {
+    "postgres": ("database_url", "postgres://gantry:{password}@postgres:5432/gantry"),
+    "redis": ("redis_url", "redis://:{password}@redis:6379"),
+}
+
+#: Modes of a secret's file: in the home, and for containers, whose processes run as users of their own. There the
+#: folder, which containers do not see, keeps others on the machine out.
+PRIVATE, FOR_CONTAINERS = 0o600, 0o444
+
 
 def draw(folder: Path) -> list[str]:
     """Write each secret that is not there yet into `folder`; return the names of the new ones."""
+    _make_folder(folder)
+    return [name for name, drawn in DRAWN.items() if _write_new(folder / name, drawn(), PRIVATE)]
+
+
+def draw_for_compose(folder: Path) -> list[str]:
+    """Write the secret files that compose.yaml names, the passwords of its databases and their addresses among them."""
+    _make_folder(folder)
+    new = [name for name, drawn in DRAWN.items() if _write_new(folder / name, drawn(), FOR_CONTAINERS)]
+    for server, address in COMPOSE_ADDRESSES.items():
+        _write_new(folder / f"{server}_password", secrets.token_hex(16), FOR_CONTAINERS)
+        password = (folder / f"{server}_password").read_text().strip()
+        name, url = address
+        if _write_new(folder / name, url.format(password=password), FOR_CONTAINERS):
+            new += [f"{server}_password", name]
+    return new
+
+
+def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    missing = [name for name in DRAWN if not (folder / name).exists()]
-    for name in missing:
-        # Written whole under another name first: a start that is cut off leaves no empty secret behind.
-        part = folder / f".{name}.part"
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(DRAWN[name]() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(folder / name)
-    return missing
+
+
+def _write_new(path: Path, text: str, mode: int) -> bool:
+    """Write a file unless it is there; return whether it was not."""
+    if path.exists():
+        return False
+    # Whole under another name first: a start that is cut off leaves no empty secret behind.
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.chmod(mode)
+    part.rename(path)
+    return True
 
 
 def environment(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -54,3 +54,13 @@ def test_a_secret_of_ones_own_goes_first(tmp_path: Path) -> None:
 def test_it_refuses_a_secret_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LauncherError, match="GANTRY_MASTER_KEY_FILE names /no/such, which is no file"):
         secrets.environment(tmp_path, {"GANTRY_MASTER_KEY_FILE": "/no/such"})
+
+
+def test_containers_get_addresses_with_the_passwords_of_their_servers(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+    secrets.draw_for_compose(folder)
+    password = (folder / "postgres_password").read_text().strip()
+    assert (folder / "database_url").read_text() == f"postgres://gantry:{password}@postgres:5432/gantry\n"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o444}
+    assert secrets.draw_for_compose(folder) == []
