@@ -15,7 +15,9 @@ from brokercore.client.messages import (
     SendStatus,
     TransactionState,
 )
+from brokercore.client.producer import Producer
 from brokercore.client.pulling import PullResult, PullStatus
+from brokercore.client.push_consumer import PushConsumer
 from brokercore.protocol.bodies.clients import Connection, ConsumerConnection, ConsumeStatus, DirectResult, RunningInfo
 from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
 from brokercore.protocol.bodies.heartbeat import SubscriptionData
@@ -40,8 +42,10 @@ __all__ = [
     "Message",
     "MessageQueue",
     "MessageView",
+    "Producer",
     "PullResult",
     "PullStatus",
+    "PushConsumer",
     "QueueProgress",
     "QueueStats",
     "RunningInfo",

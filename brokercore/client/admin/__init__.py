@@ -8,11 +8,12 @@ from brokercore.client.admin.consumers import ConsumersAdmin
 from brokercore.client.admin.groups import GroupsAdmin
 from brokercore.client.admin.messages import MessagesAdmin
 from brokercore.client.admin.offsets import OffsetsAdmin
+from brokercore.client.admin.redelivery import RedeliveryAdmin
 
 __all__ = ["Admin", "AdminBase", "Cluster"]
 
 
-class Admin(ClusterAdmin, GroupsAdmin, ConsumersAdmin, OffsetsAdmin, MessagesAdmin):
+class Admin(ClusterAdmin, GroupsAdmin, ConsumersAdmin, OffsetsAdmin, MessagesAdmin, RedeliveryAdmin):
     """Administers a cluster through its name server; a context manager, safe in threads and over forks.
 
     Names of topics and groups are physical ones. What brokers know severally is asked of every master and merged.
