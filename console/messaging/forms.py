@@ -1,0 +1,206 @@
+"""What the message pages ask for. Times are UTC."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+
+from console.instances.models import Instance
+from console.topics.models import OrderType, Topic
+
+PRESETS = [
+    ("15m", "Last 15 minutes", 15),
+    ("1h", "Last hour", 60),
+    ("6h", "Last 6 hours", 6 * 60),
+    ("1d", "Last day", 24 * 60),
+    ("3d", "Last 3 days", 3 * 24 * 60),
+]
+_MINUTES = {key: minutes for key, _, minutes in PRESETS}
+_BODY_BYTES = 4 * 1024 * 1024
+_ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
+
+
+class MomentField(forms.DateTimeField):
+    """A UTC time to the second; cleaned to epoch milliseconds."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+
+    def clean(self, value: Any) -> int | None:
+        moment = super().clean(value)
+        return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+class RangeForm(forms.Form):
+    """A time range: a preset that ends now, or begin and end."""
+
+    range = forms.ChoiceField(
+        label="Stored", choices=[(k, text) for k, text, _ in PRESETS] + [("custom", "From … to …")], initial="1h"
+    )
+    begin = MomentField(label="From (UTC)", required=False)
+    end = MomentField(label="To (UTC)", required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Adds `begin_ms` and `end_ms`."""
+        cleaned = super().clean() or self.cleaned_data
+        now_ms = int(time.time() * 1000)
+        if cleaned.get("range") != "custom":
+            minutes = _MINUTES.get(str(cleaned.get("range")), 60)
+            return cleaned | {"begin_ms": now_ms - minutes * 60_000, "end_ms": now_ms}
+        begin, end = cleaned.get("begin"), cleaned.get("end")
+        if begin is None and "begin" not in self.errors:
+            self.add_error("begin", "Say from when on.")
+        if begin is not None and end is not None and end < begin:
+            self.add_error("end", "The end lies before the begin.")
+        # The field has no milliseconds, so the last second counts as a whole.
+        return cleaned | {"begin_ms": begin or 0, "end_ms": now_ms if end is None else end + 999}
+
+
+class TopicField(forms.CharField):
+    """The name of a topic, typed or chosen from suggestions; cleaned to the Topic of the form's instance."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Topic",
+            max_length=127,
+            error_messages={"required": "Choose a topic."},
+            widget=forms.TextInput(attrs={"list": "topic-names", "autocomplete": "off", "spellcheck": "false"}),
+        )
+
+
+class _OnTopic(forms.Form):
+    def __init__(self, *args: Any, instance: Instance, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._instance = instance
+
+    def clean_topic(self) -> Topic:
+        name = self.cleaned_data["topic"].strip()
+        topic = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(
+            instance=self._instance, name=name
+        )
+        found = topic.first()
+        if found is None:
+            raise forms.ValidationError("There is no such topic in this instance.")
+        return found
+
+
+class TimeSearchForm(_OnTopic, RangeForm):
+    """Search by topic and time."""
+
+    topic = TopicField()
+    tag = forms.CharField(label="Tag", required=False, max_length=128, help_text="Exactly this tag; empty for all.")
+    order = forms.ChoiceField(
+        label="Order", choices=[("newest", "Newest first"), ("oldest", "Oldest first")], required=False
+    )
+    field_order = ["topic", "range", "begin", "end", "tag", "order"]
+
+
+class IdSearchForm(_OnTopic):
+    """Search by message id."""
+
+    topic = TopicField()
+    message_id = forms.CharField(
+        label="Message id",
+        max_length=128,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="The id in the producer's SendResult, or an offset id.",
+    )
+
+
+class KeySearchForm(_OnTopic):
+    """Search by key."""
+
+    topic = TopicField()
+    key = forms.CharField(label="Key", max_length=1024, help_text="One whole key. The 64 newest messages are shown.")
+    begin = MomentField(label="From (UTC)", required=False)
+    end = MomentField(label="To (UTC)", required=False)
+
+
+class PublishForm(forms.Form):
+    """A test message; fields that do not fit the topic's type are left out."""
+
+    body = forms.CharField(
+        label="Body",
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
+    )
+    tag = forms.CharField(label="Tag", required=False, max_length=128)
+    key = forms.CharField(
+        label="Key", required=False, max_length=1024, help_text="Several keys are separated by blanks."
+    )
+    sharding_key = forms.CharField(
+        label="Sharding key", required=False, max_length=128, help_text="Equal keys go to the same queue."
+    )
+    delay_seconds = forms.IntegerField(
+        label="Deliver after (seconds)", required=False, min_value=0, max_value=40 * 24 * 3600
+    )
+    properties = forms.CharField(
+        label="Properties",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "font-monospace"}),
+        help_text="One name=value a line.",
+    )
+
+    def __init__(self, *args: Any, topic: Topic, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if topic.order_type not in _ORDERED:
+            del self.fields["sharding_key"]
+        elif topic.order_type == OrderType.PARTITIONALLY_ORDERED:
+            self.fields["sharding_key"].required = True
+        if topic.order_type != OrderType.DELAYED:
+            del self.fields["delay_seconds"]
+
+    def clean_body(self) -> bytes:
+        # Browsers send line ends of text areas as CRLF; what was typed has LF.
+        body = str(self.cleaned_data["body"]).replace("\r\n", "\n").encode()
+        if len(body) > _BODY_BYTES:
+            raise forms.ValidationError(f"The body has {len(body)} bytes; at most {_BODY_BYTES} are allowed.")
+        return body
+
+    def clean_properties(self) -> dict[str, str]:
+        pairs: dict[str, str] = {}
+        for number, row in enumerate(str(self.cleaned_data["properties"]).splitlines(), start=1):
+            if not row.strip():
+                continue
+            name, separator, value = row.partition("=")
+            if not separator or not name.strip() or not value.strip():
+                raise forms.ValidationError(f"Line {number} is not name=value.")
+            pairs[name.strip()] = value.strip()
+        return pairs
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of `services.publish_test_message`."""
+        cleaned = dict(self.cleaned_data)
+        delay = cleaned.pop("delay_seconds", None)
+        return cleaned | {"deliver_at_ms": int(time.time() * 1000) + delay * 1000 if delay else None}
+
+
+class ResetForm(forms.Form):
+    """Where to move a group's progress in one topic."""
+
+    topic = forms.CharField(max_length=255)
+    to = forms.ChoiceField(
+        label="Go on with",
+        choices=[
+            ("end", "what comes from now on (skip the backlog)"),
+            ("begin", "the oldest stored message"),
+            ("time", "the first message stored at or after …"),
+        ],
+        initial="end",
+        widget=forms.RadioSelect,
+    )
+    at = MomentField(label="Time (UTC)", required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Adds `target` as `offsets.reset_offset` wants it."""
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("to") == "time" and cleaned.get("at") is None and "at" not in self.errors:
+            self.add_error("at", "Choose the time.")
+        return cleaned | {"target": cleaned.get("at") if cleaned.get("to") == "time" else cleaned.get("to")}
+
+
+def shown_moment(epoch_ms: int) -> str:
+    """A time as `datetime-local` fields want it, UTC."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,144 @@
+"""A stored message as pages and the management API show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from brokercore.client import Admin, MessageQueue, StoredMessage
+from console.instances.models import Instance
+from console.messaging.names import PARKING_TOPICS, shown_name
+
+_SHARDING_KEY = "__SHARDINGKEY"
+_DELIVER_TIMES = ("__STARTDELIVERTIME", "TIMER_DELIVER_MS")
+_REAL_TOPIC = "REAL_TOPIC"
+_RETRY_TOPIC = "RETRY_TOPIC"
+
+
+@dataclass(frozen=True)
+class Position:
+    """The exact place of a message: `broker-a:3:17` is offset 17 of queue 3 on broker-a."""
+
+    broker_name: str
+    queue_id: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.broker_name}:{self.queue_id}:{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position | None:
+        """The position that `text` names; None when it names none."""
+        broker_name, _, rest = text.rpartition(":")[0].rpartition(":")
+        offset = text.rpartition(":")[2]
+        if not (broker_name and rest.isdecimal() and offset.isdecimal()) or len(text) > 200:
+            return None
+        return cls(broker_name, int(rest), int(offset))
+
+
+@dataclass(frozen=True)
+class MessageRecord:
+    """Everything known of one stored message. Times are epoch milliseconds, `topic` is without namespace."""
+
+    message_id: str
+    offset_message_id: str
+    topic: str
+    physical_topic: str
+    position: Position
+    tag: str
+    keys: tuple[str, ...]
+    sharding_key: str
+    born_at_ms: int
+    stored_at_ms: int
+    deliver_at_ms: int | None
+    born_host: str
+    store_host: str
+    stored_size: int
+    body_crc: int
+    reconsume_times: int
+    properties: dict[str, str]
+    body: bytes = field(repr=False)
+    body_problem: str = ""
+    waits: bool = False
+
+    @property
+    def original_topic(self) -> str:
+        """The topic it was published to: for a retried or dead letter that is not where it lies now."""
+        return self.properties.get(_RETRY_TOPIC) or self.properties.get(_REAL_TOPIC) or self.physical_topic
+
+
+class Recorder:
+    """Turns messages of one instance into records; knows which broker has which address."""
+
+    def __init__(self, admin: Admin, instance: Instance) -> None:
+        self._admin = admin
+        self._instance = instance
+        self._brokers: dict[str, str] | None = None
+
+    def record(self, message: StoredMessage, queue: MessageQueue | None = None) -> MessageRecord:
+        """The record of `message`, which came from `queue` or from a look-up by id or key."""
+        body, problem = _unpacked(message)
+        parked = message.topic in PARKING_TOPICS
+        topic = message.properties.get(_REAL_TOPIC, message.topic) if parked else message.topic
+        return MessageRecord(
+            message_id=message.unique_id or message.offset_message_id,
+            offset_message_id=message.offset_message_id,
+            topic=shown_name(self._instance, topic),
+            physical_topic=topic,
+            position=Position(
+                queue.broker_name if queue else self._broker_at(message.store_host),
+                message.queue_id,
+                message.queue_offset,
+            ),
+            tag=message.tags,
+            keys=tuple(message.keys.split()),
+            sharding_key=message.properties.get(_SHARDING_KEY, ""),
+            born_at_ms=message.born_timestamp,
+            stored_at_ms=message.store_timestamp,
+            deliver_at_ms=_deliver_at(message),
+            born_host=_address(message.born_host),
+            store_host=_address(message.store_host),
+            stored_size=message.total_size,
+            body_crc=message.body_crc,
+            reconsume_times=message.reconsume_times,
+            properties=message.properties,
+            body=body,
+            body_problem=problem,
+            waits=parked,
+        )
+
+    def records(self, found: Iterable[StoredMessage]) -> list[MessageRecord]:
+        """Records of messages found by id or key."""
+        return [self.record(message) for message in found]
+
+    def _broker_at(self, address: tuple[str, int]) -> str:
+        if self._brokers is None:
+            self._brokers = {shown: name for name, shown in self._admin.cluster().brokers.items()}
+        return self._brokers.get(_address(address), "")
+
+
+def belongs_to(message: StoredMessage, physical_topic: str) -> bool:
+    """True when the message is one of this topic, be it delivered or still waiting for its time."""
+    if message.topic in PARKING_TOPICS:
+        return message.properties.get(_REAL_TOPIC) == physical_topic
+    return message.topic == physical_topic
+
+
+def _unpacked(message: StoredMessage) -> tuple[bytes, str]:
+    try:
+        return message.decoded_body(), ""
+    except ValueError as error:
+        return message.body, f"The body is compressed and cannot be unpacked: {error}. It is shown as stored."
+
+
+def _deliver_at(message: StoredMessage) -> int | None:
+    """The wanted delivery time, when the producer set one."""
+    for name in _DELIVER_TIMES:
+        value = message.properties.get(name, "")
+        if value.isdecimal() and 0 < int(value) < 1 << 53:
+            return int(value)
+    return None
+
+
+def _address(host: tuple[str, int]) -> str:
+    return f"{host[0]}:{host[1]}"

@@ -1,0 +1,200 @@
+"""Real traffic for a running copy: flights as messages, and a consumer that fails on some of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokercore.client import ConsumeResult, Credentials, Message, MessageView, Producer, PushConsumer, TransactionState
+from brokercore.client.errors import ClientError
+from console.messaging.flights import Flight
+
+log = logging.getLogger(__name__)
+
+TOPICS = ("flights", "flights-fifo", "bookings-tx", "reminders")
+MAX_RECONSUME_TIMES = 1
+"""One retry after ten seconds, then a dead letter: soon enough to watch."""
+VERY_LATE_MINUTES = 180
+REMINDER_SECONDS = (3, 8, 15)
+MAX_FAILURES = 20
+"""Sends that may fail one after the other before the replay gives up."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The running copy, as its demo.json names it."""
+
+    namesrv: str
+    instance_id: str
+    group: str
+    credentials: Credentials
+
+    @classmethod
+    def of_demo(cls, demo: dict[str, Any]) -> Target:
+        """Read the fields of demo.json. Raises KeyError for a missing one."""
+        keys = Credentials(demo["access_key_id"], demo["access_key_secret"])
+        return cls(demo["namesrv"], demo["instance_id"], demo["group"], keys)
+
+
+@dataclass
+class Progress:
+    """What happened so far; safe in threads."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add_sent(self, topic: str) -> None:
+        """A message was stored."""
+        with self._lock:
+            self.sent[topic] += 1
+
+    def count(self, what: str) -> None:
+        """`consumed`, `refused`, `rolled back` or `failed`."""
+        with self._lock:
+            self.counts[what] += 1
+
+    def line(self) -> str:
+        """One line for people."""
+        with self._lock:
+            sent = ", ".join(f"{topic} {self.sent[topic]}" for topic in TOPICS if self.sent[topic])
+            rest = ", ".join(f"{what} {number}" for what, number in sorted(self.counts.items()))
+        return f"sent {sum(self.sent.values())} ({sent or 'nothing yet'}); {rest or 'nothing consumed yet'}"
+
+
+def refuses(flight: dict[str, Any]) -> bool:
+    """True for the flights on which the consumer fails on purpose: cancelled, or three hours late and more."""
+    return flight["dep_time"] is None or (flight.get("dep_delay") or 0) >= VERY_LATE_MINUTES
+
+
+class Sender:
+    """Sends flights to the demo topics, each the way the topic's type wants it."""
+
+    def __init__(self, target: Target, progress: Progress) -> None:
+        self._progress = progress
+        self._producer = Producer(
+            target.namesrv,
+            target.credentials,
+            target.group,
+            namespace=target.instance_id,
+            transaction_check=lambda message: TransactionState.COMMIT,
+        )
+
+    def close(self) -> None:
+        """Close the producer."""
+        self._producer.close()
+
+    def send(self, number: int, flight: Flight) -> None:
+        """Send the `number`-th flight: of ten, six are normal, two ordered, one a booking and one a reminder.
+
+        Raises ClientError.
+        """
+        choice = number % 10
+        if choice in (3, 7):
+            self._producer.send_ordered(_message("flights-fifo", flight), flight.tail_number)
+            self._progress.add_sent("flights-fifo")
+        elif choice == 5:
+            self._book(number, flight)
+        elif choice == 9:
+            delay = REMINDER_SECONDS[number // 10 % len(REMINDER_SECONDS)]
+            message = _message("reminders", flight)
+            message.deliver_at_ms = int(time.time() * 1000) + delay * 1000
+            self._producer.send(message)
+            self._progress.add_sent("reminders")
+        else:
+            self._producer.send(_message("flights", flight))
+            self._progress.add_sent("flights")
+
+    def _book(self, number: int, flight: Flight) -> None:
+        """Every fifth booking is rolled back: nobody ever sees it."""
+        fails = number // 10 % 5 == 4
+        state = TransactionState.ROLLBACK if fails else TransactionState.COMMIT
+        self._producer.send_transaction(_message("bookings-tx", flight), lambda *_: state)
+        if fails:
+            self._progress.count("rolled back")
+        else:
+            self._progress.add_sent("bookings-tx")
+
+
+def consumer(target: Target, progress: Progress) -> PushConsumer:
+    """The consumer of the demo group, not started yet. It fails on `refuses`, so dead letters come about."""
+    push = PushConsumer(
+        target.namesrv,
+        target.credentials,
+        target.group,
+        namespace=target.instance_id,
+        max_reconsume_times=MAX_RECONSUME_TIMES,
+    )
+    for topic in TOPICS:
+        push.subscribe(topic)
+
+    def handle(message: MessageView) -> ConsumeResult:
+        flight = _fields(message)
+        # Ordered and delayed topics get through: a failure there would hold up everything behind it.
+        if message.topic == "flights" and flight is not None and refuses(flight):
+            progress.count("refused")
+            return ConsumeResult.RECONSUME_LATER
+        progress.count("consumed")
+        return ConsumeResult.SUCCESS
+
+    push.on_message(handle)
+    return push
+
+
+def replay(
+    sender: Sender,
+    flights: Iterator[Flight],
+    progress: Progress,
+    *,
+    rate: float,
+    seconds: float | None,
+    count: int | None,
+    stop: threading.Event,
+    report: Callable[[str], None],
+    report_every_s: float = 5.0,
+) -> None:
+    """Send flights at `rate` a second until time, number or flights run out, or `stop` is set.
+
+    Raises ClientError after 20 failed sends in a row.
+    """
+    start = time.monotonic()
+    reported = start
+    failures = 0
+    for number, flight in enumerate(flights):
+        now = time.monotonic()
+        if (count is not None and number >= count) or (seconds is not None and now - start >= seconds):
+            return
+        if now - reported >= report_every_s:
+            report(progress.line())
+            reported = now
+        try:
+            sender.send(number, flight)
+            failures = 0
+        except ClientError as error:
+            progress.count("failed")
+            failures += 1
+            log.warning("a send failed: %s", error)
+            if failures >= MAX_FAILURES:
+                raise
+        due = start + (number + 1) / rate
+        if stop.wait(max(0.0, due - time.monotonic())):
+            return
+
+
+def _message(topic: str, flight: Flight) -> Message:
+    return Message(topic, flight.body(), tags=flight.carrier, keys=flight.tail_number)
+
+
+def _fields(message: MessageView) -> dict[str, Any] | None:
+    """The flight of a message; None for a test message that somebody published by hand."""
+    try:
+        found = json.loads(message.body)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "dep_time" in found else None

@@ -1,0 +1,1 @@
+"""Pages of messages, consumer status and dead letters."""

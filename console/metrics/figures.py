@@ -1,0 +1,74 @@
+"""Plotly figures as plain dicts; charts.js draws them and gives them the colours of the page's theme."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import plotly.graph_objects as go
+
+from console.metrics.queries import Curve
+
+_UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
+
+
+def unit(curve: Curve) -> str:
+    """What the numbers of a curve are."""
+    return _UNITS[curve.measure].format(minutes=curve.period_minutes)
+
+
+def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
+    """A line over time. A gap stays a gap; the period that still runs is a hollow mark."""
+    text = unit(curve)
+    times = [moment(p.start_ms) for p in curve.points]
+    whole = [p.value if p.complete else None for p in curve.points]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=times,
+        y=whole,
+        name=name,
+        mode="lines+markers" if len(times) <= 200 else "lines",
+        connectgaps=False,
+        line={"width": 2, "color": color},
+        marker={"size": 4, "color": color},
+        fill="tozeroy",
+        fillcolor=_faint(color),
+        hovertemplate="%{x|%d %b %H:%M} UTC<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
+    )
+    running = [p for p in curve.points if not p.complete and p.value is not None]
+    if running:
+        figure.add_scatter(
+            x=[moment(p.start_ms) for p in running],
+            y=[p.value for p in running],
+            name="so far",
+            mode="markers",
+            marker={"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
+            hovertemplate="%{x|%H:%M} UTC, still running<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
+        )
+    figure.update_layout(
+        template=None,
+        margin={"l": 56, "r": 16, "t": 16, "b": 40},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        showlegend=False,
+        hovermode="closest",
+        xaxis={"type": "date", "range": _span(curve), "showgrid": False},
+        yaxis={"title": {"text": text}, "rangemode": "tozero", "zeroline": False},
+    )
+    figure_dict: dict[str, Any] = figure.to_dict()
+    return figure_dict
+
+
+def moment(epoch_ms: int) -> str:
+    """A time as plotly and people read it, UTC."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _span(curve: Curve) -> list[str]:
+    """The whole range, also where there are no samples."""
+    return [moment(curve.points[0].start_ms), moment(curve.points[-1].start_ms)] if curve.points else []
+
+
+def _faint(color: str) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.12)"

@@ -1,0 +1,36 @@
+"""The sampler's beat and the roll-up of samples, which runs on the Spark worker."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+from celery import shared_task
+
+from analytics import run
+from brokercore.client.errors import ClientError
+from console.instances.models import Cluster
+from console.metrics import sampler
+
+log = logging.getLogger(__name__)
+
+_LATE_MINUTES = 10
+"""So long after midnight the day before is rolled up once more, for its last samples."""
+
+
+@shared_task  # type: ignore[untyped-decorator]  # Celery has no types
+def sample() -> None:
+    """Sample every cluster that has instances; one that does not answer costs the others nothing."""
+    for cluster in Cluster.objects.filter(instances__isnull=False).distinct():
+        try:
+            sampler.sample_cluster(cluster)
+        except ClientError as error:
+            log.warning("no sample of %s: %s", cluster.name, error)
+
+
+@shared_task  # type: ignore[untyped-decorator]  # Celery has no types
+def roll_up() -> None:
+    """Roll today's samples up to 1, 5 and 10 minutes."""
+    now = datetime.now(UTC)
+    for day in sorted({now.date(), (now - timedelta(minutes=_LATE_MINUTES)).date()}):
+        run.rollup(day)
