@@ -1,0 +1,56 @@
+"""What can go wrong with a statement, as the caller sees it.
+
+AnalyticsError
+├── QueryRefused      the guard does not let the statement through; nothing was executed
+├── QueryFailed       Spark gave up on the statement; the message is its reason in one sentence
+│   └── QueryTimedOut the time limit was reached
+├── QueryCancelled    somebody asked for it
+├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
+├── EngineUnavailable no Java or no Spark master
+└── LakeError         a location is malformed or missing
+"""
+
+
+class AnalyticsError(Exception):
+    """Base of all errors of analytics; `user_message` may be shown to users."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.user_message = message
+
+
+class QueryRefused(AnalyticsError):  # noqa: N818
+    """The statement is not allowed. `line` and `column` (from 1) tell where, when Spark's parser knows."""
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class QueryFailed(AnalyticsError):  # noqa: N818
+    """Spark could not run the statement. `condition` is its error condition, such as TABLE_OR_VIEW_NOT_FOUND."""
+
+    def __init__(self, message: str, condition: str | None = None) -> None:
+        super().__init__(message)
+        self.condition = condition
+
+
+class QueryTimedOut(QueryFailed):
+    """The statement ran longer than its time limit and was stopped."""
+
+
+class QueryCancelled(AnalyticsError):  # noqa: N818
+    """The statement was cancelled while it ran."""
+
+
+class EngineLost(AnalyticsError):  # noqa: N818
+    """The JVM behind Spark is gone. The worker must end; its supervisor starts a new one."""
+
+
+class EngineUnavailable(AnalyticsError):  # noqa: N818
+    """Spark could not be started."""
+
+
+class LakeError(AnalyticsError):
+    """A location in the lake is malformed, outside the lake, or does not exist."""

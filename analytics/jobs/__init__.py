@@ -1,0 +1,1 @@
+"""Samples of message counts, their rollups, and the curves read from them."""

@@ -1,0 +1,111 @@
+"""Spark job: merges a day's samples, sorts them by (kind, topic, group, time) and sums them up per 1, 5 and 10 minutes.
+
+extract → transform → load; only `transform` holds rules. Rolling a day up again, for late samples, is the same job.
+"""
+
+import fcntl
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analytics import lake
+from analytics import session as spark_session
+from analytics.jobs import files
+from analytics.jobs.periods import LONGEST_SAMPLE_S, MINUTE_MS, PERIODS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Small row groups, so that the reader of one topic skips the others by their statistics.
+_ROW_GROUP_ROWS = 14_400
+_SAMPLES = "kind string, topic string, `group` string, ts_ms bigint, count bigint, seconds double"
+_SERIES = ("kind", "topic", "group")
+
+
+def rollup(day: date) -> bool:
+    """Roll up a UTC day. Returns False without starting Spark when nothing came since the last time."""
+    with _only_one(day) as state:
+        if not state.raw:
+            return False
+        spark = spark_session.get()
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "gantry")
+        samples = merged(extract(spark, state))
+        manifest = files.Manifest(
+            samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),
+            rollup=_load(transform(samples), "rollup", ("minutes", *_SERIES, "ts_ms"), state.folder),
+            merged=[file.name for file in state.raw],
+        )
+        files.replace_manifest(state, manifest)
+        return True
+
+
+def days_to_roll_up() -> list[date]:
+    """The UTC days with samples that came after their last rollup, oldest first."""
+    return [day for day in lake.metrics_days() if files.look(day).raw]
+
+
+def extract(spark: "SparkSession", state: files.Day) -> "DataFrame":
+    """All samples of the day: those merged before and those that came since."""
+    paths = [str(file) for file in state.raw]
+    if state.manifest.samples:
+        paths.append(str(state.folder / state.manifest.samples))
+    return spark.read.schema(_SAMPLES).parquet(*paths)
+
+
+def merged(samples: "DataFrame") -> "DataFrame":
+    """A sample that was delivered twice counts once."""
+    return samples.dropDuplicates([*_SERIES, "ts_ms"])
+
+
+def transform(samples: "DataFrame") -> "DataFrame":
+    """Sums of count and of seconds covered, per kind, topic, group and period; `ts_ms` is the period's start.
+
+    A period without samples has no row: it is a gap. A sample over more than LONGEST_SAMPLE_S does not tell when its
+    messages came, so it makes no row either.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  Spark's documentation calls it so
+
+    length_ms = F.col("minutes") * F.lit(MINUTE_MS)
+    start_of_period = F.floor((F.col("ts_ms") - 1) / length_ms) * length_ms
+    tells_when = F.col("seconds") <= F.lit(LONGEST_SAMPLE_S)
+    placed = samples.where(tells_when).select(
+        F.explode(F.array(*[F.lit(minutes) for minutes in PERIODS])).alias("minutes"),
+        *_SERIES,
+        "ts_ms",
+        "count",
+        "seconds",
+    )
+    sums = (
+        placed.withColumn("ts_ms", start_of_period.cast("bigint"))
+        .groupBy("minutes", *_SERIES, "ts_ms")
+        .agg(F.sum("count").alias("count"), F.sum("seconds").alias("seconds"))
+    )
+    return sums.select("minutes", *_SERIES, "ts_ms", "count", "seconds")
+
+
+def _load(frame: "DataFrame", prefix: str, order: tuple[str, ...], folder: Path) -> str:
+    """Write the frame sorted into one file of the folder; returns its name."""
+    name = f"{prefix}-{uuid.uuid4().hex}.parquet"
+    parts = folder / f".{name}.parts"
+    writer = frame.coalesce(1).sortWithinPartitions(*order).write
+    try:
+        writer.option("parquet.block.row.count.limit", _ROW_GROUP_ROWS).parquet(str(parts))
+        (part,) = parts.glob("part-*.parquet")
+        part.replace(folder / name)
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+    return name
+
+
+@contextmanager
+def _only_one(day: date) -> Iterator[files.Day]:
+    """The day's state, locked: two rollups of one day would each remove what the other made."""
+    folder = lake.metrics_folder(day)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield files.look(day)

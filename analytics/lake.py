@@ -1,0 +1,114 @@
+"""The lake: the only module that knows which file stands behind an `oss://` location, and where things are kept.
+
+oss://<bucket>/<key>                                    → $GANTRY_LAKE/<bucket>/<key>
+oss://aliyun-oa-query-results-<uid>-oss-<region>/…      results of async SQL
+oss://gantry-metrics/tps/day=<yyyy-mm-dd>/…             samples and rollups
+"""
+
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import IO
+
+from analytics import settings
+from analytics.errors import LakeError
+
+#: OSS bucket names: 3 to 63 of lower-case letters, digits and hyphens, no hyphen at the ends.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_CELL = re.compile(r'(?:"((?:[^"]+|"")*)"|([^,"]*))(,|$)', re.DOTALL)
+_METRICS = "oss://gantry-metrics/tps"
+#: A cell of a preview longer than this is cut: a page shows it, nobody computes with it.
+PREVIEW_CELL_CHARACTERS = 10_000
+
+
+def lake_path(location: str) -> str:
+    """The file or folder behind an `oss://bucket/key`. Raises LakeError when it is malformed or leads elsewhere."""
+    scheme, separator, rest = location.partition("://")
+    if scheme != "oss" or not separator:
+        raise LakeError(f"{location!r} is no location of the lake: it must have the form oss://bucket/key")
+    bucket, _, key = rest.partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise LakeError(f"{bucket!r} is no bucket name: 3 to 63 lower-case letters, digits and hyphens")
+    parts = [part for part in key.split("/") if part]
+    if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
+        raise LakeError(
+            f"{location!r} is no location of the lake: no part of it may be . or .., or hold \\ or control characters"
+        )
+    lake = os.path.realpath(settings.load().lake)
+    path = os.path.realpath(os.path.join(lake, bucket, *parts))
+    if not (path + os.sep).startswith(os.path.join(lake, bucket, "")):
+        raise LakeError(f"{location!r} leads out of the lake")
+    return path
+
+
+def result_location(tenant_uid: str, region: str, task_id: str, day: date) -> str:
+    """Where the result of a task goes (Data Lake Analytics, "Asynchronous execution": one folder a task)."""
+    return f"oss://aliyun-oa-query-results-{tenant_uid}-oss-{region}/DLA_Result/{day:%Y/%m/%d}/{task_id}/result.csv"
+
+
+def table_location(bucket: str, schema: str, table: str) -> str:
+    """The folder of a table that we write ourselves."""
+    return f"oss://{bucket}/{schema}/{table}/"
+
+
+def metrics_folder(day: date) -> Path:
+    """Samples and rollups of one UTC day."""
+    return Path(lake_path(f"{_METRICS}/day={day:%Y-%m-%d}"))
+
+
+def metrics_days() -> list[date]:
+    """The UTC days that have samples, oldest first."""
+    root = Path(lake_path(_METRICS))
+    names = [entry.name for entry in root.iterdir()] if root.is_dir() else []
+    return sorted(date.fromisoformat(name.removeprefix("day=")) for name in names if name.startswith("day="))
+
+
+def open_result(location: str) -> IO[bytes]:
+    """The result file, open for reading bytes. Raises LakeError when it is not there (any more)."""
+    try:
+        return open(lake_path(location), "rb")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise LakeError(f"there is no file {location}") from error
+
+
+def preview_result(location: str, rows: int) -> tuple[list[str], list[list[str | None]]]:
+    """Column names and the first `rows` rows of a result; None where the cell is null (empty without quotes)."""
+    with open_result(location) as file:
+        records = _records(line.decode() for line in file)
+        header = [name or "" for name in next(records, [])]
+        return header, [_cut(record) for record in itertools.islice(records, rows)]
+
+
+def _records(lines: Iterator[str]) -> Iterator[list[str | None]]:
+    """CSV records with null and empty string told apart, which the csv module cannot before Python 3.12."""
+    pending: list[str] = []
+    quotes = 0
+    for line in lines:
+        pending.append(line)
+        quotes += line.count('"')
+        if quotes % 2 == 0:  # every quote is closed: the record is whole
+            record = "".join(pending)
+            yield _cells(record.removesuffix("\n").removesuffix("\r"))
+            pending, quotes = [], 0
+
+
+def _cells(record: str) -> list[str | None]:
+    cells: list[str | None] = []
+    position = 0
+    while True:
+        found = _CELL.match(record, position)
+        if found is None:
+            raise LakeError(f"the result is no valid CSV near {record[position : position + 40]!r}")
+        quoted, plain, end = found.groups()
+        cells.append(plain or None if quoted is None else quoted.replace('""', '"'))
+        if not end:
+            return cells
+        position = found.end()
+
+
+def _cut(record: list[str | None]) -> list[str | None]:
+    most = PREVIEW_CELL_CHARACTERS
+    return [cell if cell is None or len(cell) <= most else cell[:most] + "…" for cell in record]

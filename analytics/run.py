@@ -1,0 +1,138 @@
+"""The only door to analytics. Importing it starts nothing and imports neither Spark nor Arrow; calls do when needed.
+
+Statements of tenants, the lake, samples and curves: what the console may ask for. All errors are AnalyticsError, with a
+`user_message` that may be shown.
+"""
+
+from collections.abc import Iterable
+from datetime import date
+
+from analytics.errors import (
+    AnalyticsError,
+    EngineLost,
+    EngineUnavailable,
+    LakeError,
+    QueryCancelled,
+    QueryFailed,
+    QueryRefused,
+    QueryTimedOut,
+)
+from analytics.lake import lake_path, open_result, preview_result, result_location, table_location
+from analytics.specs import Column, QueryResult, QuerySpec, Sample, TableSpec
+
+__all__ = [
+    "AnalyticsError",
+    "Column",
+    "EngineLost",
+    "EngineUnavailable",
+    "LakeError",
+    "QueryCancelled",
+    "QueryFailed",
+    "QueryRefused",
+    "QueryResult",
+    "QuerySpec",
+    "QueryTimedOut",
+    "Sample",
+    "TableSpec",
+    "append_samples",
+    "cancel",
+    "days_to_roll_up",
+    "lake_path",
+    "open_result",
+    "preview_result",
+    "read_series",
+    "result_location",
+    "rollup",
+    "run_query",
+    "statement_kind",
+    "stop",
+    "table_location",
+    "warm",
+    "write_demo_tables",
+]
+
+
+def run_query(spec: QuerySpec) -> QueryResult:
+    """Run a statement, write its result.csv, and tell what it cost; blocks until it ended.
+
+    Raises QueryRefused (nothing was executed), QueryFailed (QueryTimedOut among them), QueryCancelled, LakeError,
+    EngineUnavailable, and EngineLost: then the process must end, for its Spark cannot be used again.
+    """
+    from analytics.sql import engine
+
+    return engine.run_query(spec)
+
+
+def cancel(task_id: str) -> bool:
+    """Cancel a statement that runs in this process. Returns whether it does; its `run_query` raises QueryCancelled."""
+    from analytics.sql import running
+
+    return running.cancel(task_id)
+
+
+def statement_kind(sql: str) -> str:
+    """The kind of a statement without its hint: SELECT for every query, otherwise its first word, such as INSERT.
+
+    Raises QueryRefused when it is empty, too large or too deeply nested. Starts nothing.
+    """
+    from analytics.sql import outline
+
+    word = outline.check(sql)
+    return "SELECT" if word in {"SELECT", "WITH", "VALUES", "FROM", "TABLE"} else word
+
+
+def warm() -> None:
+    """Start Spark and run statements through all layers, so that the first user does not wait.
+
+    Raises EngineUnavailable with one sentence that says what to do.
+    """
+    from analytics.sql import warming
+
+    warming.warm()
+
+
+def stop() -> None:
+    """Cancel what runs and end Spark with its JVM. The next call that needs it starts a new one."""
+    from analytics import session
+    from analytics.sql import running, sessions
+
+    running.cancel_all(QueryCancelled("The SQL engine is shutting down."))
+    session.stop()
+    sessions.forget()
+
+
+def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:
+    """Write flights, airlines, airports, planes, weather to `oss://<bucket>/<schema>/` unless they are there (2 s)."""
+    from analytics import demo
+
+    return demo.write_demo_tables(bucket, schema)
+
+
+def append_samples(samples: Iterable[Sample]) -> None:
+    """Keep samples of message counts. The same batch again changes nothing."""
+    from analytics.jobs import samples as job
+
+    job.append_samples(samples)
+
+
+def rollup(day: date) -> bool:
+    """Sum up the samples of a UTC day per 1, 5 and 10 minutes, with Spark. Returns False when nothing new had come."""
+    from analytics.jobs import tps
+
+    return tps.rollup(day)
+
+
+def days_to_roll_up() -> list[date]:
+    """The UTC days with samples that no rollup contains yet, oldest first."""
+    from analytics.jobs import tps
+
+    return tps.days_to_roll_up()
+
+
+def read_series(  # noqa: PLR0917  a curve has six coordinates
+    kind: str, topic: str, group: str, begin_ms: int, end_ms: int, period_minutes: int
+) -> list[tuple[int, int | None]]:
+    """Messages per full period as (start in UTC ms, count); None is a gap. `group` is empty for kind "in"."""
+    from analytics.jobs import series
+
+    return series.read_series(kind, topic, group, begin_ms, end_ms, period_minutes)

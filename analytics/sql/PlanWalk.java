@@ -1,0 +1,129 @@
+import java.lang.reflect.Method;
+import java.util.ArrayDeque;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.Set;
+
+/**
+ * Lists every node of a parsed plan in time linear to its size, wherever it sits: in children, in expressions, in subqueries,
+ * in common table expressions, in options and tuples. (Spark's own toJSON writes some nodes twice per level, so that
+ * thirty nested CASEs exhaust the heap, and it leaves out the options of a relation.)
+ *
+ * Compiled by Janino, the compiler inside Spark: no generics, no lambdas. Called through java.util.function.Function.
+ */
+public class PlanWalk implements java.util.function.Function {
+    private static final String NODE = "\u0002";
+    private static final String FIELD = "\u0001";
+    private static final int MOST_NODES = 200000;
+
+    /** Class names with what is needed to judge them; nodes are separated by \u0002, their fields by \u0001. */
+    public Object apply(Object plan) {
+        try {
+            return list(plan);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private String list(Object plan) throws Exception {
+        StringBuilder out = new StringBuilder();
+        Set seen = Collections.newSetFromMap(new IdentityHashMap());
+        ArrayDeque pending = new ArrayDeque();
+        pending.push(plan);
+        int nodes = 0;
+        while (!pending.isEmpty()) {
+            Object value = pending.pop();
+            if (value instanceof String || value instanceof Number || !seen.add(value)) {
+                continue;
+            }
+            if (value instanceof org.apache.spark.sql.catalyst.trees.TreeNode) {
+                if (++nodes > MOST_NODES) {
+                    return "TOO COMPLEX";
+                }
+                describe(value, out);
+            }
+            pushParts(value, pending);
+        }
+        return out.toString();
+    }
+
+    private void pushParts(Object value, ArrayDeque pending) {
+        if (value instanceof org.apache.spark.sql.types.DataType) {
+            return;
+        }
+        if (value instanceof scala.collection.Iterable) {
+            push(((scala.collection.Iterable) value).iterator(), pending);
+        } else if (value instanceof scala.Product) {
+            push(((scala.Product) value).productIterator(), pending);
+        } else if (value instanceof Iterable) {
+            for (Iterator parts = ((Iterable) value).iterator(); parts.hasNext();) {
+                pushOne(parts.next(), pending);
+            }
+        } else if (value instanceof Object[]) {
+            Object[] parts = (Object[]) value;
+            for (int i = 0; i < parts.length; i++) {
+                pushOne(parts[i], pending);
+            }
+        }
+    }
+
+    private void push(scala.collection.Iterator parts, ArrayDeque pending) {
+        while (parts.hasNext()) {
+            pushOne(parts.next(), pending);
+        }
+    }
+
+    private void pushOne(Object part, ArrayDeque pending) {
+        if (part != null) {
+            pending.push(part);
+        }
+    }
+
+    private void describe(Object node, StringBuilder out) throws Exception {
+        String name = node.getClass().getName();
+        String kind = name.substring(name.lastIndexOf('.') + 1);
+        if (out.length() > 0) {
+            out.append(NODE);
+        }
+        out.append(name);
+        if (kind.equals("UnresolvedRelation")) {
+            Object options = call(node, "options");
+            field(out, ((java.util.Map) options).isEmpty() ? "" : "options");
+            field(out, ((Boolean) call(node, "isStreaming")).booleanValue() ? "streaming" : "");
+            fields(out, call(node, "multipartIdentifier"));
+        } else if (kind.equals("UnresolvedFunction") || kind.equals("UnresolvedAttribute")) {
+            fields(out, call(node, "nameParts"));
+        } else if (kind.equals("UnresolvedTableValuedFunction")) {
+            fields(out, call(node, "name"));
+        } else if (kind.equals("UnresolvedGenerator")) {
+            field(out, ((org.apache.spark.sql.catalyst.FunctionIdentifier) call(node, "name")).unquotedString());
+        } else if (kind.equals("UnresolvedStar")) {
+            scala.Option target = (scala.Option) call(node, "target");
+            if (target.isDefined()) {
+                fields(out, target.get());
+            }
+        } else if (kind.equals("UnresolvedWith")) {
+            scala.collection.Iterator relations = ((scala.collection.Iterable) call(node, "cteRelations")).iterator();
+            while (relations.hasNext()) {
+                field(out, ((scala.Product) relations.next()).productElement(0).toString());
+            }
+        }
+    }
+
+    private Object call(Object node, String method) throws Exception {
+        Method found = node.getClass().getMethod(method, new Class[0]);
+        return found.invoke(node, new Object[0]);
+    }
+
+    private void fields(StringBuilder out, Object names) {
+        scala.collection.Iterator parts = ((scala.collection.Iterable) names).iterator();
+        while (parts.hasNext()) {
+            field(out, String.valueOf(parts.next()));
+        }
+    }
+
+    private void field(StringBuilder out, String text) {
+        out.append(FIELD).append(text.replace(FIELD, "?").replace(NODE, "?"));
+    }
+}

@@ -1,0 +1,1 @@
+"""SQL of tenants: the guard, the engine, the result file."""

@@ -1,0 +1,75 @@
+"""Turns what Spark, py4j and the JVM throw into one clean sentence for the user."""
+
+import re
+import time
+
+from analytics import session as spark_session
+from analytics import settings
+from analytics.errors import AnalyticsError, EngineLost, QueryFailed
+
+#: An error condition of Spark (error-conditions.json) and its text, up to the SQLSTATE, the position or the plan.
+_CONDITION = re.compile(
+    r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE:|; line \d+ pos|\n\s*\n|\n== |\n\tat |$)", re.DOTALL
+)
+_POSITION = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)\)?")
+#: Advice that a tenant cannot follow.
+_USELESS = re.compile(r"\s*(?:If necessary s|S)et \"?spark\.[\w.]+\"? (?:config )?to \"?\w+\"?[^.]*\.")
+_LONGEST = 800
+#: How long the JVM may take to be gone after its connection broke, s.
+_GRACE_S = 3.0
+_LOST = "The SQL engine stopped while the statement ran, most likely out of memory. Read less, or try again."
+
+
+def translate(error: BaseException) -> AnalyticsError:
+    """The error of analytics for anything that a statement raised."""
+    if isinstance(error, AnalyticsError):
+        return error
+    if _engine_is_lost(error):
+        return EngineLost(_LOST)
+    text = _text(error)
+    if "StackOverflowError" in text:
+        return QueryFailed(
+            "The statement is nested too deeply or has too many operators in a row; divide it.",
+            "FAILED_TO_PARSE_TOO_COMPLEX",
+        )
+    if "OutOfMemoryError" in text:
+        return QueryFailed("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY")
+    found = _CONDITION.search(text)
+    if found is None:
+        return QueryFailed(_cleaned(text.strip().splitlines()[0] if text.strip() else type(error).__name__))
+    return QueryFailed(_cleaned(found[2]) + _position(text), found[1])
+
+
+def _engine_is_lost(error: BaseException) -> bool:
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    broken = isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or (
+        isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    )
+    deadline = time.monotonic() + (_GRACE_S if broken else 0)
+    while spark_session.is_alive():
+        if time.monotonic() >= deadline:
+            return isinstance(error, Py4JNetworkError)
+        time.sleep(0.05)
+    return True
+
+
+def _text(error: BaseException) -> str:
+    from py4j.protocol import Py4JJavaError
+
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception)
+    return str(error)
+
+
+def _position(text: str) -> str:
+    found = _POSITION.search(text)
+    return f" (line {found[1]}, position {found[2]})" if found else ""
+
+
+def _cleaned(text: str) -> str:
+    """One line, without our paths, without the name of Spark's inner catalog."""
+    lake = str(settings.load().lake)
+    line = " ".join(_USELESS.sub("", text).split())
+    line = line.replace("`spark_catalog`.", "").replace(f"file:{lake}/", "oss://").replace(f"{lake}/", "oss://")
+    return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"

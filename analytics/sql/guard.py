@@ -1,0 +1,141 @@
+"""Lets only queries on the given tables through: an allow-list over the plan that Spark's own parser makes of them.
+
+The plan that was judged is the plan that is executed (`engine`), so nothing can be parsed differently the second time.
+Second layer: each tenant's session has a catalog of its own (`sessions`), without the dangerous functions (`session`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from analytics.errors import QueryFailed, QueryRefused
+from analytics.sql import allowed, outline, walk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The tables a statement may name: schema → table names.
+Tables = Mapping[str, Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A statement that was let through: Spark's parsed plan, an object of the JVM, and the (schema, table) it reads."""
+
+    plan: Any
+    relations: frozenset[tuple[str, str]]
+
+
+def check(
+    session: "SparkSession", sql: str, *, schema: str, tables: Tables, parameters: tuple[object, ...] = ()
+) -> Guarded:
+    """Parse the statement and judge the plan; nothing is executed. The case of names does not matter, as in Spark.
+
+    Raises QueryRefused with what is refused and what is allowed, and Spark's ParseException for a syntax error.
+    """
+    first_word = outline.check(sql)
+    plan = _parse(session, sql, parameters)
+    nodes = walk.nodes(session, plan)
+    common = {name.lower() for node in nodes if node.kind == "UnresolvedWith" for name in node.fields}
+    judge = _Judge(schema.lower(), {name.lower(): {t.lower() for t in names} for name, names in tables.items()}, common)
+    for node in nodes:
+        judge.see(node, first_word)
+    return Guarded(plan, frozenset(judge.relations))
+
+
+def _parse(session: "SparkSession", sql: str, parameters: tuple[object, ...]) -> Any:
+    parser = session._jsparkSession.sessionState().sqlParser()
+    if not parameters:
+        return parser.parsePlan(sql)
+    jvm: Any = session._jvm
+    values = jvm.java.util.ArrayList()
+    for value in parameters:
+        values.add(_literal(jvm, value))
+    sequence = jvm.scala.jdk.javaapi.CollectionConverters.asScala(values).toSeq()
+    context = jvm.org.apache.spark.sql.catalyst.parser.PositionalParameterContext(sequence)
+    return parser.parsePlanWithParameters(sql, context)
+
+
+def _literal(jvm: Any, value: object) -> Any:
+    literal = getattr(getattr(jvm.org.apache.spark.sql.catalyst.expressions, "Literal$"), "MODULE$")
+    if isinstance(value, datetime):
+        return literal.apply(jvm.java.sql.Timestamp(round(value.timestamp() * 1000)))
+    if isinstance(value, date):
+        return literal.apply(jvm.java.time.LocalDate.parse(value.isoformat()))
+    if value is None or isinstance(value, str | bool | int | float | bytes | Decimal):
+        return literal.apply(value)
+    raise QueryFailed(
+        f"A parameter cannot be a {type(value).__name__}; numbers, texts, dates, times, bytes and null are possible."
+    )
+
+
+class _Judge:
+    """Looks at one node after the other and remembers the tables seen."""
+
+    def __init__(self, schema: str, tables: dict[str, set[str]], common: set[str]) -> None:
+        self._schema = schema
+        self._tables = tables
+        self._common = common
+        self.relations: set[tuple[str, str]] = set()
+
+    def see(self, node: walk.Node, first_word: str) -> None:
+        """Raise QueryRefused when the node is not allowed."""
+        if node.name not in allowed.PLAN_NODES and not node.name.startswith(allowed.EXPRESSIONS):
+            what = allowed.NODE_WORDS.get(node.kind, first_word)
+            raise QueryRefused(f"{what}: not allowed here; only queries are (SELECT, WITH, VALUES, FROM, TABLE).")
+        match node.kind:
+            case "UnresolvedRelation":
+                self._relation(*node.fields)
+            case "UnresolvedFunction":
+                self._function(node.fields)
+            case "UnresolvedTableValuedFunction" | "UnresolvedGenerator":
+                self._table_function(".".join(node.fields))
+            case "UnresolvedAttribute" | "UnresolvedStar":
+                self._column(node.fields)
+
+    def _relation(self, options: str, streaming: str, *parts: str) -> None:
+        if options:
+            raise QueryRefused(
+                f"Options behind a table's name are not allowed; name {'.'.join(parts)} alone, without WITH (…)."
+            )
+        if streaming:
+            raise QueryRefused(f"STREAM is not allowed; name {'.'.join(parts)} alone.")
+        known = [part.lower() for part in parts]
+        if len(known) == 1 and known[0] in self._common:
+            return
+        schema, table = (self._schema, known[0]) if len(known) == 1 else (known[0], ".".join(known[1:]))
+        if schema not in self._tables:
+            raise QueryRefused(f"There is no schema {schema} that you may read; there is {_listed(self._tables)}.")
+        if len(known) > 2 or table not in self._tables[schema]:
+            raise QueryRefused(
+                f"There is no table {'.'.join(parts)}; schema {schema} has {_listed(self._tables[schema])}."
+            )
+        self.relations.add((schema, table))
+
+    def _function(self, parts: tuple[str, ...]) -> None:
+        if len(parts) > 1:
+            raise QueryRefused(
+                f"The function {'.'.join(parts)} is not allowed; name built-in functions without a schema."
+            )
+        if parts[0].lower() in allowed.REFUSED_FUNCTIONS:
+            raise QueryRefused(
+                f"The function {parts[0]} is not allowed: it reaches beyond the tables of the statement."
+            )
+
+    def _table_function(self, name: str) -> None:
+        if name.lower() not in allowed.TABLE_FUNCTIONS:
+            raise QueryRefused(
+                f"The table function {name} is not allowed; there is {_listed(allowed.TABLE_FUNCTIONS)}."
+            )
+
+    def _column(self, parts: tuple[str, ...]) -> None:
+        if any(part.lower() == allowed.REFUSED_COLUMN for part in parts):
+            raise QueryRefused(f"The column {allowed.REFUSED_COLUMN} is not allowed; name the table's own columns.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names of a collection as text."""
+    shown = sorted(names)
+    return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "") or "nothing"

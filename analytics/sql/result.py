@@ -1,0 +1,184 @@
+"""Writes result.csv: UTF-8, comma, RFC 4180 quoting, a header line, one file (docs/lake.md).
+
+Null is an empty cell, an empty text is `""`. Decimals are exact, times are `yyyy-MM-dd HH:mm:ss[.ffffff]` in UTC, bytes
+are base64, nested values are JSON. A small result takes one job and is written here; any other is written by Spark's
+tasks in parts which are joined, so that it never sits in the driver's memory. Both ways give the same bytes.
+"""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.errors import AnalyticsError, QueryFailed
+from analytics.specs import Column
+from analytics.sql.running import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+#: Up to this many rows a result is gathered in the driver.
+SMALL_ROWS = 10_000
+#: A result file larger than this ends the statement: a cross join writes a gigabyte in a quarter of a minute.
+MAX_BYTES = 8 * 1024**3
+_TOO_LARGE_TO_GATHER = "maxResultSize"
+_WRITER_OPTIONS = {
+    "header": "false",
+    "quote": '"',
+    "escape": '"',
+    "emptyValue": '""',
+    "nullValue": "",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+    "lineSep": "\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished result. `rows` is None when only Spark's counters know; `tag` marks the jobs that made it."""
+
+    rows: int | None
+    tag: str
+    columns: list[Column]
+
+
+def write(frame: "DataFrame", path: Path, statement: Statement, max_rows: int | None) -> Written:
+    """Run the statement and leave its result at `path`, whole or not at all. Raises QueryFailed beyond a limit."""
+    fields = frame.schema.fields
+    columns = [Column(field.name, field.dataType.simpleString()) for field in fields]
+    texts = _as_texts(frame)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _draft(path) as draft:
+        table = _gathered(frame, texts, statement, max_rows)
+        if table is not None:
+            with draft.open("wb") as file:
+                _write_header(file, columns)
+                _write_rows(file, table)
+            return Written(table.num_rows, f"{statement.tag}-small", columns)
+        statement.check()
+        with _tagged(frame, f"{statement.tag}-large"):
+            _write_parts(texts, draft, columns, statement)
+        return Written(None, f"{statement.tag}-large", columns)
+
+
+def _gathered(frame: "DataFrame", texts: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
+    """The whole result when it is small, else None."""
+    known = frame._jdf.queryExecution().analyzed().maxRows()  # without looking at data, such as by a LIMIT
+    is_small = known.isDefined() and known.get() <= SMALL_ROWS
+    most = SMALL_ROWS if max_rows is None else min(SMALL_ROWS, max_rows)
+    try:
+        with _tagged(frame, f"{statement.tag}-small"):
+            table = (texts if is_small else texts.limit(most + 1)).toArrow()
+    except Exception as error:
+        if _TOO_LARGE_TO_GATHER in str(error):
+            return None
+        raise
+    if max_rows is not None and table.num_rows > max_rows:
+        raise QueryFailed(
+            f"The result has more than {max_rows:,} rows, the most here; add a LIMIT or run it asynchronously."
+        )
+    return table if is_small or table.num_rows <= most else None
+
+
+@contextlib.contextmanager
+def _tagged(frame: "DataFrame", tag: str) -> Iterator[None]:
+    """Mark the jobs of the block, so that their counters can be told from those of another attempt."""
+    context = frame.sparkSession.sparkContext
+    context.addJobTag(tag)
+    try:
+        yield
+    finally:
+        context.removeJobTag(tag)
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, renamed when the block ends well, otherwise removed with all made for it."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+        shutil.rmtree(_parts(draft), ignore_errors=True)
+
+
+def _parts(draft: Path) -> Path:
+    return draft.with_name(draft.name + ".parts")
+
+
+def _as_texts(frame: "DataFrame") -> "DataFrame":
+    """The frame with every column that only Spark can write exactly as text, and with names that cannot clash."""
+    fields = frame.schema.fields
+    names = [f"c{number}" for number in range(len(fields))]
+    expressions = [_text_expression(name, field.dataType) for name, field in zip(names, fields, strict=True)]
+    if expressions == names and len({field.name.lower() for field in fields}) == len(fields):
+        return frame
+    return frame.toDF(*names).selectExpr(*expressions)
+
+
+def _text_expression(name: str, kind: "DataType") -> str:
+    match kind.typeName():
+        case "string" | "byte" | "short" | "integer" | "long" | "boolean" | "date":
+            return name
+        case "array" | "map" | "struct" | "variant":
+            return f"to_json({name}) as {name}"
+        case "binary":
+            return f"base64({name}) as {name}"
+        case _:
+            return f"cast({name} as string) as {name}"
+
+
+def _write_header(file: IO[bytes], columns: list[Column]) -> None:
+    names = pa.array([[column.name] for column in columns])
+    file.write(b",".join(_quoted(names.flatten()).cast(pa.binary()).to_pylist()) + b"\n")
+
+
+def _write_rows(file: IO[bytes], table: pa.Table) -> None:
+    if table.num_rows == 0:
+        return
+    cells = [_quoted(pc.cast(column.combine_chunks(), pa.string())) for column in table.columns]
+    lines = pc.binary_join_element_wise(*cells, ",")
+    file.write("\n".join(lines.to_pylist()).encode() + b"\n")
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    """Cells as RFC 4180 wants them: quotes around what holds a comma, a quote or a line end; null becomes nothing."""
+    needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(texts, ""))
+    if pc.any(needed).as_py():
+        doubled = pc.replace_substring(texts, '"', '""')
+        texts = pc.if_else(needed, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
+    return pc.fill_null(texts, "")
+
+
+def _write_parts(texts: "DataFrame", draft: Path, columns: list[Column], statement: Statement) -> None:
+    parts = _parts(draft)
+    statement.limit = lambda: _size_limit(parts)
+    texts.write.options(**_WRITER_OPTIONS).csv(str(parts))
+    with draft.open("wb") as file:
+        _write_header(file, columns)
+        for part in sorted(parts.glob("part-*.csv")):
+            statement.check()
+            with part.open("rb") as piece:
+                shutil.copyfileobj(piece, file, 4 * 1024**2)
+            part.unlink()
+
+
+def _size_limit(parts: Path) -> AnalyticsError | None:
+    size = 0
+    for folder, _, names in os.walk(parts):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # Spark moves a part when it is finished
+                size += os.stat(os.path.join(folder, name)).st_size
+    if size <= MAX_BYTES:
+        return None
+    return QueryFailed(f"The result is larger than {MAX_BYTES / 1024**3:g} GiB, the most for a result; select less.")

@@ -1,0 +1,98 @@
+"""The statements that run in this process: their time limit, their limit of size, and the way to cancel them."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from analytics.errors import AnalyticsError, QueryCancelled, QueryFailed, QueryTimedOut
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+#: How often a statement's limits are looked at, s.
+_PERIOD_S = 0.5
+#: A statement submits several jobs one after the other, so cancelling is repeated until its thread is out, s.
+_REPEAT_S = 0.1
+
+_lock = threading.Lock()
+_running: dict[str, "Statement"] = {}
+
+
+class Statement:
+    """One running statement: its jobs carry its tag, and whoever ends it early leaves the reason."""
+
+    def __init__(self, task_id: str, time_limit_s: float) -> None:
+        self.task_id = task_id
+        self.tag = f"gantry-{task_id}"
+        #: Asked every half second; returns why the statement must end, or None.
+        self.limit: Callable[[], AnalyticsError | None] = lambda: None
+        self._reason: AnalyticsError | None = None
+        self._time_limit_s = time_limit_s
+        self._deadline = time.monotonic() + time_limit_s
+        self._wake = threading.Event()
+        self._done = threading.Event()
+
+    def check(self) -> None:
+        """Raise the reason when the statement was ended: between two steps no job is there to be cancelled."""
+        if self._reason is not None:
+            raise self._reason
+
+    def end(self, reason: AnalyticsError) -> None:
+        """Stop the statement as soon as possible; the first reason counts."""
+        if self._reason is None:
+            self._reason = reason
+        self._wake.set()
+
+    def finished(self) -> None:
+        """The statement's thread is out: stop watching it."""
+        self._done.set()
+        self._wake.set()
+
+    def watch(self, context: "SparkContext") -> None:
+        """Wait for a limit, a cancellation or the end; runs in a thread of its own."""
+        while not self._wake.wait(min(_PERIOD_S, max(0.01, self._deadline - time.monotonic()))):
+            if time.monotonic() >= self._deadline:
+                self.end(QueryTimedOut(f"The statement ran longer than its limit of {self._time_limit_s:g} s."))
+            elif reason := self.limit():
+                self.end(reason)
+        while not self._done.is_set():
+            with contextlib.suppress(Exception):  # a dead JVM is noticed by the statement's own thread
+                context.cancelJobsWithTag(self.tag)
+            self._done.wait(_REPEAT_S)
+
+
+@contextlib.contextmanager
+def watched(context: "SparkContext", task_id: str, time_limit_s: float) -> Iterator[Statement]:
+    """Run the block as a statement that can be cancelled and ends in time. Its jobs must be started in this thread."""
+    statement = Statement(task_id, time_limit_s)
+    with _lock:
+        if task_id in _running:
+            raise QueryFailed(f"The task {task_id} is running here already.")
+        _running[task_id] = statement
+    threading.Thread(target=statement.watch, args=(context,), name=f"watch {task_id}", daemon=True).start()
+    try:
+        yield statement
+    finally:
+        statement.finished()
+        with _lock:
+            del _running[task_id]
+
+
+def cancel(task_id: str) -> bool:
+    """Cancel a statement of this process. Returns whether it was running here."""
+    with _lock:
+        statement = _running.get(task_id)
+    if statement is None:
+        return False
+    statement.end(QueryCancelled("The statement was cancelled."))
+    return True
+
+
+def cancel_all(reason: AnalyticsError) -> None:
+    """End every statement of this process, such as before the process itself ends."""
+    with _lock:
+        statements = list(_running.values())
+    for statement in statements:
+        statement.end(reason)
