@@ -30,6 +30,8 @@ def decompress(body: bytes, kind: int = ZLIB, limit: int = MAX_BODY) -> bytes:
     name = _NAMES.get(kind)
     if name is None:
         raise DecompressionError(f"compression type {kind} is not known")
+    if not body:
+        raise DecompressionError(f"the body is empty, though it is said to be {name}-compressed")
     unpacked = _inflate(body, limit) if name == "zlib" else _unpack_with_arrow(body, name, limit)
     if len(unpacked) > limit:
         raise DecompressionError(f"the body unpacks to more than {limit} bytes")

@@ -1,0 +1,134 @@
+"""The JSON bodies: captured ones are read, ours come back as they were."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from brokercore.protocol.bodies.clients import (
+    Connection,
+    ConsumerConnection,
+    ConsumeStatus,
+    DirectResult,
+    RunningInfo,
+    connections_from_json,
+    connections_to_json,
+)
+from brokercore.protocol.bodies.config import (
+    DataVersion,
+    GroupConfig,
+    TopicConfig,
+    group_table_from_json,
+    group_table_to_json,
+    topic_table_from_json,
+    topic_table_to_json,
+)
+from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat, SubscriptionData
+from brokercore.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRoute
+from brokercore.protocol.bodies.stats import (
+    ConsumeStats,
+    QueueProgress,
+    QueueStats,
+    TimeSpan,
+    TopicStats,
+    group_offsets_from_json,
+    offsets_from_json,
+    offsets_to_json,
+    time_spans_from_json,
+    time_spans_to_json,
+)
+from brokercore.protocol.errors import LenientJsonError, SubscriptionError
+from brokercore.protocol.message_queue import MessageQueue
+from tests.brokercore.protocol import captured
+
+QUEUE = MessageQueue("TopicA", "broker-a", 3)
+BROKER = BrokerData("DefaultCluster", "broker-a", {"0": "127.0.0.2:20911"})
+
+
+def test_it_reads_a_captured_heartbeat() -> None:
+    heartbeat = Heartbeat.from_json(captured.HEARTBEAT)
+    (consumer,) = heartbeat.consumers
+    assert (heartbeat.client_id, heartbeat.producer_groups) == (
+        "192.0.2.2@11659#1067717744406",
+        ["CLIENT_INNER_PRODUCER"],
+    )
+    assert (consumer.group, consumer.consume_from_where) == ("CG_push", "CONSUME_FROM_FIRST_OFFSET")
+    assert consumer.subscriptions[0].codes == [3552231, 3552256, -791160896]
+    assert orjson.loads(heartbeat.to_json()) == orjson.loads(captured.HEARTBEAT)
+
+
+def test_a_tag_subscription_carries_its_codes() -> None:
+    subscription = SubscriptionData.of_tags("t", "tagA || tagB", 7)
+    assert (subscription.tags, subscription.codes) == (["tagA", "tagB"], [3552231, 3552232])
+    assert SubscriptionData.of_tags("t", "", 7).expression == "*"
+    with pytest.raises(SubscriptionError):
+        SubscriptionData.of_tags("t", "||", 7)
+
+
+def test_it_reads_captured_routes() -> None:
+    assert TopicRoute.from_json(captured.ROUTE) == TopicRoute([QueueData("broker-a", 8, 8, 7)], [BROKER])
+    assert ClusterInfo.from_json(captured.CLUSTER_INFO) == ClusterInfo(
+        {"broker-a": BROKER}, {"DefaultCluster": ["broker-a"]}
+    )
+
+
+def test_it_reads_captured_statistics() -> None:
+    stats = TopicStats.from_json(captured.TOPIC_STATS)
+    assert stats.queues == {MessageQueue("TopicSql", "broker-a", 2): QueueStats(0, 5, 1795246360362)}
+    progress = ConsumeStats.from_json(captured.CONSUME_STATS)
+    assert (progress.tps, progress.queues) == (0.8, {QUEUE: QueueProgress(7, 7, 7, 1795244588199)})
+    assert offsets_from_json(captured.RESET_TABLE) == {QUEUE: 7}
+
+
+def test_it_reads_all_committed_offsets() -> None:
+    body = b'{"dataVersion":{},"offsetTable":{"T@G":{0:12,3:4},"nonsense":{}}}'
+    assert group_offsets_from_json(body) == {("T", "G"): {0: 12, 3: 4}}
+
+
+def test_the_backlog_is_what_is_not_consumed_yet() -> None:
+    stats = ConsumeStats(0, {QUEUE: QueueProgress(10, 4, 5, 0), QUEUE._replace(queue_id=1): QueueProgress(2, 3, 3, 0)})
+    assert stats.backlog == 6
+
+
+BODIES = [
+    TopicRoute([QueueData("b", 4, 2, 6)], [BROKER], "b:4"),
+    ClusterInfo({"broker-a": BROKER}, {"c": ["broker-a"]}),
+    TopicConfig("t", 4, 3, 2, True, {"message.type": "FIFO"}),
+    GroupConfig("g", retry_max_times=3, consume_enable=False, subscriptions=[{"topic": "t"}]),
+    Heartbeat("c", ["p"], [ConsumerData("g", [SubscriptionData.of_tags("t", "a", 1)])], 5, True),
+    TopicStats({QUEUE: QueueStats(1, 2, 3)}, 0.5),
+    TopicStats(),
+    ConsumeStats(1.5, {QUEUE: QueueProgress(1, 2, 3, 4)}),
+    ConsumerConnection([Connection("c", "1.2.3.4:5", "JAVA", 479)], {"t": SubscriptionData("t")}, "p", "m", "f"),
+    RunningInfo(
+        {"a": "b"}, [SubscriptionData("t")], {QUEUE: {"locked": False}}, {"t": ConsumeStatus(1, 2, 3, 4, 5, 6)}, "s"
+    ),
+    DirectResult("CR_LATER", "why", 3, True, False),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
+def test_a_body_comes_back_as_it_was(body: TopicRoute) -> None:
+    assert type(body).from_json(body.to_json()) == body
+
+
+def test_tables_come_back_as_they_were() -> None:
+    topics, groups = {"t": TopicConfig("t")}, {"g": GroupConfig("g")}
+    spans, connections = {QUEUE: TimeSpan(1, 2, 3, 4)}, [Connection("c", "1.2.3.4:5", "JAVA", 479)]
+    assert topic_table_from_json(topic_table_to_json(topics, DataVersion(1, 2))) == topics
+    assert group_table_from_json(group_table_to_json(groups, DataVersion(1, 2))) == groups
+    assert time_spans_from_json(time_spans_to_json(spans)) == spans
+    assert connections_from_json(connections_to_json(connections)) == connections
+    assert offsets_from_json(offsets_to_json({QUEUE: 5}, "messageQueueTable"), "messageQueueTable") == {QUEUE: 5}
+
+
+def test_a_topic_without_a_type_is_normal() -> None:
+    assert TopicConfig("t").message_type == "NORMAL"
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"[]", b'{"offsetTable":{"a":1}}', b'{"offsetTable":{{"queueId":0}:{"minOffset":"x"}}}']
+)
+def test_what_is_no_such_body_is_refused(broken: bytes) -> None:
+    with pytest.raises(LenientJsonError):
+        TopicStats.from_json(broken)

@@ -1,0 +1,49 @@
+"""Frames: a length word, then that many bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokercore.protocol.errors import FrameError
+from brokercore.protocol.frame import MAX_FRAME, FrameReader
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+@given(st.lists(st.binary(min_size=4, max_size=60), max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_it_finds_the_same_frames_however_the_stream_is_cut(payloads: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(framed(payload) for payload in payloads)
+    reader, frames, position, turn = FrameReader(), [], 0, 0
+    while position < len(stream):
+        size = cuts[turn % len(cuts)]
+        frames += reader.feed(stream[position : position + size])
+        position, turn = position + size, turn + 1
+    assert frames == payloads
+    assert reader.pending == 0
+
+
+def test_it_waits_for_the_rest_of_a_frame() -> None:
+    reader = FrameReader()
+    assert reader.feed(framed(b"abcdef")[:7]) == []
+    assert reader.pending == 7
+    assert reader.feed(b"def") == [b"abcdef"]
+
+
+def test_it_refuses_a_length_above_the_limit_before_the_payload_arrives() -> None:
+    with pytest.raises(FrameError, match=str(MAX_FRAME + 1)):
+        FrameReader().feed((MAX_FRAME + 1).to_bytes(4, "big"))
+
+
+def test_it_refuses_a_length_above_the_limit_behind_a_good_frame() -> None:
+    with pytest.raises(FrameError):
+        FrameReader(limit=8).feed(framed(b"good") + framed(b"far too long"))
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_it_refuses_a_frame_without_header_word(length: int) -> None:
+    with pytest.raises(FrameError):
+        FrameReader().feed(length.to_bytes(4, "big"))
