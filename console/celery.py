@@ -38,8 +38,8 @@ app.conf.update(
 app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)
 
 
-@worker_ready.connect
-@beat_init.connect
+@worker_ready.connect  # type: ignore[untyped-decorator]
+@beat_init.connect  # type: ignore[untyped-decorator]
 def tell_the_launcher(**_: Any) -> None:
     """Touch GANTRY_READY_FILE: the process runner waits for it. The Spark worker touches its own when warm."""
     file = os.environ.get("GANTRY_READY_FILE")

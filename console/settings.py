@@ -38,6 +38,7 @@ X_FRAME_OPTIONS = "DENY"
 HOST = env_text("GANTRY_HOST", "127.0.0.1")
 WEB_PORT = env_int("GANTRY_WEB_PORT", 8000)
 SQL_PORT = env_int("GANTRY_SQL_PORT", 10000)
+SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
@@ -64,6 +65,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "transaction_mode": "IMMEDIATE",  # a read that turns into a write would fail at once with "locked"
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     }
+    # Tests use threads and processes, which would not share a database in memory.
+    DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env_secret("REDIS_URL", SECRETS / "redis_url") or f"unix://{HOME / 'run' / 'redis.sock'}"
 
@@ -103,6 +106,7 @@ INSTALLED_APPS = [
     "console.audit",
     "console.outbox",
     "console.openapi",
+    "console.demo",
 ]
 MIDDLEWARE = [
     "console.web.middleware.RequestIdMiddleware",

@@ -55,7 +55,9 @@ class User(AbstractUser):
     tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="users")
     is_tenant_admin = models.BooleanField(default=False)
     must_change_password = models.BooleanField(default=False)
-    policies = models.ManyToManyField("Policy", related_name="users", blank=True)
+    policies: models.ManyToManyField[Policy, models.Model] = models.ManyToManyField(
+        "Policy", related_name="users", blank=True
+    )
 
 
 class Policy(models.Model):

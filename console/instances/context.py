@@ -1,20 +1,58 @@
-"""What every page's frame shows: the instances to choose from and the chosen one."""
+"""What every page's frame shows: the side navigation, the instances to choose from and the chosen one."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, ResolverMatch, reverse
 
 from console.instances.models import Instance
+from console.web.navigation import sections
+
+_CHOSEN = "chosen_instance"
+_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One instance of the top bar's chooser and where it leads."""
+
+    instance: Instance
+    url: str
+    current: bool
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """`instances` of the tenant and the `current_instance` of the URL, if any."""
+    """`navigation`, `instances` of the tenant, `instance_choices` and `current_instance`.
+
+    The chosen instance is that of the URL; on pages outside an instance, the one chosen last.
+    """
     actor = getattr(request, "actor", None)
-    if actor is None:
+    if actor is None or getattr(request, "htmx", False):
         return {}
-    instances = list(Instance.objects.filter(tenant=actor.tenant).order_by("name")[:200])
+    instances = list(Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN])
     match = request.resolver_match
-    chosen = match.kwargs.get("instance_id") if match else None
-    return {"instances": instances, "current_instance": next((i for i in instances if i.instance_id == chosen), None)}
+    wanted = match.kwargs.get("instance_id") if match else None
+    by_id = {i.instance_id: i for i in instances}
+    if wanted in by_id and request.session.get(_CHOSEN) != wanted:
+        request.session[_CHOSEN] = wanted
+    current = by_id.get(wanted or request.session.get(_CHOSEN, "")) or (instances[0] if instances else None)
+    choices = [Choice(i, _same_page(match, i), current is not None and i.pk == current.pk) for i in instances]
+    return {
+        "navigation": sections((match.url_name if match else None) or "", current.instance_id if current else None),
+        "instances": instances,
+        "instance_choices": choices,
+        "current_instance": current,
+    }
+
+
+def _same_page(match: ResolverMatch | None, instance: Instance) -> str:
+    """The page shown now, of another instance; from the page of one topic or group, the instance's own page."""
+    if match is not None and match.url_name and set(match.kwargs) == {"instance_id"}:
+        try:
+            return reverse(match.url_name, args=[instance.instance_id])
+        except NoReverseMatch:
+            pass
+    return reverse("instances.detail", args=[instance.instance_id])

@@ -14,11 +14,13 @@ from console.instances import queries as instance_queries
 from console.instances import services as instance_services
 from console.instances.models import Instance
 from console.openapi.envelope import Page
-from console.openapi.registry import Parameters, operation
+from console.openapi.registry import OPERATIONS, Parameters, operation
 from console.topics import queries as topic_queries
 from console.topics import services as topic_services
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
+
+__all__ = ["OPERATIONS"]
 
 
 def _boolean(value: object) -> object:

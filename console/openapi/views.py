@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from brokercore.client.errors import ClientError
 from console.openapi import codes, envelope
 from console.openapi.authentication import REGION, authenticate
-from console.openapi.registry import OPERATIONS, Operation
+from console.openapi.operations import OPERATIONS
+from console.openapi.registry import Operation
 from console.web.errors import Refused
 from console.web.http import Request
 

@@ -18,4 +18,4 @@ class Request(HttpRequest):
     htmx: HtmxDetails
     request_id: str
     actor: Actor
-    user: User  # type: ignore[assignment]  # views without @login_not_required have no anonymous visitors
+    user: User

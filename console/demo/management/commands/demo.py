@@ -1,0 +1,76 @@
+"""`manage.py demo`: creates the demo tenant at the first start, mends it at every other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from brokercore.client.errors import ClientError
+from console.demo import services
+
+
+class Command(BaseCommand):
+    help = "Create or mend the demo tenant and write demo.json."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        file = settings.HOME / "demo.json"
+        try:
+            services.ensure_cluster()
+            if services.exists():
+                known = _read(file)
+            else:
+                services.remove_half_made()
+                known = _document(services.create())
+            services.mend()
+        except ClientError as error:
+            raise CommandError(f"The broker at {settings.NAMESRV} does not serve: {error.user_message}") from error
+        _write(file, known | _addresses())
+
+
+def _document(issued: dict[str, str]) -> dict[str, Any]:
+    return {
+        "username": f"admin@{services.TENANT}",
+        "password": issued["password"],
+        "access_key_id": issued["access_key_id"],
+        "access_key_secret": issued["access_key_secret"],
+        "region": settings.REGION,
+        "instance_id": issued["instance_id"],
+        "sql": {"user": services.TENANT, "password": issued["sql_password"], "database": services.TENANT},
+        "topic": "flights",
+        "group": "GID_flights",
+    }
+
+
+def _addresses() -> dict[str, str]:
+    """What may change from start to start."""
+    host = "127.0.0.1" if settings.HOST in ("0.0.0.0", "::") else settings.HOST  # noqa: S104 - compared, not bound
+    return {
+        "console": f"http://{host}:{settings.WEB_PORT}",
+        "namesrv": settings.NAMESRV,
+        "smq_endpoint": f"http://{host}:{settings.SMQ_PORT}",
+    }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"{file} is gone or damaged, and its secrets exist nowhere else. Restore it, or start with an empty home."
+        ) from error
+    return dict(known)
+
+
+def _write(file: Path, document: dict[str, Any]) -> None:
+    """Readable by the owner alone, and never half-written."""
+    document["sql"] |= {"host": "127.0.0.1", "port": settings.SQL_PORT}
+    temporary = file.with_suffix(".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        json.dump(document, stream, indent=2)
+    temporary.replace(file)

@@ -1,0 +1,143 @@
+"""The demo tenant: made once, then only mended, so that what its users changed stays."""
+
+from __future__ import annotations
+
+import secrets
+import string
+
+from django.conf import settings
+from django.db import transaction
+
+from analytics.run import TableSpec, write_demo_tables
+from console.accounts import acl, policies
+from console.accounts import services as accounts
+from console.accounts.actor import Actor
+from console.accounts.models import Organization, ResourceSet, Role, Tenant, User
+from console.instances import broker
+from console.instances import services as instances
+from console.instances.models import Cluster, Instance
+from console.sql.models import ExternalTable, Schema
+from console.topics import services as topics
+from console.topics.models import Group, OrderType, Topic
+
+TENANT = "demo"
+CLUSTER = "DefaultCluster"
+ROLE = "AliyunOpenAnalyticsAccessingMQRole"
+QUERY_SERVICE = "openanalytics.aliyuncs.com"
+DEMO_TOPICS = {
+    "flights": (OrderType.NORMAL, "Flights out of New York in 2013"),
+    "flights-fifo": (OrderType.PARTITIONALLY_ORDERED, "The same, in order per aircraft"),
+    "bookings-tx": (OrderType.TRANSACTIONAL, "Bookings, sent in transactions"),
+    "reminders": (OrderType.DELAYED, "Reminders, delivered later"),
+    "query-done": (OrderType.NORMAL, "Completion messages of async SQL"),
+}
+DEMO_GROUPS = {
+    "GID_flights": "Consumes flights; fails on cancelled ones",
+    "GID_fifo": "Consumes flights-fifo in order",
+    "GID_bookings": "Produces and consumes bookings-tx",
+    "GID_reminders": "Consumes reminders",
+    "GID_query": "Sends and receives completion messages",
+}
+
+
+def ensure_cluster() -> Cluster:
+    """The row of the cluster that GANTRY_NAMESRV names."""
+    cluster, _ = Cluster.objects.update_or_create(
+        name=CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
+    )
+    return cluster
+
+
+def create() -> dict[str, str]:
+    """Create the tenant with everything it starts with; returns its secrets, which are not kept in clear."""
+    issued = _create_tenant()
+    user = User.objects.get(username=f"admin@{TENANT}")
+    actor = Actor(user=user, channel="command")
+    instance = instances.create_instance(
+        actor=actor, cluster=CLUSTER, name="demo-instance", independent_naming=True, remark="The demo tenant's instance"
+    )
+    for name, (order_type, remark) in DEMO_TOPICS.items():
+        topics.create_topic(actor=actor, instance=instance, name=name, order_type=order_type, remark=remark)
+    for group_id, remark in DEMO_GROUPS.items():
+        topics.create_group(actor=actor, instance=instance, group_id=group_id, remark=remark)
+    _create_schema(user.tenant or actor.tenant, write_demo_tables("gantry-demo", TENANT))
+    return issued | {"instance_id": instance.instance_id}
+
+
+def mend() -> None:
+    """Give the broker again what the database knows and the broker lost: its store may be new, or another cluster."""
+    policies.ensure_system_policies()
+    for cluster in Cluster.objects.filter(region=settings.REGION):
+        admin = broker.admin(cluster)
+        known = admin.topic_configs().keys() | admin.group_configs().keys()
+        for topic in Topic.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
+            if topic.physical_name not in known:
+                topics.apply_topic(topic)
+        for group in Group.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
+            if group.physical_name not in known:
+                topics.apply_group(group)
+    acl.publish()
+
+
+@transaction.atomic
+def _create_tenant() -> dict[str, str]:
+    policies.ensure_system_policies()
+    password, sql_password = _password(), _password()
+    organization, _ = Organization.objects.get_or_create(name="Demo", parent=None)
+    ResourceSet.objects.get_or_create(organization=organization, name="default")
+    user = accounts.create_tenant(name=TENANT, organization=organization, password=password)
+    actor = Actor(user=user, channel="command")
+    key = accounts.create_access_key(actor=actor, user=user)
+    accounts.set_database_password(user=user, name=TENANT, password=sql_password)
+    accounts.create_role(
+        tenant=actor.tenant,
+        name=ROLE,
+        description="Lets async SQL send its completion messages",
+        trust_policy=_trust_policy(),
+        policies=[policies.system_policy("AliyunMQFullAccess")],
+    )
+    return {
+        "password": password,
+        "access_key_id": key.access_key_id,
+        "access_key_secret": key.access_key_secret,
+        "sql_password": sql_password,
+    }
+
+
+def exists() -> bool:
+    """True when the demo tenant is there, whole: its role is the last thing the first transaction makes."""
+    return Role.objects.filter(tenant__name=TENANT).exists() and Schema.objects.filter(tenant__name=TENANT).exists()
+
+
+def remove_half_made() -> None:
+    """Undo a creation that was interrupted, so that it can begin anew."""
+    for tenant in Tenant.objects.filter(name=TENANT):
+        Topic.objects.filter(instance__tenant=tenant).delete()
+        Group.objects.filter(instance__tenant=tenant).delete()
+        Instance.objects.filter(tenant=tenant).delete()
+        User.objects.filter(tenant=tenant).delete()
+        tenant.delete()
+
+
+def _create_schema(tenant: Tenant, tables: list[TableSpec]) -> None:
+    with transaction.atomic():
+        schema = Schema.objects.create(tenant=tenant, name=TENANT)
+        for table in tables:
+            ExternalTable.objects.create(
+                schema=schema,
+                name=table.name,
+                location=table.location,
+                format=table.format,
+                columns=[{"name": c.name, "type": c.type} for c in table.columns],
+            )
+
+
+def _trust_policy() -> dict[str, object]:
+    statement = {"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": [QUERY_SERVICE]}}
+    return {"Version": "1", "Statement": [statement]}
+
+
+def _password() -> str:
+    """Letters and digits: nothing that a shell or a URL would change."""
+    letters = "".join(secrets.choice(string.ascii_letters) for _ in range(12))
+    return letters + "".join(secrets.choice(string.digits) for _ in range(4))

@@ -1,0 +1,121 @@
+"""Writes of instances (vendor operations instance/create, update, delete)."""
+
+from __future__ import annotations
+
+import secrets
+import string
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from console.accounts.actor import Actor
+from console.audit import services as audit
+from console.instances.models import Cluster, Instance
+from console.web.errors import Refused
+
+MAX_INSTANCES = 500
+_FIELD = "BIZ_FIELD_CHECK_INVALID"
+_ID_CHARACTERS = string.ascii_letters + string.digits
+
+
+@transaction.atomic
+def create_instance(
+    *,
+    actor: Actor,
+    cluster: str,
+    name: str,
+    independent_naming: bool,
+    remark: str = "",
+    max_send_tps: int = 1000,
+    max_receive_tps: int = 1000,
+    topic_capacity: int | None = None,
+) -> Instance:
+    """Create an instance; `independent_naming` gives it a namespace. Raises Refused for every broken rule."""
+    found = Cluster.objects.filter(name=cluster, region=settings.REGION).first()
+    if found is None:
+        raise Refused("BIZ_CLUSTER_NOT_FOUND", f"The cluster {cluster} does not exist.", "cluster")
+    name, remark = _checked_name(name), _checked_remark(remark)
+    _check_limits(max_send_tps, max_receive_tps, topic_capacity)
+    mine = Instance.objects.filter(tenant=actor.tenant, region=settings.REGION)
+    if mine.count() >= MAX_INSTANCES:
+        raise Refused("BIZ_INSTANCE_QUOTA_EXCEEDED", f"There are {MAX_INSTANCES} instances already.")
+    _check_free(actor, name)
+    if not independent_naming and mine.filter(independent_naming=False).exists():
+        raise Refused(
+            "BIZ_INSTANCE_DEFAULT_EXISTED", "There is an instance without namespace already.", "independent_naming"
+        )
+    instance = Instance(
+        instance_id=f"MQ_INST_{actor.tenant.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _ in range(8))}",
+        tenant=actor.tenant,
+        cluster=found,
+        region=settings.REGION,
+        name=name,
+        independent_naming=independent_naming,
+        remark=remark,
+        max_send_tps=max_send_tps,
+        max_receive_tps=max_receive_tps,
+        topic_capacity=topic_capacity,
+    )
+    _save(instance)
+    audit.record(actor, "instances.instance.create", instance.instance_id, detail={"name": name})
+    return instance
+
+
+@transaction.atomic
+def update_instance(*, actor: Actor, instance: Instance, name: str, remark: str) -> None:
+    """Rename or describe an instance; nothing else can change."""
+    name, remark = _checked_name(name), _checked_remark(remark)
+    if name != instance.name:
+        _check_free(actor, name)
+    instance.name, instance.remark = name, remark
+    _save(instance)
+    audit.record(actor, "instances.instance.update", instance.instance_id, detail={"name": name})
+
+
+@transaction.atomic
+def delete_instance(*, actor: Actor, instance: Instance) -> None:
+    """Delete an instance that has neither topics nor groups."""
+    if instance.topics.exists() or instance.groups.exists():
+        raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
+    audit.record(actor, "instances.instance.delete", instance.instance_id, detail={"name": instance.name})
+    instance.delete()
+
+
+def _save(instance: Instance) -> None:
+    """Two writers may race for a name: the database decides, and the loser gets the documented answer."""
+    try:
+        with transaction.atomic():
+            instance.save()
+    except IntegrityError as error:
+        if "one_default_instance" in str(error):
+            raise Refused(
+                "BIZ_INSTANCE_DEFAULT_EXISTED", "There is an instance without namespace already.", "independent_naming"
+            ) from error
+        raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {instance.name} is taken.", "name") from error
+
+
+def _check_free(actor: Actor, name: str) -> None:
+    if Instance.objects.filter(tenant=actor.tenant, region=settings.REGION, name=name).exists():
+        raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {name} is taken.", "name")
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not 3 <= len(name) <= 64 or not name.isprintable():
+        raise Refused(_FIELD, "An instance name has 3 to 64 printable characters.", "name")
+    return name
+
+
+def _checked_remark(remark: str) -> str:
+    if len(remark) > 256:
+        raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
+    return remark.strip()
+
+
+def _check_limits(max_send_tps: int, max_receive_tps: int, topic_capacity: int | None) -> None:
+    if max_send_tps < 1:
+        raise Refused(_FIELD, "The limit of sent messages per second is at least 1.", "max_send_tps")
+    if max_receive_tps < 1:
+        raise Refused(_FIELD, "The limit of received messages per second is at least 1.", "max_receive_tps")
+    if topic_capacity is not None and topic_capacity < 1:
+        raise Refused(_FIELD, "The topic capacity is at least 1, or not given.", "topic_capacity")
