@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, ResolverMatch, reverse
+from django.urls import ResolverMatch, reverse
 
+from brokercore.policy import mq_resource
 from console.instances.models import Instance
 from console.web.navigation import sections
 
@@ -25,14 +26,18 @@ class Choice:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """`navigation`, `instances` of the tenant, `instance_choices` and `current_instance`.
+    """`navigation`, `instances` the actor may see, `instance_choices` and `current_instance`.
 
     The chosen instance is that of the URL; on pages outside an instance, the one chosen last.
     """
     actor = getattr(request, "actor", None)
     if actor is None or getattr(request, "htmx", False):
         return {}
-    instances = list(Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN])
+    instances = [
+        instance
+        for instance in Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
+        if actor.decide("mq:QueryInstance", mq_resource(instance.instance_id), owner=actor.tenant).allowed
+    ]
     match = request.resolver_match
     wanted = match.kwargs.get("instance_id") if match else None
     by_id = {i.instance_id: i for i in instances}
@@ -51,8 +56,5 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 def _same_page(match: ResolverMatch | None, instance: Instance) -> str:
     """The page shown now, of another instance; from the page of one topic or group, the instance's own page."""
     if match is not None and match.url_name and set(match.kwargs) == {"instance_id"}:
-        try:
-            return reverse(match.url_name, args=[instance.instance_id])
-        except NoReverseMatch:
-            pass
+        return reverse(match.url_name, args=[instance.instance_id])
     return reverse("instances.detail", args=[instance.instance_id])

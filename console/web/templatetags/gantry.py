@@ -1,0 +1,191 @@
+"""What the templates of all apps share: icons, assets, numbers, sizes, times, form fields, links of pagers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from django import forms, template
+from django.contrib.staticfiles import finders
+from django.core.paginator import Paginator
+from django.forms import BoundField
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+_SPRITE = "vendor/tabler-icons-3.51.0/sprite.svg"
+_DASH = "–"
+_SCALES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
+_SIZES = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+_AGES = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+_EPOCH_MS_END = 253_402_300_800_000
+"""The year 10000: later times come from broken clients."""
+
+
+@lru_cache
+def _icon_names() -> frozenset[str]:
+    return frozenset(re.findall(r'<symbol id="([^"]+)"', _static_file(_SPRITE).read_text()))
+
+
+def _static_file(path: str) -> Path:
+    found = finders.find(path)
+    if not isinstance(found, str):
+        raise template.TemplateSyntaxError(f"there is no static file {path}")
+    return Path(found)
+
+
+@lru_cache
+def _version(path: str, _changed: int) -> str:
+    return hashlib.sha256(_static_file(path).read_bytes()).hexdigest()[:8]
+
+
+@register.simple_tag
+def asset(path: str) -> str:
+    """URL of a static file. Our own carry their digest, so that a browser's cache never serves an old one."""
+    if path.startswith("vendor/"):
+        return static(path)
+    return f"{static(path)}?v={_version(path, _static_file(path).stat().st_mtime_ns)}"
+
+
+@register.simple_tag
+def icon(name: str, css: str = "") -> SafeString:
+    """A Tabler icon of the sprite, hidden from screen readers: the text beside it says the same."""
+    if name not in _icon_names():
+        raise template.TemplateSyntaxError(f"there is no icon {name} in {_SPRITE}")
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
+        css,
+        static(_SPRITE),
+        name,
+    )
+
+
+@register.simple_tag
+def number(value: float | int | None, unit: str = "") -> SafeString:
+    """A number for people, with the exact value on hover: 1,234 · 12.3 k · 4.56 M; a dash for None."""
+    if value is None or value == "":
+        return format_html('<span class="num text-secondary">{}</span>', _DASH)
+    exact = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
+    suffix = f" {unit}" if unit else ""
+    return format_html('<span class="num" title="{}{}">{}{}</span>', exact, suffix, _short(value), suffix)
+
+
+def _short(value: float | int) -> str:
+    for size, letter in _SCALES:
+        if abs(value) >= size:
+            divisor = 1000 if letter == "k" else size
+            return f"{value / divisor:,.1f} {letter}"
+    if isinstance(value, int) or value.is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"
+
+
+@register.simple_tag(name="bytes")
+def byte_size(value: int | None) -> SafeString:
+    """A size such as 1.4 KiB, with the exact number of bytes on hover; a dash for None."""
+    if value is None:
+        return format_html('<span class="num text-secondary">{}</span>', _DASH)
+    for size, unit in _SIZES:
+        if value >= size:
+            return format_html(
+                '<span class="num" title="{} bytes">{} {}</span>', f"{value:,}", f"{value / size:.1f}", unit
+            )
+    return format_html('<span class="num">{} B</span>', value)
+
+
+def _moment(value: datetime | int | float | None) -> datetime | None:
+    """A datetime, or epoch milliseconds, in UTC; None for no or no sensible time."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if value is None or not 0 < value < _EPOCH_MS_END:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC)
+
+
+@register.simple_tag
+def time(value: datetime | int | float | None, precision: str = "seconds") -> SafeString:
+    """A time, rendered in UTC; app.js shows it in the viewer's zone. `precision`: seconds, milliseconds or date."""
+    moment = _moment(value)
+    if moment is None:
+        return format_html('<span class="text-secondary">{}</span>', _DASH)
+    iso = moment.isoformat(timespec="milliseconds")
+    if precision == "date":
+        shown = f"{moment:%Y-%m-%d}"
+    else:
+        shown = moment.isoformat(" ", timespec=precision).removesuffix("+00:00")
+    return format_html('<time datetime="{0}" data-time="{1}" title="{2} UTC">{2}</time>', iso, precision, shown)
+
+
+@register.simple_tag
+def ago(value: datetime | int | float | None) -> SafeString:
+    """How long ago, kept up to date by app.js, with the exact time on hover."""
+    moment = _moment(value)
+    if moment is None:
+        return format_html('<span class="text-secondary">{}</span>', _DASH)
+    iso = moment.isoformat(timespec="milliseconds")
+    title = moment.isoformat(" ", timespec="seconds").removesuffix("+00:00")
+    return format_html('<time datetime="{}" data-ago title="{} UTC">{}</time>', iso, title, _age(moment))
+
+
+def _age(moment: datetime) -> str:
+    seconds = int((timezone.now() - moment).total_seconds())
+    for size, name in _AGES:
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now" if seconds < 10 else f"{seconds} seconds ago"
+
+
+@register.filter
+def is_checkbox(field: BoundField) -> bool:
+    """True for one box to tick."""
+    return isinstance(field.field.widget, forms.CheckboxInput)
+
+
+@register.filter
+def is_choice_group(field: BoundField) -> bool:
+    """True for radio buttons and several boxes to tick."""
+    return isinstance(field.field.widget, forms.RadioSelect | forms.CheckboxSelectMultiple)
+
+
+@register.filter
+def styled(field: BoundField) -> SafeString:
+    """The field's widget with Tabler's classes, tied to its help text and errors for screen readers."""
+    widget = field.field.widget
+    css = "form-control"
+    if isinstance(widget, forms.Select):
+        css = "form-select"
+    elif is_checkbox(field):
+        css = "form-check-input"
+    attrs = {"class": f"{css} {widget.attrs.get('class', '')}{' is-invalid' if field.errors else ''}".strip()}
+    described = [f"{field.auto_id}_helptext"] if field.help_text else []
+    if field.errors:
+        described.append(f"{field.auto_id}_error")
+    if described:
+        attrs["aria-describedby"] = " ".join(described)
+    return field.as_widget(attrs=attrs)
+
+
+@register.filter
+def pages_around(paginator: Paginator[Any], number: int) -> Iterator[int | None]:
+    """The page numbers of a pager: both ends and two around `number`; None for what is left out."""
+    for page in paginator.get_elided_page_range(number, on_each_side=2, on_ends=1):
+        yield page if isinstance(page, int) else None
+
+
+@register.simple_tag(takes_context=True)
+def page_link(context: template.Context, parameter: str, value: Any) -> str:
+    """This page's query string with one parameter changed."""
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
+    query[parameter] = str(value)
+    return f"?{query.urlencode()}"

@@ -1,0 +1,122 @@
+// What every page needs beside htmx: times in the viewer's zone, copying, dialogs, menus, notices.
+(function () {
+  const pad = (number, width = 2) => String(number).padStart(width, "0");
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+
+  function shown(date, precision) {
+    const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+    if (precision === "date") return day;
+    const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+    return `${day} ${time}${precision === "milliseconds" ? "." + pad(date.getMilliseconds(), 3) : ""}`;
+  }
+
+  function age(date) {
+    const seconds = Math.floor((Date.now() - date.getTime()) / 1000);
+    for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
+      if (seconds >= size) {
+        const count = Math.floor(seconds / size);
+        return `${count} ${name}${count > 1 ? "s" : ""} ago`;
+      }
+    }
+    return seconds < 10 ? "just now" : `${seconds} seconds ago`;
+  }
+
+  const every = (root, selector) => [...(root.matches?.(selector) ? [root] : []), ...root.querySelectorAll(selector)];
+
+  function showTimes(root) {
+    for (const element of every(root, "time[data-time]:not([data-shown])")) {
+      const date = new Date(element.dateTime);
+      element.title = `${element.textContent} UTC · shown in ${zone}`;
+      element.textContent = shown(date, element.dataset.time);
+      element.dataset.shown = "";
+    }
+    for (const element of every(root, "time[data-ago]")) element.textContent = age(new Date(element.dateTime));
+  }
+
+  function notice(text, level = "danger") {
+    const box = document.createElement("div");
+    box.className = `alert alert-${level} alert-dismissible notice`;
+    box.setAttribute("role", level === "danger" ? "alert" : "status");
+    box.textContent = text;
+    const close = document.createElement("button");
+    close.className = "btn-close";
+    close.setAttribute("aria-label", "Close");
+    close.addEventListener("click", () => box.remove());
+    box.append(close);
+    document.getElementById("notices").replaceChildren(box);
+  }
+
+  async function copy(button) {
+    const holder = button.closest(".copy-block, .copy-inline");
+    const text = button.dataset.copy || holder.querySelector(".copy-text").textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      notice("The browser does not let this page copy; select the text instead.", "warning");
+      return;
+    }
+    button.classList.add("copied");
+    setTimeout(() => button.classList.remove("copied"), 1500);
+  }
+
+  function openDialog(dialog) {
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  }
+
+  document.addEventListener("click", (event) => {
+    const target = event.target.closest("[data-copy],[data-close-dialog],[data-toggle],[data-theme-choice]");
+    for (const menu of document.querySelectorAll("details.dropdown[open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+    if (!target || target === document.documentElement) return;
+    if ("copy" in target.dataset) copy(target);
+    if ("closeDialog" in target.dataset) target.closest("dialog").close();
+    if ("toggle" in target.dataset) {
+      const open = document.querySelector(target.dataset.toggle).classList.toggle("show");
+      target.setAttribute("aria-expanded", String(open));
+    }
+    if ("themeChoice" in target.dataset) {
+      window.gantryTheme(target.dataset.themeChoice);
+      target.closest("details").open = false;
+    }
+  });
+
+  // Escape closes a menu and gives the focus back; arrows walk through it.
+  document.addEventListener("keydown", (event) => {
+    const menu = event.target.closest?.("details.dropdown[open]");
+    if (!menu) return;
+    if (event.key === "Escape") {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const items = [menu.querySelector("summary"), ...menu.querySelectorAll("a[href], button")];
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      items[(items.indexOf(document.activeElement) + step + items.length) % items.length].focus();
+      event.preventDefault();
+    }
+  });
+
+  // A box in the head of a list ticks all of its boxes; forms may ask before they are sent.
+  document.addEventListener("change", (event) => {
+    const all = event.target.closest?.("[data-check-all]");
+    if (!all) return;
+    for (const box of document.querySelectorAll(`input[name="${all.dataset.checkAll}"]`)) box.checked = all.checked;
+  });
+
+  document.addEventListener("htmx:load", (event) => {
+    showTimes(event.detail.elt);
+    for (const dialog of every(event.detail.elt, "dialog[data-dialog]")) if (!dialog.open) openDialog(dialog);
+  });
+  document.addEventListener("closeDialog", () => document.querySelector("dialog[open]")?.close());
+  document.addEventListener("htmx:responseError", (event) => {
+    const xhr = event.detail.xhr;
+    const plain = (xhr.getResponseHeader("Content-Type") || "").startsWith("text/plain");
+    const reason = plain && xhr.responseText ? xhr.responseText : `The server answered ${xhr.status}.`;
+    notice(`${reason} Request ${xhr.getResponseHeader("X-Request-Id") || "unknown"}`);
+  });
+  document.addEventListener("htmx:sendError", () => notice("The console does not answer. Is it running?"));
+  document.addEventListener("htmx:timeout", () => notice("The console did not answer in time."));
+  setInterval(() => showTimes(document.body), 10000);
+})();
