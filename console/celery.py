@@ -13,9 +13,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 from django.conf import settings
 
+from console.settings import redis_url
+
 app = Celery("gantry")
 app.conf.update(
-    broker_url=settings.redis_url(1, celery=True),
+    broker_url=redis_url(1, celery=True),
     broker_connection_retry_on_startup=True,
     broker_transport_options={"visibility_timeout": 3600},
     task_ignore_result=True,

@@ -20,7 +20,8 @@ from typing import Any
 
 import orjson
 import redis
-from django.conf import settings
+
+from console.settings import redis_url
 
 HOT_WINDOW_MS = 70 * 60 * 1000
 LEASE_MS = 30_000
@@ -44,7 +45,7 @@ class HotSample:
 @cache
 def connection() -> redis.Redis:
     """The Redis client of this process; the library reconnects after a fork."""
-    return redis.Redis.from_url(settings.redis_url(2))
+    return redis.Redis.from_url(redis_url(2))
 
 
 class Store:
