@@ -65,7 +65,8 @@ def _key_of(role: Role) -> _Key:
         if key is None or key.expires_at - _RENEW_BEFORE < timezone.now():
             drawn = accounts.assume_role(role, session_name=SESSION_NAME)
             credentials = Credentials(drawn.access_key_id, drawn.access_key_secret, drawn.security_token)
-            key = _keys[role.pk] = _Key(credentials, drawn.expires_at, time.monotonic())
+            expires_at = drawn.expires_at or timezone.now() + accounts.ROLE_SESSION
+            key = _keys[role.pk] = _Key(credentials, expires_at, time.monotonic())
         return key
 
 

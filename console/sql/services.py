@@ -12,6 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
+from analytics import run as engine
+from analytics.errors import QueryRefused
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
@@ -53,7 +55,7 @@ def submit(
             statement=hint.statement,
             parameters=list(parameters),
             synchronous=synchronous,
-            task_name=statements.kind_of(hint.statement),
+            task_name=_kind(hint.statement),
             connection_id=connection_id,
             source_ip=actor.source_ip,
             secure_transport=actor.secure,
@@ -109,6 +111,13 @@ def _read(text: str) -> hints.Hint:
             "text",
         )
     return hint
+
+
+def _kind(statement: str) -> str:
+    try:
+        return engine.statement_kind(statement)[:32]
+    except QueryRefused as error:
+        raise Refused("STATEMENT_REFUSED", error.user_message, "text") from error
 
 
 def _require_schema(actor: Actor, schema: str) -> None:

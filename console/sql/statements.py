@@ -183,13 +183,6 @@ def parse(text: str) -> Statement:
     return (reader(text) if reader else None) or Query(text)
 
 
-def kind_of(text: str) -> str:
-    """The kind of a query for column `task_name`: its first word, SELECT for `with …` and `(select …`."""
-    words = re.match(r"[\s(]*([A-Za-z]+)", text[:256])
-    kind = words.group(1).upper() if words else "UNKNOWN"
-    return "SELECT" if kind in ("WITH", "FROM", "VALUES", "TABLE") else kind[:32]
-
-
 def _show_task(match: re.Match[str]) -> Statement:
     return ShowTask(constants.text_of(match["id"]))
 

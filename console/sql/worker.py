@@ -118,7 +118,9 @@ def _table(table: ExternalTable) -> engine.TableSpec:
 def _failure(error: errors.AnalyticsError, elapse_ms: int) -> Outcome:
     """FAILURE with the reason in the words of analytics, and where in the statement it is, when that is known."""
     message, condition = error.user_message, getattr(error, "condition", None) or ""
-    if isinstance(error, errors.QueryRefused):
+    if isinstance(error, errors.QueryTimedOut):
+        condition = "QUERY_TIMED_OUT"
+    elif isinstance(error, errors.QueryRefused):
         condition = "QUERY_REFUSED"
         if error.line is not None:
             message = f"{message} (line {error.line}, column {error.column})"

@@ -33,6 +33,10 @@ class DoubleHashes:
         )
 
 
+#: Compared with when there is no such user, so that the answer takes as long.
+NOBODY = DoubleHashes(bytes(20), bytes(32))
+
+
 def matches(method: str, scramble: bytes, nonce: bytes, hashes: DoubleHashes) -> bool:
     """True when `scramble` was made from the password and `nonce` by `method`. An empty scramble never matches."""
     if method == NATIVE:

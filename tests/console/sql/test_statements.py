@@ -100,17 +100,3 @@ def test_hostile_text_is_recognised_fast() -> None:
         s.parse(text)
     s.parse("select " + "(" * 10_000_000)
     assert time.monotonic() - started < 2
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("select 1", "SELECT"),
-        ("(select 1)", "SELECT"),
-        ("With a as (select 1) select 1", "SELECT"),
-        ("insert into t", "INSERT"),
-        ("!", "UNKNOWN"),
-    ],
-)
-def test_it_names_the_kind_of_a_query(text: str, kind: str) -> None:
-    assert s.kind_of(text) == kind

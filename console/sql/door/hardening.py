@@ -1,0 +1,249 @@
+"""Everything mysql-mimic 3.0.5 needs before it may face a network (docs/mysql-door.md lists defect and mend).
+
+The library is used through subclasses, with nothing of it patched; its version is pinned, since they override
+methods that it does not promise to keep. Each mend has a test that fails on the stock classes. Reading and TLS are
+mended in `stream`, passwords in `scrambles`, prepared statements in `prepared`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from mysql_mimic import packets, types, utils
+from mysql_mimic.constants import KillKind
+from mysql_mimic.errors import MysqlError
+from mysql_mimic.session import Session
+from mysql_mimic.stream import ConnectionClosed
+
+from console.sql.door import errors, scrambles
+from console.sql.door.errors import DoorError
+from console.sql.door.parameters import Value
+from console.sql.door.prepared import PreparedStatements
+from console.sql.door.stream import AFTER_SIGN_IN, BEFORE_SIGN_IN, BoundedStream
+
+log = logging.getLogger(__name__)
+
+#: Time from connecting to being signed in, seconds.
+SIGN_IN_S = 10.0
+#: Pause after a refused sign-in: guessing passwords is to be slow.
+REFUSED_PAUSE_S = 0.2
+#: What a damaged packet makes the parsers of the library raise.
+_DAMAGED = (ValueError, LookupError, TypeError, AssertionError, EOFError)
+
+
+class Account(Protocol):
+    """Whoever may sign in."""
+
+    @property
+    def hashes(self) -> scrambles.DoubleHashes:
+        """What the password is checked against."""
+
+
+class DoorSession(Session):  # type: ignore[misc]
+    """What a session must offer beyond the library's."""
+
+    async def sign_in(self, account: Any, schema: str | None) -> None:
+        """Make `account` the session's user. Raises DoorError when it may not use `schema`."""
+        raise DoorError(errors.ACCESS_DENIED, "Nobody may sign in.")
+
+    async def execute(self, text: str, parameters: tuple[Value, ...]) -> Any:
+        """Answer one statement."""
+
+    async def columns_of(self, table: str) -> list[tuple[Any, ...]]:
+        """Rows of `show columns`, for COM_FIELD_LIST."""
+        return []
+
+
+FindAccount = Callable[[str], Awaitable[Account | None]]
+
+
+class DoorConnection(PreparedStatements):
+    """One client: signed in with either password method or not served at all."""
+
+    stream: BoundedStream
+    session: DoorSession
+
+    def __init__(self, find_account: FindAccount, **stock: Any) -> None:
+        super().__init__(identity_provider=None, **stock)
+        self._find_account = find_account
+        self._kill: KillKind | None = None
+        self._busy = False
+        commands = types.Commands
+        self._handlers: dict[int, Callable[[bytes], Awaitable[None]]] = {
+            commands.COM_QUERY: self.handle_query,
+            commands.COM_STMT_PREPARE: self.handle_stmt_prepare,
+            commands.COM_STMT_SEND_LONG_DATA: self.handle_stmt_send_long_data,
+            commands.COM_STMT_EXECUTE: self.handle_stmt_execute,
+            commands.COM_STMT_FETCH: self.handle_stmt_fetch,
+            commands.COM_STMT_RESET: self.handle_stmt_reset,
+            commands.COM_STMT_CLOSE: self.handle_stmt_close,
+            commands.COM_PING: self.handle_ping,
+            commands.COM_CHANGE_USER: self.handle_change_user,
+            commands.COM_RESET_CONNECTION: self.handle_reset_connection,
+            commands.COM_INIT_DB: self.handle_init_db,
+            commands.COM_FIELD_LIST: self.handle_field_list,
+        }
+
+    # --- Life of a connection ---------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        try:
+            if await self._signed_in():
+                await self.session.init(self)
+                await self.command_phase()
+        except asyncio.CancelledError:
+            if self._kill is not KillKind.CONNECTION:
+                raise
+            await self.tell(DoorError(errors.INTERRUPTED, "The connection was killed."))
+        except MysqlError as error:
+            await self.tell(error)
+        except (ConnectionClosed, ConnectionError) as error:
+            log.info("connection %s closed: %s", self.connection_id, error)
+        finally:
+            await self.session.close()
+
+    async def _signed_in(self) -> bool:
+        """Run the connection phase within its time; a client that is refused is told so and not served."""
+        try:
+            async with asyncio.timeout(SIGN_IN_S):
+                await self.connection_phase()
+        except TimeoutError:
+            log.info("connection %s from %s did not sign in in time", self.connection_id, self.stream.peer)
+        except MysqlError as error:
+            log.info("sign-in from %s refused: %s", self.stream.peer, error.msg)
+            await self.tell(error)
+        except _DAMAGED as error:
+            log.info("damaged handshake from %s: %r", self.stream.peer, error)
+            await self.tell(errors.malformed("the handshake cannot be read"))
+        else:
+            return True
+        return False
+
+    async def tell(self, error: MysqlError) -> None:
+        """Send an error packet."""
+        await self.stream.write(self.error(msg=error.msg, code=error.code))
+
+    # --- Sign-in ----------------------------------------------------------------------------------------------------
+
+    async def connection_phase(self) -> None:
+        """Handshake, TLS if the client wants it, password (MySQL internals, Connection Phase)."""
+        nonce = utils.nonce(20)
+        await self.stream.write(
+            packets.make_handshake_v10(
+                capabilities=self.server_capabilities,
+                server_charset=self.server_charset,
+                server_version=str(self.session.variables.get("version")),
+                connection_id=self.connection_id,
+                auth_data=nonce + b"\0",
+                status_flags=self.status_flags,
+                auth_plugin_name=scrambles.CACHING_SHA2,
+            )
+        )
+        response = packets.parse_handshake_response(self.server_capabilities, await self.stream.read())
+        if isinstance(response, packets.SSLRequest):
+            if self.ssl is None:
+                raise DoorError(errors.MALFORMED, "TLS was not offered.")
+            await self.stream.start_tls(self.ssl)
+            response = packets.parse_handshake_response_41(self.server_capabilities, await self.stream.read())
+        self.capabilities = response.capabilities
+        self.session.variables.set("character_set_client", response.client_charset.name)
+        await self._sign_in(
+            response.username, response.client_plugin, response.auth_response, nonce, response.database or None
+        )
+
+    async def handle_change_user(self, data: bytes) -> None:
+        """COM_CHANGE_USER: whoever it was is forgotten first, and a failure ends the connection."""
+        self.session.username = None
+        self.stream.limit = BEFORE_SIGN_IN
+        request = packets.parse_com_change_user(self.capabilities, self.client_charset, data)
+        try:
+            async with asyncio.timeout(SIGN_IN_S):
+                await self._sign_in(request.username, request.client_plugin, b"", b"", request.database or None)
+        except MysqlError as error:
+            await self.tell(error)
+            raise ConnectionClosed("change of user refused") from error
+        except TimeoutError as error:
+            raise ConnectionClosed("change of user took too long") from error
+        self.forget_statements()
+
+    async def _sign_in(
+        self, username: str, method: str | None, scramble: bytes, nonce: bytes, schema: str | None
+    ) -> None:
+        """Check the password by whichever method the client knows; a method that is not ours is switched."""
+        account = await self._find_account(username)
+        asked = method or scrambles.NATIVE
+        if asked not in scrambles.METHODS or not scramble:
+            asked = scrambles.NATIVE if asked == scrambles.NATIVE else scrambles.CACHING_SHA2
+            nonce = utils.nonce(20)
+            await self.stream.write(packets.make_auth_switch_request(self.server_charset, asked, nonce + b"\0"))
+            scramble = await self.stream.read()
+        hashes = account.hashes if account else scrambles.NOBODY
+        if not scrambles.matches(asked, scramble, nonce, hashes) or account is None:
+            await asyncio.sleep(REFUSED_PAUSE_S)
+            raise DoorError(errors.ACCESS_DENIED, f"Access denied for user {username[:80]!r}@{self.stream.peer!r}.")
+        if asked == scrambles.CACHING_SHA2:
+            await self.stream.write(packets.make_auth_more_data(b"\x03"))  # fast path: no full exchange follows
+        await self.session.sign_in(account, schema)
+        self.session.username = username
+        self.stream.limit = AFTER_SIGN_IN
+        await self.stream.write(self.ok())
+        self.stream.reset_seq()
+
+    # --- Commands ---------------------------------------------------------------------------------------------------
+
+    async def command_phase(self) -> None:
+        """Answer commands one after the other until the client leaves (MySQL internals, Command Phase)."""
+        while True:
+            data = await self.stream.read()
+            if not data or data[0] == types.Commands.COM_QUIT:
+                return
+            try:
+                self._busy = True
+                await self._dispatch(data)
+            except asyncio.CancelledError:
+                if self._kill is not KillKind.QUERY or self._task is None:
+                    raise
+                self._task.uncancel()
+                self._kill = None
+                await self.tell(DoorError(errors.INTERRUPTED, "The statement was killed."))
+            finally:
+                self._busy = False
+                self.stream.reset_seq()
+
+    async def _dispatch(self, data: bytes) -> None:
+        handler = self._handlers.get(data[0])
+        try:
+            if handler is None:
+                raise DoorError(errors.NOT_OFFERED, f"Command {data[0]:#x} is not offered.")
+            await handler(data[1:])
+        except MysqlError as error:
+            await self.tell(error)
+        except _DAMAGED as error:
+            log.info("command %#x of connection %s failed: %r", data[0], self.connection_id, error)
+            await self.tell(errors.malformed("the command cannot be read"))
+
+    def kill(self, kind: KillKind = KillKind.CONNECTION) -> None:
+        """Stop the running statement, or the connection; a statement that does not run cannot be killed."""
+        if kind is KillKind.CONNECTION or self._busy:
+            super().kill(kind)
+
+    async def handle_reset_connection(self, data: bytes) -> None:
+        """COM_RESET_CONNECTION: same user, prepared statements gone."""
+        self.forget_statements()
+        await self.session.reset()
+        await self.stream.write(self.ok())
+
+    async def handle_field_list(self, data: bytes) -> None:
+        """COM_FIELD_LIST, for the completion of command lines: one packet a column."""
+        request = packets.parse_com_field_list(self.client_charset, data)
+        for row in await self.session.columns_of(request.table):
+            await self.stream.write(
+                packets.make_column_definition_41(
+                    server_charset=self.server_charset, table=request.table, name=row[0], is_com_field_list=True
+                ),
+                drain=False,
+            )
+        await self.stream.write(self.ok_or_eof())

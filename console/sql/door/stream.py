@@ -1,0 +1,118 @@
+"""Packets on a connection: bounded reading, and an upgrade to TLS that loses no byte.
+
+Mends of mysql-mimic 3.0.5: its own stream takes packets of any size from anyone before sign-in, and drops a ClientHello
+that arrives in the same read as the SSLRequest, so that the handshake hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from asyncio import sslproto
+from ssl import SSLContext
+
+from mysql_mimic.errors import ErrorCode, MysqlError
+from mysql_mimic.stream import ConnectionClosed, MysqlStream
+
+#: Largest packet before sign-in: handshake responses need a few hundred bytes.
+BEFORE_SIGN_IN = 64 * 1024
+#: Largest packet afterwards; announced as max_allowed_packet.
+AFTER_SIGN_IN = 4 * 1024 * 1024
+#: A connection that asks nothing for this long is closed (MySQL's wait_timeout), seconds.
+IDLE_S = 8 * 3600
+TLS_HANDSHAKE_S = 10
+_CONTINUES = 0xFFFFFF
+
+
+class BoundedStream:
+    """The interface that mysql-mimic's Connection wants of a stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.limit = BEFORE_SIGN_IN
+        stock = MysqlStream(reader, writer)
+        self.seq = stock.seq
+        self.write = stock.write
+        self.write_many = stock.write_many
+        self.write_text_rows = stock.write_text_rows
+        self.drain = stock.drain
+        self.reset_seq = stock.reset_seq
+
+    async def read(self) -> bytes:
+        """The next packet. Raises ConnectionClosed when the client is gone, silent or sends more than the limit."""
+        data = b""
+        while True:
+            header = await self._exactly(4)
+            word = struct.unpack("<I", header)[0]
+            size, number = word & _CONTINUES, word >> 24
+            if number != next(self.seq):
+                raise MysqlError("The packet is out of order.", ErrorCode.MALFORMED_PACKET)
+            if len(data) + size > self.limit:
+                raise ConnectionClosed(f"a packet is larger than {self.limit} bytes")
+            data += await self._exactly(size)
+            if size < _CONTINUES:
+                return data
+
+    async def _exactly(self, size: int) -> bytes:
+        try:
+            async with asyncio.timeout(IDLE_S):
+                return await self.reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
+            raise ConnectionClosed(str(error)) from error
+
+    @property
+    def client_gone(self) -> bool:
+        """True when the client has closed its side, which nobody reads while a statement runs."""
+        return self.reader.at_eof() or self.writer.is_closing()
+
+    @property
+    def secure(self) -> bool:
+        """True on TLS."""
+        return self.writer.get_extra_info("ssl_object") is not None
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        name = self.writer.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else "localhost"
+
+    async def start_tls(self, context: SSLContext) -> None:
+        """Upgrade to TLS; bytes of the ClientHello that were already read are handed to the handshake."""
+        loop = asyncio.get_running_loop()
+        transport = self.writer.transport
+        transport.pause_reading()  # type: ignore[attr-defined]
+        buffer: bytearray = self.reader._buffer  # type: ignore[attr-defined]
+        early = bytes(buffer)
+        buffer.clear()
+        handshake = loop.create_future()
+        protocol = sslproto.SSLProtocol(
+            loop,
+            transport.get_protocol(),
+            context,
+            handshake,
+            server_side=True,
+            call_connection_made=False,
+            ssl_handshake_timeout=TLS_HANDSHAKE_S,
+        )
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        _feed(protocol, early)
+        transport.resume_reading()  # type: ignore[attr-defined]
+        try:
+            await handshake
+        except OSError as error:  # also ssl.SSLError
+            raise ConnectionClosed(f"TLS handshake: {error}") from error
+        secured = protocol._app_transport
+        self.writer._transport = secured  # type: ignore[attr-defined]
+        self.reader._transport = secured  # type: ignore[attr-defined]
+
+
+def _feed(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        room = protocol.get_buffer(len(view))
+        size = min(len(room), len(view))  # type: ignore[arg-type]
+        room[:size] = view[:size]  # type: ignore[index]
+        protocol.buffer_updated(size)
+        view = view[size:]

@@ -1,0 +1,51 @@
+"""`manage.py sqldoor`: the MySQL-protocol front door of async SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from console.sql.door import auth, tls
+from console.sql.door.server import DoorServer
+from console.sql.door.session import SqlSession
+from console.sql.door.waiting import Waiter, in_thread
+
+
+class Command(BaseCommand):
+    """Serves until SIGTERM or SIGINT."""
+
+    help = "Serve the MySQL protocol on GANTRY_HOST:GANTRY_SQL_PORT."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the door. Raises CommandError when the port is in use."""
+        # Its log has a line for each new connection and a traceback for each refused one.
+        logging.getLogger("mysql_mimic").setLevel(logging.ERROR)
+        try:
+            asyncio.run(self._serve())
+        except OSError as error:
+            raise CommandError(
+                f"Cannot listen on {settings.HOST}:{settings.SQL_PORT}: {error.strerror or error}."
+                " Set GANTRY_SQL_PORT to a free port."
+            ) from error
+
+    async def _serve(self) -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        waiter = Waiter()
+        context = tls.server_context(
+            settings.HOME / "tls", ["localhost", "127.0.0.1", settings.ENDPOINT_HOST, settings.HOST]
+        )
+        server = DoorServer(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name), context)
+        await server.start_server(host=settings.HOST, port=settings.SQL_PORT)
+        host, port = server.sockets()[0].getsockname()[:2]
+        self.stdout.write(f"ready sql={host}:{port}")
+        self.stdout.flush()
+        await stop.wait()
+        await server.stop()
