@@ -40,6 +40,8 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
         "REDIS_URL": config.redis_url or f"unix://{config.redis_socket}",
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "PYTHONUNBUFFERED": "1",
+        # The checks of Django and Celery import every page, a second for each process; `make test` runs them.
+        "CELERY_SKIP_CHECKS": "true",
     }
     if config.namesrv is None and config.connect_host != "127.0.0.1":
         given["GANTRY_NAMESRV"] = f"{config.connect_host}:{config.ports['GANTRY_NAMESRV_PORT']}"
@@ -71,7 +73,7 @@ def _python(*arguments: str) -> tuple[str, ...]:
 
 
 def _manage(*arguments: str) -> tuple[str, ...]:
-    return _python(str(ROOT / "manage.py"), *arguments)
+    return _python(str(ROOT / "manage.py"), *arguments, "--skip-checks")
 
 
 def _redis(config: Config) -> Service:
@@ -117,7 +119,20 @@ def _worker(
 ) -> Service:
     # Gossip, mingle and heartbeats are for clusters of workers; a lone one only starts slower with them.
     command = _python(
-        *("-m", "celery", "-A", "console.celery", "worker", "-Q", queue, "-P", "threads", "-c", str(threads)),
+        *(
+            "-m",
+            "celery",
+            "-A",
+            "console.celery",
+            "--quiet",
+            "worker",
+            "-Q",
+            queue,
+            "-P",
+            "threads",
+            "-c",
+            str(threads),
+        ),
         *("-n", f"{name}@%h", "--loglevel", os.environ.get("GANTRY_LOG_LEVEL") or "INFO"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
     )
@@ -136,7 +151,7 @@ def _worker(
 
 def _beat(config: Config, *, after: tuple[str, ...]) -> Service:
     command = _python(
-        *("-m", "celery", "-A", "console.celery", "beat", "--pidfile", ""),
+        *("-m", "celery", "-A", "console.celery", "--quiet", "beat", "--pidfile", ""),
         *("--schedule", str(config.home / "beat" / "schedule")),
     )
     file = config.home / "run" / "beat.ready"
