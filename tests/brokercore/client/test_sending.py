@@ -1,0 +1,71 @@
+"""From a message to the request."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokercore.client.errors import InvalidMessage
+from brokercore.client.messages import Message
+from brokercore.client.producer import queue_of_key
+from brokercore.client.sending import MAX_BODY, prepare
+from brokercore.protocol.compression import decompress
+from brokercore.protocol.properties import decode_properties
+
+
+def test_keys_tags_and_user_properties_go_along() -> None:
+    prepared = prepare(Message("t", b"b", "tag", "k1 k2", {"u": "v"}), "MQ_INST_1_a", "g")
+    properties = decode_properties(prepared.properties)
+    assert prepared.topic == "MQ_INST_1_a%t"
+    assert properties == {
+        "u": "v",
+        "KEYS": "k1 k2",
+        "TAGS": "tag",
+        "UNIQ_KEY": prepared.message_id,
+        "WAIT": "true",
+        "INSTANCE_ID": "MQ_INST_1_a",
+    }
+
+
+def test_a_large_body_is_compressed_as_java_does_unless_that_makes_it_larger() -> None:
+    prepared = prepare(Message("t", b"x" * 5000), "", "g")
+    assert prepared.sys_flag == 0x301
+    assert decompress(prepared.body) == b"x" * 5000
+    assert prepare(Message("t", b"x" * 4000), "", "g").sys_flag == 0
+    noise = bytes((number * number * 7919 >> 5) & 0xFF for number in range(256)) * 16
+    assert len(prepare(Message("t", noise), "", "g").body) <= len(noise)
+
+
+def test_a_half_message_names_its_group() -> None:
+    prepared = prepare(Message("t", b"b"), "", "g", half=True)
+    properties = decode_properties(prepared.properties)
+    assert (prepared.sys_flag, properties["TRAN_MSG"], properties["PGROUP"]) == (4, "true", "g")
+
+
+def test_a_delivery_time_is_written_for_the_cloud_and_for_apache() -> None:
+    properties = decode_properties(prepare(Message("t", b"b", deliver_at_ms=123), "", "g").properties)
+    assert properties["__STARTDELIVERTIME"] == properties["TIMER_DELIVER_MS"] == "123"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Message("", b"b"), "topic"),
+        (Message("t" * 128, b"b"), "topic"),
+        (Message("t", b""), "body"),
+        (Message("t", b"x" * (MAX_BODY + 1)), "body"),
+        (Message("t", b"b", properties={"UNIQ_KEY": "x"}), "UNIQ_KEY"),
+        (Message("t", b"b", properties={"a": "\x01"}), "properties"),
+        (Message("t", b"b", keys="x" * 40000), "properties"),
+        (Message("t", b"b", delay_level=19), "delay level"),
+        (Message("t", b"b", delay_level=1, deliver_at_ms=1), "not both"),
+    ],
+)
+def test_what_no_broker_would_take_is_refused_before_sending(message: Message, reason: str) -> None:
+    with pytest.raises(InvalidMessage, match=reason):
+        prepare(message, "", "g")
+
+
+def test_the_queue_of_a_sharding_key_is_that_of_ons_client() -> None:
+    assert queue_of_key("tagBatch", 8) == 791160896 % 8
+    # The hash of this text is the smallest int, whose absolute value overflows in Java.
+    assert queue_of_key("polygenelubricants", 8) == 0
