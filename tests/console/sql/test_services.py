@@ -1,0 +1,107 @@
+"""Submitting and cancelling statements."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.core.exceptions import PermissionDenied
+
+from console.audit.models import Entry
+from console.sql import services
+from console.sql.models import QueryTask, TaskStatus
+from console.web.errors import Refused
+from tests.console.sql.conftest import Cast, allow
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HINT = "/*+ run_async=true, mq-notify-by=ons, mq-topic=t, mq-producer-id=GID_p, mq-endpoint=http://MQ_INST_1 */"
+
+
+def test_it_keeps_the_statement_as_it_was_written(cast: Cast, handed_over: list[str]) -> None:
+    text = f"{HINT} select * from flights;"
+    task = services.submit(cast.alice, text, "demo", 10_000_000_000_017)
+    assert task.command == text
+    assert task.statement == "select * from flights"
+    assert task.task_name == "SELECT"
+    assert task.status == TaskStatus.QUEUED
+    assert task.connection_id == 10_000_000_000_017
+    assert task.notify == {
+        "mq-notify-by": "ons",
+        "mq-topic": "t",
+        "mq-producer-id": "GID_p",
+        "mq-endpoint": "http://MQ_INST_1",
+    }
+    assert handed_over == [task.pk]
+    assert Entry.objects.filter(action="sql.query.submit", detail__task=task.pk).count() == 1
+
+
+def test_the_id_has_the_form_of_the_vendor() -> None:
+    task_id = services.new_task_id(datetime(2026, 1, 15, 10, 30, tzinfo=UTC))
+    assert re.fullmatch(r"q202601151030mq[0-9a-f]{15}", task_id)
+
+
+def test_without_receipt_options_no_notification_is_wanted(cast: Cast, handed_over: list[str]) -> None:
+    assert services.submit(cast.alice, "/*+ run_async=true */ select 1", "demo").notify is None
+    assert services.submit(cast.alice, "select 1", "demo").notify is None
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "symbol"),
+    [
+        ("", "demo", "STATEMENT_EMPTY"),
+        ("/*+ run_async=true */ ;", "demo", "STATEMENT_EMPTY"),
+        ("/*+ run_async=true * / select 1", "demo", "HINT_INVALID"),
+        ("show tables", "demo", "STATEMENT_NOT_A_QUERY"),
+        ("select '" + "x" * services.LONGEST_STATEMENT + "'", "demo", "STATEMENT_TOO_LONG"),
+        ("select " + "(" * 10_000 + "1" + ")" * 10_000, "demo", "STATEMENT_REFUSED"),
+        ("select 1", "secret", "SCHEMA_NOT_FOUND"),
+        ("select 1", "", "SCHEMA_NOT_FOUND"),
+    ],
+)
+def test_it_refuses_what_cannot_run(cast: Cast, handed_over: list[str], text: str, schema: str, symbol: str) -> None:
+    with pytest.raises(Refused) as refused:
+        services.submit(cast.alice, text, schema)
+    assert refused.value.symbol == symbol
+    assert not QueryTask.objects.exists()
+    assert handed_over == []
+
+
+def test_a_ram_user_needs_a_policy(cast: Cast, handed_over: list[str]) -> None:
+    with pytest.raises(PermissionDenied):
+        services.submit(cast.bob, "select 1", "demo")
+    assert Entry.objects.filter(result="refused", action="dla:SubmitQuery").exists()
+    assert services.submit(allow(cast.bob.user), "select 1", "demo").creator == cast.bob.user
+
+
+def test_a_right_on_one_table_is_enough_to_submit(cast: Cast, handed_over: list[str]) -> None:
+    document = {
+        "Version": "1",
+        "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
+    }
+    assert services.submit(allow(cast.bob.user, document), "select 1", "demo")
+
+
+def test_a_waiting_task_is_cancelled_at_once_and_notifies(
+    cast: Cast, handed_over: list[str], kicked: list[int]
+) -> None:
+    task = services.submit(cast.alice, f"{HINT} select 1", "demo")
+    assert services.cancel(cast.alice, task)
+    assert task.status == TaskStatus.CANCELLED
+    assert task.notification is not None
+    assert task.notification.tag == "CANCELLED"
+    assert kicked == [task.notification.pk]
+
+
+def test_a_running_task_is_asked_to_stop(cast: Cast, handed_over: list[str]) -> None:
+    task = services.submit(cast.alice, "select 1", "demo")
+    QueryTask.objects.update(status=TaskStatus.RUNNING, attempts=1, worker="w")
+    assert services.cancel(cast.alice, task)
+    assert (task.status, task.cancel_requested, task.cancellable) == (TaskStatus.RUNNING, True, False)
+
+
+def test_an_ended_task_is_not_cancelled(cast: Cast, handed_over: list[str]) -> None:
+    task = services.submit(cast.alice, "select 1", "demo")
+    QueryTask.objects.update(status=TaskStatus.SUCCESS)
+    assert not services.cancel(cast.alice, task)
+    assert task.status == TaskStatus.SUCCESS
