@@ -19,6 +19,9 @@ MAX_RANGE_MS = 7 * 24 * 3600 * 1000
 STALE_MS = 60_000
 """An older snapshot says nothing about now."""
 
+LEAST_COVERED = 0.5
+"""A period is a point of the curve when samples cover at least this part of it; the roll-ups have the same rule."""
+
 Measure = Literal["count", "tps"]
 
 
@@ -211,12 +214,13 @@ def _curve(
             row[1] = max(row[1], seconds)
     points = []
     for start in starts:
-        value: float | None = None
-        if start in sums:
-            count, seconds = sums[start]
-            value = count if measure == "count" else round(count / seconds, 3) if seconds > 0 else None
+        value = None if start not in sums else _value(measure, *sums[start])
         points.append(Point(start, value, complete=start + period_ms <= now_ms))
     return Curve(title, minutes, measure, points)
+
+
+def _value(measure: Measure, count: float, seconds: float) -> float:
+    return count if measure == "count" else round(count / seconds, 3)
 
 
 def _periods(
@@ -235,8 +239,11 @@ def _periods(
         count, seconds = fresh.get(start, (0.0, 0.0))
         fresh[start] = (count + sample.count, seconds + sample.seconds)
     whole_from = now_ms - HOT_WINDOW_MS
-    wanted = set(starts)
-    found |= {s: v for s, v in fresh.items() if s in wanted and (s >= whole_from or s not in found)}
+    least_seconds = period_ms / 1000 * LEAST_COVERED
+    for start, (count, seconds) in fresh.items():
+        running = start + period_ms > now_ms
+        if (running or seconds >= least_seconds) and (start >= whole_from or start not in found):
+            found[start] = (count, seconds)
     return found
 
 

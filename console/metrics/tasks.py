@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
 
@@ -13,9 +12,6 @@ from console.instances.models import Cluster
 from console.metrics import sampler
 
 log = logging.getLogger(__name__)
-
-_LATE_MINUTES = 10
-"""So long after midnight the day before is rolled up once more, for its last samples."""
 
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types
@@ -30,7 +26,6 @@ def sample() -> None:
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types
 def roll_up() -> None:
-    """Roll today's samples up to 1, 5 and 10 minutes."""
-    now = datetime.now(UTC)
-    for day in sorted({now.date(), (now - timedelta(minutes=_LATE_MINUTES)).date()}):
+    """Roll the samples that came since the last time up to 1, 5 and 10 minutes."""
+    for day in run.days_to_roll_up():
         run.rollup(day)

@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 
 from django import template
 
+from console.instances.models import Instance
 from console.messaging import bodies
+from console.messaging.names import shown_name
 
 register = template.Library()
 
+_VERSION_4_0_0 = 213
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
@@ -19,6 +22,12 @@ def moment(epoch_ms: int | None) -> str:
     if not epoch_ms or not 0 < epoch_ms < 253_402_300_800_000:
         return "–"
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{epoch_ms % 1000:03d}"
+
+
+@register.filter
+def minute(epoch_ms: int) -> str:
+    """An epoch time in milliseconds to the minute, UTC."""
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 @register.filter
@@ -48,3 +57,20 @@ def preview(body: bytes) -> str:
 def shown(text: str) -> str:
     """Text that a client chose, with control and deceptive characters made visible."""
     return bodies.visible(str(text))
+
+
+@register.filter
+def release(version: int) -> str:
+    """The release behind a version ordinal (MQVersion), two a patch level since 4.0.0: 479 is 5.3.3."""
+    since_4 = version - _VERSION_4_0_0
+    if since_4 < -1:
+        return f"version {version}"
+    patches = (since_4 + 1) // 2
+    snapshot = "-SNAPSHOT" if since_4 % 2 else ""
+    return f"{4 + patches // 100}.{patches // 10 % 10}.{patches % 10}{snapshot}"
+
+
+@register.simple_tag
+def logical(instance: Instance, physical: str) -> str:
+    """A topic on the wire as its tenant knows it."""
+    return bodies.visible(shown_name(instance, physical))

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages as notices
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from brokercore.policy import mq_resource
@@ -25,6 +26,7 @@ from console.web.errors import Refused
 from console.web.http import Request
 
 TABS = {"time": TimeSearchForm, "id": IdSearchForm, "key": KeySearchForm}
+TITLES = {"time": "By topic and time", "id": "By message id", "key": "By key"}
 _SUGGESTED_TOPICS = 300
 
 
@@ -42,6 +44,7 @@ def search(request: Request, instance_id: str) -> HttpResponse:
     context: dict[str, Any] = {
         "instance": instance,
         "tab": tab,
+        "tabs": _tabs(instance, tab),
         "form": form,
         "names": _suggestions(request.actor, instance),
     }
@@ -164,6 +167,11 @@ def _open(request: Request, source: Source, message_id: str) -> tuple[MessageRec
     if not found:
         raise Http404("no such message")
     return found[0], found[1:]
+
+
+def _tabs(instance: Instance, chosen: str) -> list[dict[str, Any]]:
+    here = reverse("messaging.search", args=[instance.instance_id])
+    return [{"title": title, "url": f"{here}?by={key}", "active": key == chosen} for key, title in TITLES.items()]
 
 
 def _suggestions(actor: Actor, instance: Instance) -> list[str]:

@@ -1,0 +1,58 @@
+"""What the message pages ask for."""
+
+from __future__ import annotations
+
+import time
+
+from console.messaging.forms import PublishForm, RangeForm, ResetForm
+from console.topics.models import OrderType, Topic
+
+
+def test_a_preset_ends_now() -> None:
+    form = RangeForm({"range": "15m"})
+    assert form.is_valid()
+    assert form.cleaned_data["end_ms"] - form.cleaned_data["begin_ms"] == 15 * 60_000
+    assert abs(form.cleaned_data["end_ms"] - time.time() * 1000) < 5000
+
+
+def test_a_range_of_its_own_is_utc_and_its_last_second_counts_whole() -> None:
+    form = RangeForm({"range": "custom", "begin": "2026-01-01T00:00:00", "end": "2026-01-01T00:00:10"})
+    assert form.is_valid()
+    assert form.cleaned_data["begin_ms"] == 1767225600000
+    assert form.cleaned_data["end_ms"] == 1767225610999
+
+
+def test_a_range_that_ends_before_it_begins_is_refused_beside_its_field() -> None:
+    form = RangeForm({"range": "custom", "begin": "2026-01-02T00:00:00", "end": "2026-01-01T00:00:00"})
+    assert form.errors["end"] == ["The end lies before the begin."]
+    assert RangeForm({"range": "custom"}).errors["begin"] == ["Say from when on."]
+
+
+def test_a_publish_form_has_the_fields_of_the_topics_type() -> None:
+    def names(order_type: OrderType) -> set[str]:
+        return set(PublishForm(topic=Topic(order_type=order_type)).fields)
+
+    usual = {"body", "tag", "key", "properties"}
+    assert names(OrderType.NORMAL) == names(OrderType.TRANSACTIONAL) == usual
+    assert names(OrderType.PARTITIONALLY_ORDERED) == usual | {"sharding_key"}
+    assert names(OrderType.DELAYED) == usual | {"delay_seconds"}
+
+
+def test_properties_are_lines_of_name_and_value() -> None:
+    form = PublishForm({"body": "x\r\ny", "properties": "a=1\n\nb=x=y"}, topic=Topic(order_type=OrderType.NORMAL))
+    assert form.is_valid()
+    assert form.arguments() == {
+        "body": b"x\ny", "tag": "", "key": "", "properties": {"a": "1", "b": "x=y"}, "deliver_at_ms": None,
+    }  # fmt: skip
+    wrong = PublishForm({"body": "x", "properties": "a"}, topic=Topic(order_type=OrderType.NORMAL))
+    assert wrong.errors["properties"] == ["Line 1 is not name=value."]
+
+
+def test_a_reset_to_a_time_needs_the_time() -> None:
+    assert ResetForm({"topic": "t", "to": "time"}).errors["at"] == ["Choose the time."]
+    form = ResetForm({"topic": "t", "to": "time", "at": "2026-01-01T00:00:00"})
+    assert form.is_valid()
+    assert form.cleaned_data["target"] == 1767225600000
+    end = ResetForm({"topic": "t", "to": "end", "at": ""})
+    assert end.is_valid()
+    assert end.cleaned_data["target"] == "end"

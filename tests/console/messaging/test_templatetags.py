@@ -1,0 +1,31 @@
+"""Times and releases in templates."""
+
+from __future__ import annotations
+
+from console.messaging.templatetags.messages import duration, moment, release
+
+
+def test_times_are_utc_to_the_millisecond() -> None:
+    assert moment(1767225600123) == "2026-01-01 00:00:00.123"
+    assert moment(0) == moment(None) == moment(10**18) == "–"
+
+
+def test_durations_have_their_two_largest_units() -> None:
+    assert duration(3_900_500) == "1 h 5 min"
+    assert duration(86_400_000) == "1 d"
+    assert duration(900) == "900 ms"
+    assert duration(None) == "–"
+
+
+def test_version_ordinals_have_names() -> None:
+    assert [release(v) for v in (479, 475, 413, 401, 393, 233)] == [
+        "5.3.3",
+        "5.3.1",
+        "5.0.0",
+        "4.9.4",
+        "4.9.0",
+        "4.1.0",
+    ]
+    assert release(232) == "4.1.0-SNAPSHOT"
+    assert release(300) == "4.4.4-SNAPSHOT"
+    assert release(121) == "version 121"
