@@ -1,7 +1,7 @@
 """A Spark session with a catalog of its own for every set of tables: one tenant's tables do not exist for another.
 
 `SparkSession.newSession` would share the catalog with all others. Here each session is built with a state of its own:
-its databases and tables are those of the statement, and there is nothing else in it, whatever the guard let through. The
+its databases and tables are those of the statement, and nothing else is in it, whatever the guard let through. The
 JVM, the scheduler and the memory are shared. A new session costs 20 ms, a table 30 ms, once.
 """
 

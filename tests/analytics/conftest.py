@@ -1,0 +1,94 @@
+"""One Spark for the whole package, a lake with the demo tables, and a cast: tenant `alice` owns demo, `bob` owns secret."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analytics import run
+from analytics import session as spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    Ask = Callable[..., run.QueryResult]
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="package")
+def spark() -> Iterator[SparkSession]:
+    """The one session of the process; statements of tenants run in sessions derived from it."""
+    session = spark_session.get()
+    yield session
+    run.stop()
+
+
+@pytest.fixture(scope="package")
+def demo_tables() -> list[run.TableSpec]:
+    return run.write_demo_tables("alice-lake", "demo")
+
+
+def write_table(location: str, table: pa.Table) -> None:
+    """Put a table into the lake, as one file."""
+    folder = Path(run.lake_path(location))
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, folder / "part-0.parquet")
+
+
+@pytest.fixture(scope="package")
+def secret_table() -> run.TableSpec:
+    """A table of tenant bob."""
+    write_table("oss://bob-lake/secret/salaries/", pa.table({"salary": [70_001, 80_002]}))
+    return run.TableSpec("salaries", "oss://bob-lake/secret/salaries/", "parquet", (run.Column("salary", "bigint"),))
+
+
+def specification(sql: str, tables: dict[str, list[run.TableSpec]], **changes: object) -> run.QuerySpec:
+    """A QuerySpec of alice with a task of its own; any field can be given."""
+    task_id = f"q{next(_numbers):05d}"
+    fields: dict[str, object] = {
+        "task_id": task_id,
+        "tenant": "alice",
+        "sql": sql,
+        "schema": "demo",
+        "tables": tables,
+        "parameters": (),
+        "result_file": run.result_location("1000001", "mq-private", task_id, date(2026, 1, 15)),
+        "time_limit_s": 60.0,
+    }
+    return run.QuerySpec(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ask(spark: SparkSession, demo_tables: list[run.TableSpec]) -> Ask:
+    """Run a statement of alice on her demo tables."""
+
+    def run_it(sql: str, **changes: object) -> run.QueryResult:
+        return run.run_query(specification(sql, {"demo": demo_tables}, **changes))
+
+    return run_it
+
+
+def result_text(spec: run.QuerySpec) -> str:
+    """The whole result file of a statement."""
+    with run.open_result(spec.result_file) as file:
+        return file.read().decode()
+
+
+@pytest.fixture
+def csv_of(spark: SparkSession, demo_tables: list[run.TableSpec]) -> Callable[..., str]:
+    """Run a statement of alice and return its result file."""
+
+    def run_it(sql: str, **changes: object) -> str:
+        spec = specification(sql, {"demo": demo_tables}, **changes)
+        run.run_query(spec)
+        return result_text(spec)
+
+    return run_it
