@@ -1,0 +1,129 @@
+"""The process: listens on the name-server port and the broker port, and closes in order."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import signal
+import socket
+import sys
+
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.dispatch import Dispatcher
+from brokercore.server.errors import SettingsError, StoreUnavailable
+from brokercore.server.settings import Settings, read_settings
+from brokercore.server.storage.redis_connection import check_url
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_STORE_SECONDS = 30.0
+_GARBAGE_THRESHOLD = 50_000
+"""Requests make few reference cycles: a collection every 700 objects would cost more than it finds."""
+
+
+class Server:
+    """A broker with its two listening sockets. Both roles are served on both."""
+
+    def __init__(self, settings: Settings) -> None:
+        check_url(settings.redis_url)
+        self._settings = settings
+        self._sockets = [_listen(settings.host, port) for port in (settings.namesrv_port, settings.broker_port)]
+        self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets)
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
+        self.namesrv = f"{reachable}:{self.namesrv_port}"
+        self.broker = Broker(settings, settings.advertise or f"{reachable}:{self.broker_port}")
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self) -> None:
+        """Read the store back, then accept connections. Raises StoreUnavailable."""
+        await self.broker.start()
+        dispatcher, loop = Dispatcher(self.broker), asyncio.get_running_loop()
+        for listening in self._sockets:
+            server = await loop.create_server(
+                lambda: Connection(dispatcher, self.broker.opened), sock=listening, backlog=_BACKLOG
+            )
+            self._servers.append(server)
+
+    async def close(self) -> None:
+        """Stop listening, finish what is under way, close connections and store."""
+        for server in self._servers:
+            server.close()
+        await self.broker.close()
+        for server in self._servers:
+            await server.wait_closed()
+        logger.info("closed")
+
+
+async def serve(settings: Settings) -> None:
+    """Run a broker until SIGTERM or SIGINT. Raises SettingsError and StoreUnavailable."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = Server(settings)
+    await _start(server, stop)
+    if not stop.is_set():
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE_THRESHOLD, 20, 50)
+        broker_address = server.broker.address
+        sys.stdout.write(f"ready namesrv={server.namesrv} broker={broker_address}\n")
+        sys.stdout.flush()
+        logger.info("ready: name server %s, broker %s on %s", server.namesrv, broker_address, settings.redis_url)
+        await stop.wait()
+    await server.close()
+
+
+async def _start(server: Server, stop: asyncio.Event) -> None:
+    """Redis may still be starting: try for a while."""
+    deadline = asyncio.get_running_loop().time() + _STORE_SECONDS
+    while True:
+        try:
+            await server.start()
+            return
+        except StoreUnavailable as error:
+            if asyncio.get_running_loop().time() > deadline or stop.is_set():
+                raise
+            logger.warning("%s; trying again", error.remark)
+            await asyncio.sleep(0.5)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(
+                f"Port {port} on {host} is in use; set GANTRY_NAMESRV_PORT or GANTRY_BROKER_PORT to a free one."
+            ) from error
+        raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
+    listening.setblocking(False)
+    return listening
+
+
+def main() -> int:
+    """Entry of `python -m brokercore`; returns the exit code."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = read_settings()
+        _run(settings)
+    except (SettingsError, StoreUnavailable) as error:
+        sys.stderr.write(f"brokercore: {error}\n")
+        return 1
+    return 0
+
+
+def _run(settings: Settings) -> None:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(settings))

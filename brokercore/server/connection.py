@@ -1,0 +1,179 @@
+"""One client connection: bytes to commands and back, with limits and backpressure."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from brokercore.protocol.command import Command, decode
+from brokercore.protocol.errors import FrameError
+from brokercore.protocol.frame import FrameReader
+from brokercore.protocol.ids import pack_host
+from brokercore.server.errors import Refusal
+
+logger = logging.getLogger(__name__)
+
+HIGH_WATER, LOW_WATER = 4 << 20, 1 << 20
+"""Unsent bytes at which a connection is not read any further, and at which it is read again."""
+
+Dispatch = Callable[["Connection", Command], None]
+
+
+class Connection(asyncio.Protocol):
+    """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
+
+    def __init__(self, dispatch: Dispatch, opened: Callable[[Connection], None]) -> None:
+        self._dispatch, self._opened = dispatch, opened
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._scheduled = False
+        self._loop = asyncio.get_running_loop()
+        self._opaque = 0
+        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self.on_close: dict[object, Callable[[], None]] = {}
+        self.peer = ("0.0.0.0", 0)  # noqa: S104 (an unknown peer, nothing is bound)
+        self.host_bytes = bytes(8)
+        self.last_seen = 0.0
+
+    @property
+    def address(self) -> str:
+        """The peer as ip:port."""
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection is lost or being closed."""
+        return self._transport is not None
+
+    # Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            self.peer = (_plain(name[0]), name[1])
+            self.host_bytes = pack_host(*self.peer)
+        self.last_seen = time.monotonic()
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_seen = time.monotonic()
+        try:
+            for frame in self._reader.feed(data):
+                command = decode(frame)
+                if command.flag & 1:
+                    self._answered(command)
+                else:
+                    self._dispatch(self, command)
+        except FrameError as error:
+            logger.warning("connection %s closed: %s", self.address, error)
+            self.abort()
+
+    def pause_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionResetError(f"client {self.address} disconnected"))
+        self._waiting.clear()
+        for callback in list(self.on_close.values()):
+            callback()
+        self.on_close.clear()
+
+    # Writing
+
+    def write(self, *parts: bytes) -> None:
+        """Queue bytes for this turn's write."""
+        self._out += parts
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def send(self, command: Command) -> None:
+        """Queue a command."""
+        self.write(command.encode())
+
+    def send_frames(self, command: Command, frames: Iterable[bytes], size: int) -> None:
+        """Queue a command whose body is given in pieces of `size` bytes in all."""
+        self.write(command.encode_head(size), *frames)
+
+    def flush(self) -> None:
+        """Hand what is queued to the socket."""
+        self._scheduled = False
+        out, self._out = self._out, []
+        if self._transport is not None and out:
+            self._transport.writelines(out)
+
+    async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:
+        """Ask the client something and wait for its answer.
+
+        Raises TimeoutError after `seconds` and ConnectionResetError when the client leaves.
+        """
+        opaque = self._next_opaque()
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._waiting[opaque] = future
+        self.send(Command(code, opaque, language="JAVA", ext=ext, body=body))
+        try:
+            async with asyncio.timeout(seconds):
+                return await future
+        finally:
+            self._waiting.pop(opaque, None)
+
+    def push(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
+        """Tell the client something that it does not answer."""
+        self.send(Command(code, self._next_opaque(), flag=2, language="JAVA", ext=ext, body=body))
+
+    # Closing
+
+    def close(self) -> None:
+        """Close after what is queued has been sent."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._out.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _answered(self, command: Command) -> None:
+        future = self._waiting.pop(command.opaque, None)
+        if future is not None and not future.done():
+            future.set_result(command)
+
+    def _next_opaque(self) -> int:
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        return self._opaque
+
+
+def respond(connection: Connection, command: Command, code: int, remark: str | None = None, **kept: Any) -> None:
+    """Answer a request, unless it is one-way."""
+    if not command.flag & 2:
+        connection.send(command.response(code, remark, **kept))
+
+
+def refuse(connection: Connection, command: Command, refusal: Refusal) -> None:
+    """Answer a request with what is wrong."""
+    respond(connection, command, refusal.code, refusal.remark)
+
+
+def _plain(host: str) -> str:
+    """The IPv4 address inside an IPv4-mapped IPv6 address; every other address as it is."""
+    mapped = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(mapped, ipaddress.IPv6Address) and mapped.ipv4_mapped:
+        return str(mapped.ipv4_mapped)
+    return host

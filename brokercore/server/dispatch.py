@@ -1,0 +1,83 @@
+"""From request code to handler: signature, permission, then the handler; every failure becomes an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import ProtocolError
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection, refuse, respond
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
+from brokercore.server.handlers import HANDLERS
+from brokercore.server.security import Caller
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Broker, Connection, Command, Caller], Command | Coroutine[Any, Any, Command | None] | None]
+"""Returns the answer, None when it answers by itself, or a coroutine of either."""
+
+
+class Dispatcher:
+    """Takes the requests of all connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._handlers: dict[int, Handler] = HANDLERS
+
+    def __call__(self, connection: Connection, command: Command) -> None:
+        """Handle one request."""
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            remark = f" request type {command.code} not supported"
+            respond(connection, command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+            return
+        try:
+            caller = self._broker.security.authenticate(connection, command)
+            permissions.check(connection, command, caller)
+            answer = handler(self._broker, connection, command, caller)
+        except Exception as error:  # noqa: BLE001 (the border: a request never takes the broker down)
+            self._failed(connection, command, error)
+            return
+        if answer is None:
+            return
+        if isinstance(answer, Command):
+            _send(connection, command, answer)
+        else:
+            self._broker.spawn(self._finish(connection, command, answer))
+
+    async def _finish(
+        self, connection: Connection, command: Command, work: Coroutine[Any, Any, Command | None]
+    ) -> None:
+        try:
+            answer = await work
+        except Exception as error:  # noqa: BLE001 (the border, as above)
+            self._failed(connection, command, error)
+            return
+        if answer is not None:
+            _send(connection, command, answer)
+
+    def _failed(self, connection: Connection, command: Command, error: Exception) -> None:
+        if isinstance(error, Refusal):
+            refuse(connection, command, error)
+        elif isinstance(error, ProtocolError):
+            respond(connection, command, ResponseCode.SYSTEM_ERROR, str(error))
+        elif isinstance(error, RedisError):
+            refuse(connection, command, StoreUnavailable(str(error)))
+        elif isinstance(error, asyncio.TimeoutError | ConnectionError):
+            respond(connection, command, ResponseCode.SYSTEM_ERROR, str(error) or "the time is over")
+        else:
+            number = secrets.token_hex(4)
+            logger.error("request %d from %s failed [%s]", command.code, connection.address, number, exc_info=error)
+            respond(connection, command, ResponseCode.SYSTEM_ERROR, f"the broker failed; its log names it {number}")
+
+
+def _send(connection: Connection, command: Command, answer: Command) -> None:
+    if not command.flag & 2:
+        connection.send(answer)

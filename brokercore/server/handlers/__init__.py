@@ -1,0 +1,30 @@
+"""Handlers by concern; each module has its own table from request code to handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from brokercore.server.handlers import (
+    clients,
+    configuration,
+    groups,
+    locks,
+    messages,
+    nameserver,
+    offsets,
+    pull,
+    relay,
+    retry,
+    runtime,
+    send,
+    stats,
+    topics,
+    transaction,
+)
+
+HANDLERS: dict[int, Any] = {}
+for _module in (
+    clients, configuration, groups, locks, messages, nameserver, offsets, pull, relay, retry, runtime, send, stats,
+    topics, transaction,
+):  # fmt: skip
+    HANDLERS.update(_module.HANDLERS)

@@ -1,0 +1,103 @@
+"""Consumer groups: create and change (200, 225), delete (207), show (201, 352), close topics to them (353)."""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+
+from brokercore.protocol.bodies.config import GroupConfig, group_table_to_json
+from brokercore.protocol.bodies.reading import objects, read_object
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.handlers.topics import remove_topic
+from brokercore.server.headers import boolean, text
+from brokercore.server.security import Caller
+from brokercore.server.storage.groups import SYSTEM_GROUPS
+from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
+_INVALID = ResponseCode.INVALID_PARAMETER
+_MAX_RETRY_QUEUES = 64
+
+
+async def create(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; its retry topic is made with it, so that the first retry is quick."""
+    await _save(broker, connection, caller, GroupConfig.from_json(command.body))
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def create_many(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
+    for item in objects(read_object(command.body), "groupConfigList"):
+        await _save(broker, connection, caller, GroupConfig.from_dict(item))
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def delete(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_SUBSCRIPTIONGROUP: its retry and dead-letter topics go with it, its offsets when asked."""
+    name = text(command.ext, "groupName")
+    await broker.groups.delete(name)
+    if boolean(command.ext, "cleanOffset"):
+        await broker.offsets.forget(group=name)
+    for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
+        await remove_topic(broker, prefix + name)
+    return command.response(ResponseCode.SUCCESS)
+
+
+def all_groups(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the groups the caller may see."""
+    seen = {
+        name: config for name, config in broker.groups.items() if permissions.may_see_group(caller, connection, name)
+    }
+    return command.response(ResponseCode.SUCCESS, body=group_table_to_json(seen, broker.groups.version))
+
+
+def one_group(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_SUBSCRIPTIONGROUP_CONFIG."""
+    name = text(command.ext, "group")
+    config = broker.groups.get(name)
+    if config is None:
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {name}")
+    return command.response(ResponseCode.SUCCESS, body=config.to_json())
+
+
+async def forbid(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: closes a topic to a group, opens it, or tells."""
+    group, topic = text(command.ext, "group"), text(command.ext, "topic")
+    if "readable" in command.ext:
+        await broker.groups.set_readable(group, topic, boolean(command.ext, "readable"))
+    readable = not broker.groups.is_forbidden(group, topic)
+    return command.response(
+        ResponseCode.SUCCESS, body=orjson.dumps({"group": group, "readable": readable, "topic": topic})
+    )
+
+
+async def _save(broker: Broker, connection: Connection, caller: Caller, config: GroupConfig) -> None:
+    name = config.group
+    if not _NAME.fullmatch(name) or name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
+        raise Refusal(_INVALID, f"the group name {name[:64]!r} is not 1 to 255 of the characters %|a-zA-Z0-9_-")
+    if not 1 <= config.retry_queues <= _MAX_RETRY_QUEUES:
+        raise Refusal(_INVALID, f"retryQueueNums {config.retry_queues}: allowed are 1 to {_MAX_RETRY_QUEUES}")
+    if name in SYSTEM_GROUPS:
+        return
+    if not caller.is_system:
+        action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
+        if not caller.may(action, name, connection.peer[0]):
+            raise permissions.denied(caller, (action,), name)
+    await broker.groups.save(config)
+    await broker.topics.ensure(RETRY_PREFIX + name, config.retry_queues)
+
+
+HANDLERS = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: create,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: create_many,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: delete,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: one_group,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: forbid,
+}

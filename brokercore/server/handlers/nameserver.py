@@ -1,0 +1,116 @@
+"""The name-server role: routes (105), cluster (106), topic lists (206, 224, 304) and key-values (100-102, 219)."""
+
+from __future__ import annotations
+
+import orjson
+
+from brokercore.protocol.bodies.route import MASTER, BrokerData, ClusterInfo, QueueData, TopicRoute
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.headers import text
+from brokercore.server.key_values import ORDER_NAMESPACE
+from brokercore.server.security import Caller
+from brokercore.server.storage.topics import SYSTEM_QUEUES
+
+_OK = ResponseCode.SUCCESS
+
+
+def route(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_ROUTEINFO_BY_TOPIC. TBW102 has no route: topics are not made by sending."""
+    name = text(command.ext, "topic")
+    topic = broker.topics.get(name)
+    if topic is None or name in SYSTEM_QUEUES:
+        raise Refusal(
+            ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}; create it first"
+        )
+    config = topic.config
+    order = broker.key_values.get(ORDER_NAMESPACE, name) or ""
+    if config.order and not order:
+        order = f"{broker.name}:{config.write_queues}"
+    answer = TopicRoute(
+        [QueueData(broker.name, config.read_queues, config.write_queues, config.perm, config.system_flag)],
+        [_broker_data(broker)],
+        order,
+    )
+    return command.response(_OK, body=answer.to_json())
+
+
+def cluster(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_BROKER_CLUSTER_INFO."""
+    info = ClusterInfo({broker.name: _broker_data(broker)}, {broker.settings.cluster_name: [broker.name]})
+    return command.response(_OK, body=info.to_json())
+
+
+def topic_names(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """GET_ALL_TOPIC_LIST_FROM_NAMESERVER and GET_TOPICS_BY_CLUSTER: the topics the caller may see."""
+    wanted = command.ext.get("cluster", broker.settings.cluster_name)
+    names = [name for name in broker.topics.names() if permissions.may_see_topic(caller, connection, name)]
+    return command.response(
+        _OK, body=orjson.dumps({"topicList": names if wanted == broker.settings.cluster_name else []})
+    )
+
+
+def system_topics(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS and ..._FROM_BROKER: the topics the broker itself writes."""
+    return command.response(
+        _OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": [*SYSTEM_QUEUES, broker.name]})
+    )
+
+
+def delete_topic(_broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_TOPIC_IN_NAMESRV: routes are made from the broker's own topics, so there is nothing left to delete."""
+    return command.response(_OK)
+
+
+async def put(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """PUT_KV_CONFIG."""
+    ext = command.ext
+    await broker.key_values.put(text(ext, "namespace"), text(ext, "key"), text(ext, "value"))
+    return command.response(_OK)
+
+
+def get(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_KV_CONFIG."""
+    namespace, key = text(command.ext, "namespace"), text(command.ext, "key")
+    value = broker.key_values.get(namespace, key)
+    if value is None:
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}")
+    return command.response(_OK, ext={"value": value})
+
+
+async def delete(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_KV_CONFIG."""
+    await broker.key_values.delete(text(command.ext, "namespace"), text(command.ext, "key"))
+    return command.response(_OK)
+
+
+def namespace_values(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_KVLIST_BY_NAMESPACE."""
+    namespace = text(command.ext, "namespace")
+    table = broker.key_values.namespace(namespace)
+    if not table:
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+    return command.response(_OK, body=orjson.dumps({"table": table}))
+
+
+def _broker_data(broker: Broker) -> BrokerData:
+    return BrokerData(broker.settings.cluster_name, broker.name, {MASTER: broker.address})
+
+
+HANDLERS = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: cluster,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: topic_names,
+    RequestCode.GET_TOPICS_BY_CLUSTER: topic_names,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    RequestCode.PUT_KV_CONFIG: put,
+    RequestCode.GET_KV_CONFIG: get,
+    RequestCode.DELETE_KV_CONFIG: delete,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: namespace_values,
+}

@@ -1,0 +1,251 @@
+"""Pulls: 11 and 361, with long polling (docs/broker.md, "Pull")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import SubscriptionError
+from brokercore.protocol.filters import TagFilter, parse_tags
+from brokercore.server import answers
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection, refuse, respond
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
+from brokercore.server.headers import integer, text
+from brokercore.server.security import Caller
+from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
+from brokercore.server.storage.queue import Queue
+
+COMMIT, SUSPEND, SUBSCRIPTION = 0x1, 0x2, 0x4
+"""sysFlag bits of a pull."""
+
+MAX_MESSAGES = 32
+MAX_BYTES = 256 << 10
+MAX_SCANNED = 1000
+"""Entries one pull looks at when a filter lets few of them through."""
+
+MAX_SUSPEND_MS = 60_000
+
+_FOUND, _NOT_FOUND, _AGAIN, _MOVED = 0, 19, 20, 21
+_BODY_SIZE_AT, _BODY_AT = 84, 88
+_V1_LAST_BYTE = 0xA7
+
+
+def tag_of(frame: bytes) -> bytes:
+    """The TAGS property of a stored frame."""
+    at = _BODY_AT + int.from_bytes(frame[_BODY_SIZE_AT:_BODY_AT], "big")
+    if frame[7] == _V1_LAST_BYTE:
+        at += 1 + frame[at]
+    else:
+        at += 2 + int.from_bytes(frame[at : at + 2], "big")
+    at += 2
+    if frame.startswith(b"TAGS\x01", at):
+        start = at + 5
+    else:
+        found = frame.find(b"\x02TAGS\x01", at)
+        if found < 0:
+            return b""
+        start = found + 6
+    end = frame.find(b"\x02", start)
+    return frame[start:] if end < 0 else frame[start:end]
+
+
+class Pull:
+    """One pull request: looked at when it arrives, and again whenever its queue got something."""
+
+    __slots__ = (
+        "begin", "broker", "bytes", "command", "connection", "count", "group", "offset", "queue", "reading", "suspend",
+        "tags", "timer",
+    )  # fmt: skip
+
+    def __init__(self, broker: Broker, connection: Connection, command: Command, group: str, queue: Queue) -> None:
+        ext = command.ext
+        self.broker, self.connection, self.command = broker, connection, command
+        self.group, self.queue = group, queue
+        self.begin = self.offset = integer(ext, "queueOffset")
+        self.count = max(1, min(integer(ext, "maxMsgNums", MAX_MESSAGES), MAX_MESSAGES))
+        self.bytes = max(1, min(integer(ext, "maxMsgBytes", MAX_BYTES), MAX_BYTES))
+        self.suspend = 0.0
+        self.tags: frozenset[bytes] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.reading = False
+
+    def look(self) -> None:
+        """Answer when there is something to say; otherwise wait on, or begin to."""
+        if self.reading:
+            return
+        queue, offset, offsets = self.queue, self.offset, self.broker.offsets
+        if queue.number not in self.broker.store.by_number:
+            self._end()
+            respond(self.connection, self.command, ResponseCode.TOPIC_NOT_EXIST, f"topic {queue.topic} was deleted")
+            return
+        reset = offsets.pending_reset(self.group, queue.topic, queue.queue_id)
+        if reset is not None:
+            offsets.take_reset(self.group, queue.topic, queue.queue_id)
+            self._answer(_MOVED, b"OFFSET_RESET", reset)
+        elif offset >= queue.max_offset or offset < queue.min_offset:
+            self._outside()
+        else:
+            found = self.broker.store.hot(queue, offset, self.count if self.tags is None else MAX_SCANNED)
+            if found is not None:
+                self._take(found)
+            else:
+                self.reading = True
+                self.broker.spawn(self._read())
+
+    def give_up(self) -> None:
+        """The time is over: answer that nothing came."""
+        if self.offset != self.begin:
+            self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", self.offset)
+        else:
+            self._answer(_NOT_FOUND, b"PULL_NOT_FOUND", self.offset)
+
+    def _outside(self) -> None:
+        """The offset is not one of a stored message."""
+        queue, offset = self.queue, self.offset
+        if offset == queue.max_offset:
+            if self.suspend:
+                if self.timer is None:
+                    self.broker.waiting.hold(self, self.suspend)
+                    self.connection.on_close[self] = self._leave
+            elif self.offset != self.begin:
+                self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", offset)
+            else:
+                remark = b"NO_MESSAGE_IN_QUEUE" if not queue.max_offset else b"OFFSET_OVERFLOW_ONE"
+                self._answer(_NOT_FOUND, remark, offset)
+        elif not queue.max_offset:
+            self._answer(_MOVED, b"NO_MESSAGE_IN_QUEUE", 0)
+        elif offset > queue.max_offset:
+            self._answer(_MOVED, b"OFFSET_OVERFLOW_BADLY", queue.max_offset)
+        else:
+            self._answer(_MOVED, b"OFFSET_TOO_SMALL", queue.min_offset)
+
+    async def _read(self) -> None:
+        """The messages are not in the hot tail."""
+        queue = self.queue
+        wanted = self.count if self.tags is None else MAX_SCANNED
+        try:
+            fitting = max(1, 2 * self.bytes // queue.average_bytes)
+            found = await self.broker.store.read(queue, self.offset, min(wanted, fitting))
+        except (StoreUnavailable, RedisError) as error:
+            self._end()
+            refusal = error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
+            refuse(self.connection, self.command, refusal)
+            return
+        self.reading = False
+        if found:
+            self._take(found)
+        else:  # what is missing was dropped while it was read, or lies in a gap a failed write left
+            self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(queue.min_offset, min(self.offset + 1, queue.max_offset)))
+
+    def _take(self, found: Sequence[tuple[int, bytes]]) -> None:
+        frames: list[bytes] = []
+        size, tags, following = 0, self.tags, self.offset
+        for offset, frame in found:
+            if tags is None or tag_of(frame) in tags:
+                if frames and size + len(frame) > self.bytes:
+                    break
+                frames.append(frame)
+                size += len(frame)
+            following = offset + 1
+            if len(frames) >= self.count:
+                break
+        if frames:
+            self._found(frames, size, following)
+        elif following >= self.queue.max_offset and self.suspend:
+            self.offset = following
+            self._outside()
+        else:
+            self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(following, self.offset + (not found)))
+
+    def _found(self, frames: list[bytes], size: int, following: int) -> None:
+        queue, broker = self.queue, self.broker
+        self._end()
+        head = answers.pull_head(
+            self.command.opaque, _FOUND, b"FOUND", following, queue.min_offset, queue.max_offset, size
+        )
+        self.connection.write(head, *frames)
+        broker.offsets.pulled(self.group, queue.topic, queue.queue_id, following)
+        key = f"{queue.topic}@{self.group}"
+        broker.statistics.counter(GET, key).add(len(frames))
+        broker.statistics.counter(GET_BYTES, key).add(size)
+        broker.statistics.counter(BROKER_GET, broker.settings.cluster_name).add(len(frames))
+
+    def _answer(self, code: int, remark: bytes, following: int) -> None:
+        self._end()
+        queue = self.queue
+        self.connection.write(
+            answers.pull_head(self.command.opaque, code, remark, following, queue.min_offset, queue.max_offset)
+        )
+
+    def _end(self) -> None:
+        if self.timer is not None:
+            self._leave()
+            self.connection.on_close.pop(self, None)
+
+    def _leave(self) -> None:
+        self.broker.waiting.release_one(self)
+
+
+def pull(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
+    """PULL_MESSAGE and LITE_PULL_MESSAGE."""
+    ext = command.ext
+    group, name, queue_id = text(ext, "consumerGroup"), text(ext, "topic"), integer(ext, "queueId")
+    config = broker.groups.get(group)
+    if config is None:
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
+    if not config.consume_enable or broker.groups.is_forbidden(group, name):
+        raise Refusal(ResponseCode.NO_PERMISSION, f"group {group} may not consume topic {name}: it is switched off")
+    topic = broker.topics.get(name)
+    if topic is None:
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+    if not topic.readable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic {name} cannot be read from")
+    if not 0 <= queue_id < len(topic.queues):
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queue {queue_id} does not exist: topic {name} has {topic.config.read_queues} queues",
+        )
+    flags = integer(ext, "sysFlag")
+    request = Pull(broker, connection, command, group, topic.queues[queue_id])
+    request.tags = _tags(_subscription(broker, ext, group, name, flags))
+    if flags & SUSPEND:
+        request.suspend = max(0, min(integer(ext, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)) / 1000
+    if flags & COMMIT:
+        broker.offsets.commit(group, name, queue_id, integer(ext, "commitOffset", 0))
+    request.look()
+    return None
+
+
+def _subscription(broker: Broker, ext: dict[str, str], group: str, topic: str, flags: int) -> TagFilter:
+    """What the pull wants: said in the request, or by the group's last heartbeat."""
+    kind = ext.get("expressionType") or "TAG"
+    if flags & SUBSCRIPTION:
+        expression = ext.get("subscription")
+    else:
+        online = broker.clients.online(group)
+        if online is None:
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+        known = online.subscriptions.get(topic)
+        if known is None:
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the group {group} has not subscribed to topic {topic}")
+        if known.version < integer(ext, "subVersion", 0):
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        expression, kind = known.expression, known.expression_type
+    if kind not in ("TAG", ""):
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the broker filters by tag; {kind} expressions are not supported"
+        )
+    try:
+        return parse_tags(expression)
+    except SubscriptionError as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+
+
+def _tags(tag_filter: TagFilter) -> frozenset[bytes] | None:
+    return None if tag_filter.everything else frozenset(tag.encode() for tag in tag_filter.tags)
+
+
+HANDLERS = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

@@ -1,0 +1,140 @@
+"""Sends: 310, 10 and 320. The hot path of the broker: one message is decoded once and encoded once."""
+
+from __future__ import annotations
+
+import time
+from random import randrange
+from typing import NamedTuple
+
+from brokercore.protocol import properties as names
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.properties import decode_properties
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection, respond
+from brokercore.server.delays import deliver_at, is_delayed
+from brokercore.server.errors import Refusal
+from brokercore.server.handlers.batch import send_batch
+from brokercore.server.headers import integer, small, text
+from brokercore.server.incoming import Draft, check_body, check_kind, park, put, stored_properties
+from brokercore.server.security import Caller
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_QUEUES, Topic, group_of
+
+MAX_TOPIC = 127
+PREPARED = 0x4
+_TRANSACTION_BITS = 0xC
+_MAX_RECONSUME_TIMES = 16
+
+
+class _Names(NamedTuple):
+    """What a send request calls its fields."""
+
+    topic: str
+    queue_id: str
+    sys_flag: str
+    born_timestamp: str
+    flag: str
+    properties: str
+    reconsume_times: str
+    max_reconsume_times: str
+    batch: str
+
+
+_SHORT_NAMES = _Names("b", "e", "f", "g", "h", "i", "j", "l", "m")
+_LONG_NAMES = _Names(
+    "topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "maxReconsumeTimes", "batch"
+)
+
+
+def send(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
+    """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10) and SEND_BATCH_MESSAGE (320)."""
+    ext = command.ext
+    f = _LONG_NAMES if command.code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
+    name, given, sys_flag = text(ext, f.topic), ext.get(f.properties) or "", small(ext, f.sys_flag, 0)
+    topic = _topic(broker, name)
+    queue = _queue(topic, small(ext, f.queue_id))
+    fields: dict[str, int | bytes] = {
+        "flag": small(ext, f.flag, 0),
+        "sys_flag": sys_flag & ~_TRANSACTION_BITS,
+        "born_timestamp": integer(ext, f.born_timestamp, 0),
+        "born_host": connection.host_bytes,
+        "reconsume_times": max(0, small(ext, f.reconsume_times, 0)),
+    }
+    if ext.get(f.batch) == "true" or command.code == RequestCode.SEND_BATCH_MESSAGE:
+        send_batch(broker, Draft(connection, command, topic, queue, command.body, {}, b"", fields))
+        return None
+    check_body(command.body)
+    properties = decode_properties(given)
+    encoded = stored_properties(broker, properties, given)
+    draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields)
+    if sys_flag & _TRANSACTION_BITS == PREPARED or properties.get(names.TRANSACTION_PREPARED) == "true":
+        check_kind(broker, topic, "TRANSACTION")
+        broker.transactions.prepare(draft)
+        return None
+    if name[0] == "%" and name.startswith(RETRY_PREFIX) and _spent(broker, draft, f):
+        broker.spawn(_send_dead_letter(broker, draft))
+        return None
+    if is_delayed(properties):
+        _send_delayed(broker, draft)
+        return None
+    check_kind(broker, topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL")
+    put(broker, draft)
+    return None
+
+
+def _topic(broker: Broker, name: str) -> Topic:
+    topic = broker.topics.get(name)
+    if topic is None:
+        if len(name) > MAX_TOPIC and not group_of(name):
+            raise Refusal(
+                ResponseCode.MESSAGE_ILLEGAL, f"the topic has {len(name)} characters; allowed are {MAX_TOPIC}"
+            )
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} does not exist; topics are not made by sending")
+    if not topic.writable or name in SYSTEM_QUEUES:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker's topic {name} cannot be written to")
+    return topic
+
+
+def _queue(topic: Topic, queue_id: int) -> Queue:
+    config = topic.config
+    if queue_id < 0:
+        return topic.queues[randrange(config.write_queues)]
+    if queue_id >= config.write_queues and queue_id >= config.read_queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queue {queue_id} does not exist: topic {config.topic} has {config.write_queues} queues",
+        )
+    return topic.queues[queue_id]
+
+
+def _send_delayed(broker: Broker, draft: Draft) -> None:
+    until_ms, level = deliver_at(draft.properties, int(time.time() * 1000))
+    if not until_ms:
+        put(broker, draft)
+        return
+    check_kind(broker, draft.topic, "DELAY")
+    park(broker, draft, until_ms, level)
+
+
+def _spent(broker: Broker, draft: Draft, names_of: _Names) -> bool:
+    """True when a client's own retry is beyond the group's limit."""
+    group = broker.groups.get(group_of(draft.topic.config.topic))
+    usual = group.retry_max_times if group else _MAX_RECONSUME_TIMES
+    limit = small(draft.command.ext, names_of.max_reconsume_times, usual)
+    return int(draft.fields["reconsume_times"]) > limit
+
+
+async def _send_dead_letter(broker: Broker, draft: Draft) -> None:
+    topic = await broker.topics.ensure(DEAD_LETTER_PREFIX + group_of(draft.topic.config.topic), 1)
+    try:
+        put(broker, draft._replace(topic=topic, queue=topic.queues[0]))
+    except Refusal as refusal:
+        respond(draft.connection, draft.command, refusal.code, refusal.remark)
+
+
+HANDLERS = {
+    RequestCode.SEND_MESSAGE: send,
+    RequestCode.SEND_MESSAGE_V2: send,
+    RequestCode.SEND_BATCH_MESSAGE: send,
+}

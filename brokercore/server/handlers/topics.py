@@ -1,0 +1,132 @@
+"""Topics: create and change (17, 18), delete (215), show (21, 351)."""
+
+from __future__ import annotations
+
+import re
+
+from brokercore.protocol.bodies.config import TopicConfig, topic_table_to_json
+from brokercore.protocol.bodies.reading import objects, read_object
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.handlers.offsets import existing_topic
+from brokercore.server.headers import boolean, integer, text
+from brokercore.server.key_values import ORDER_NAMESPACE
+from brokercore.server.security import Caller
+from brokercore.server.storage.topics import SYSTEM_QUEUES, group_of, is_system_topic
+
+MAX_QUEUES = 1024
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_MESSAGE_TYPES = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED"})
+_INVALID = ResponseCode.INVALID_PARAMETER
+
+
+async def create(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """UPDATE_AND_CREATE_TOPIC; attributes come as `+name=value,-name`."""
+    ext = command.ext
+    name = text(ext, "topic")
+    known = broker.topics.get(name)
+    attributes = dict(known.config.attributes) if known else {}
+    for change in filter(None, ext.get("attributes", "").split(",")):
+        attribute, _, value = change[1:].partition("=")
+        if change[0] == "+" and value:
+            attributes[attribute] = value
+        elif change[0] == "-":
+            attributes.pop(attribute, None)
+        else:
+            raise Refusal(_INVALID, f"the attribute {change!r} is neither +name=value nor -name")
+    config = TopicConfig(
+        name,
+        integer(ext, "readQueueNums"),
+        integer(ext, "writeQueueNums"),
+        integer(ext, "perm"),
+        boolean(ext, "order"),
+        attributes,
+        integer(ext, "topicSysFlag", 0),
+        ext.get("topicFilterType") or "SINGLE_TAG",
+    )
+    await _save(broker, connection, caller, config)
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def create_many(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """UPDATE_AND_CREATE_TOPIC_LIST."""
+    for item in objects(read_object(command.body), "topicConfigList"):
+        config = TopicConfig.from_dict(item)
+        config.attributes = {name.removeprefix("+"): value for name, value in config.attributes.items()}
+        await _save(broker, connection, caller, config)
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def delete(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_TOPIC_IN_BROKER: its messages, its index and all offsets in it go with it."""
+    name = text(command.ext, "topic")
+    if is_system_topic(name):
+        raise Refusal(_INVALID, f"the topic {name} belongs to the broker and cannot be deleted")
+    await remove_topic(broker, name)
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def remove_topic(broker: Broker, name: str) -> None:
+    """Delete a topic and everything that refers to it. Raises StoreUnavailable."""
+    await broker.topics.delete(name)
+    await broker.offsets.forget(topic=name)
+    if broker.key_values.get(ORDER_NAMESPACE, name) is not None:
+        await broker.key_values.delete(ORDER_NAMESPACE, name)
+    broker.statistics.forget(name)
+
+
+def all_topics(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """GET_ALL_TOPIC_CONFIG: the topics the caller may see."""
+    seen = {
+        name: topic.config
+        for name, topic in broker.topics.items()
+        if permissions.may_see_topic(caller, connection, name)
+    }
+    return command.response(ResponseCode.SUCCESS, body=topic_table_to_json(seen, broker.topics.version))
+
+
+def one_topic(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_TOPIC_CONFIG."""
+    topic = existing_topic(broker, text(command.ext, "topic"))
+    return command.response(ResponseCode.SUCCESS, body=topic.config.to_json())
+
+
+async def _save(broker: Broker, connection: Connection, caller: Caller, config: TopicConfig) -> None:
+    _check(broker, config)
+    action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
+    permissions.require(caller, connection, (action,), config.topic)
+    await broker.topics.save(config)
+
+
+def _check(broker: Broker, config: TopicConfig) -> None:
+    name = config.topic
+    if not name or not _NAME.fullmatch(name):
+        raise Refusal(_INVALID, f"the topic name {name[:64]!r} is not made of the characters %|a-zA-Z0-9_-")
+    if len(name) > 127 and not group_of(name):
+        raise Refusal(_INVALID, f"the topic name has {len(name)} characters; allowed are 127")
+    if name in SYSTEM_QUEUES or name == "TBW102":
+        raise Refusal(_INVALID, f"the topic {name} conflicts with a topic of the broker")
+    if group_of(name) and broker.groups.get(group_of(name)) is None:
+        raise Refusal(_INVALID, f"the topic {name} belongs to a group that does not exist")
+    for queues in (config.read_queues, config.write_queues):
+        if not 1 <= queues <= MAX_QUEUES:
+            raise Refusal(_INVALID, f"{queues} queues: allowed are 1 to {MAX_QUEUES}")
+    if not 0 <= config.perm <= 15:
+        raise Refusal(_INVALID, f"perm {config.perm} is not made of the bits 4 (read), 2 (write), 1 (inherit)")
+    if config.message_type not in _MESSAGE_TYPES:
+        raise Refusal(
+            _INVALID, f"message.type {config.message_type!r}: allowed are {', '.join(sorted(_MESSAGE_TYPES))}"
+        )
+
+
+HANDLERS = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: create,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: create_many,
+    RequestCode.DELETE_TOPIC_IN_BROKER: delete,
+    RequestCode.GET_ALL_TOPIC_CONFIG: all_topics,
+    RequestCode.GET_TOPIC_CONFIG: one_topic,
+}

@@ -1,0 +1,58 @@
+"""END_TRANSACTION (37): a producer commits or rolls back a half message."""
+
+from __future__ import annotations
+
+import logging
+
+from brokercore.protocol import properties as names
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.message import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_ROLLBACK,
+    decode_stored,
+)
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.headers import integer, text
+from brokercore.server.security import Caller
+from brokercore.server.storage.topics import HALF_TOPIC
+
+logger = logging.getLogger(__name__)
+
+_ERROR = ResponseCode.SYSTEM_ERROR
+
+
+async def end(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """Commit (8), roll back (12), or leave the message to be checked (0). Clients send this one-way."""
+    try:
+        return await _end(broker, connection, command, caller)
+    except Refusal as refusal:
+        logger.warning("end of transaction %s from %s: %s", command.ext.get("msgId"), connection.address, refusal)
+        raise
+
+
+async def _end(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    ext = command.ext
+    decision = integer(ext, "commitOrRollback")
+    if decision not in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
+        return command.response(ResponseCode.SUCCESS)
+    frame = await broker.store.message_at(integer(ext, "commitLogOffset"))
+    half = decode_stored(frame)[0] if frame else None
+    if half is None or half.topic != HALF_TOPIC:
+        raise Refusal(_ERROR, "Find prepared transaction message failed")
+    if half.properties.get(names.PRODUCER_GROUP) != text(ext, "producerGroup"):
+        raise Refusal(_ERROR, "The producer group wrong")
+    if half.queue_offset != integer(ext, "tranStateTableOffset"):
+        raise Refusal(_ERROR, "The transaction state table offset wrong")
+    permissions.require(caller, connection, (permissions.PUBLISH,), half.properties.get(names.REAL_TOPIC, ""))
+    if decision == TRANSACTION_COMMIT:
+        await broker.transactions.commit(half)
+    else:
+        await broker.transactions.rollback(half)
+    return command.response(ResponseCode.SUCCESS)
+
+
+HANDLERS = {RequestCode.END_TRANSACTION: end}

@@ -1,0 +1,49 @@
+"""Typed access to the ext fields of a request: what is missing or no number is refused with one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from brokercore.protocol.codes import ResponseCode
+from brokercore.server.errors import Refusal
+
+_LONG = range(-(2**63), 2**63)
+_INT = range(-(2**31), 2**31)
+
+
+def text(ext: Mapping[str, str], name: str) -> str:
+    """A required text field."""
+    value = ext.get(name)
+    if value is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is missing")
+    return value
+
+
+def integer(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
+    """A whole number of 64 bits; required when there is no default."""
+    value = ext.get(name)
+    if value is None or value == "":
+        if default is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is missing")
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        number = 1 << 64
+    if number not in _LONG:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is not a whole number: {value[:40]!r}")
+    return number
+
+
+def small(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
+    """A whole number of 32 bits, as stored messages hold it."""
+    number = integer(ext, name, default)
+    if number not in _INT:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is not a number of 32 bits: {number}")
+    return number
+
+
+def boolean(ext: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """A truth value as Java writes it."""
+    value = ext.get(name)
+    return default if value is None else value.lower() == "true"

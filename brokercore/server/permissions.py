@@ -1,0 +1,245 @@
+"""Which permission each request needs: one table, request code → actions on names taken from the request.
+
+Handlers look further only where the request itself does not name what it touches (an offset of a message, a list
+of everything): `may_see_topic`, `may_see_group` and the actions here serve them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from brokercore.protocol.bodies.reading import objects, read_object, text
+from brokercore.protocol.codes import RequestCode as Code
+from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import LenientJsonError
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.security import Caller
+from brokercore.server.storage.groups import SYSTEM_GROUPS
+from brokercore.server.storage.topics import group_of
+
+PUBLISH, SUBSCRIBE = "mq:PUB", "mq:SUB"
+QUERY_TOPIC, QUERY_GROUP, QUERY_MESSAGE = "mq:QueryTopic", "mq:QueryGroup", "mq:QueryMessage"
+
+READS_TOPIC = (QUERY_TOPIC, PUBLISH, SUBSCRIBE)
+READS_GROUP = (QUERY_GROUP, SUBSCRIBE)
+READS_MESSAGE = (QUERY_MESSAGE, SUBSCRIBE)
+SYSTEM_ONLY = ("system key only",)
+"""An action nobody can be given: just the system key passes."""
+
+Names = Callable[[Command], Iterable[str]]
+
+
+class Need(NamedTuple):
+    """One of `actions` on each of `names`; no names need nothing."""
+
+    actions: tuple[str, ...]
+    names: Names
+
+
+def _resource(topic: str) -> str:
+    """Retry and dead-letter topics belong to their group."""
+    return group_of(topic) or topic
+
+
+def _sent_topic(command: Command) -> tuple[str, ...]:
+    topic = command.ext.get("b") or command.ext.get("topic") or ""
+    return () if topic[:1] == "%" and group_of(topic) else (topic,)
+
+
+def _sent_retry(command: Command) -> tuple[str, ...]:
+    topic = command.ext.get("b") or command.ext.get("topic") or ""
+    return (group_of(topic),) if topic[:1] == "%" and group_of(topic) else ()
+
+
+def _topic(command: Command) -> tuple[str, ...]:
+    return (_resource(command.ext.get("topic") or ""),)
+
+
+def _optional_topic(command: Command) -> tuple[str, ...]:
+    return _topic(command) if command.ext.get("topic") else ()
+
+
+def _group(command: Command) -> tuple[str, ...]:
+    ext = command.ext
+    group = ext.get("consumerGroup") or ext.get("group") or ext.get("groupName") or ""
+    return () if group in SYSTEM_GROUPS else (group,)
+
+
+def _producer_group(command: Command) -> tuple[str, ...]:
+    return (command.ext.get("producerGroup") or "",)
+
+
+def _cloned_groups(command: Command) -> tuple[str, ...]:
+    return command.ext.get("srcGroup") or "", command.ext.get("destGroup") or ""
+
+
+def _locked(command: Command) -> tuple[str, ...]:
+    fields = _body(command)
+    return text(fields, "consumerGroup"), *{_resource(text(queue, "topic")) for queue in objects(fields, "mqSet")}
+
+
+def _listed_topics(command: Command) -> tuple[str, ...]:
+    return tuple(_resource(text(item, "topicName")) for item in objects(_body(command), "topicConfigList")) or ("",)
+
+
+def _group_in_body(command: Command) -> tuple[str, ...]:
+    return (text(_body(command), "groupName"),)
+
+
+def _listed_groups(command: Command) -> tuple[str, ...]:
+    return tuple(text(item, "groupName") for item in objects(_body(command), "groupConfigList")) or ("",)
+
+
+def _counted(command: Command) -> tuple[str, ...]:
+    """Statistics keys are `topic`, `topic@group`, `queueId@topic@group` or the cluster's name."""
+    name, parts = command.ext.get("statsName", ""), command.ext.get("statsKey", "").split("@")
+    if name == "GROUP_GET_LATENCY":
+        parts = parts[1:]
+    if name.startswith("QUEUE_"):
+        parts = parts[:1]
+    return tuple(_resource(part) for part in parts) or ("",)
+
+
+def _ordered_topic(command: Command) -> tuple[str, ...]:
+    return (command.ext.get("key", ""),) if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ()
+
+
+def _other_namespace(command: Command) -> tuple[str, ...]:
+    return () if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ("",)
+
+
+def _everything(_command: Command) -> tuple[str, ...]:
+    return ("*",)
+
+
+_SEND = (Need((PUBLISH,), _sent_topic), Need((SUBSCRIBE,), _sent_retry))
+_PULL = (Need((SUBSCRIBE,), _topic), Need((SUBSCRIBE,), _group))
+_OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), _group),)
+_SYSTEM = (Need(SYSTEM_ONLY, _everything),)
+_SIGNED: tuple[Need, ...] = ()
+"""Every signed caller may ask; the handler answers with what the caller may see."""
+
+NEEDS: dict[int, tuple[Need, ...]] = {
+    Code.SEND_MESSAGE: _SEND,
+    Code.SEND_MESSAGE_V2: _SEND,
+    Code.SEND_BATCH_MESSAGE: _SEND,
+    Code.END_TRANSACTION: _SIGNED,  # the half message names the topic; the handler asks for mq:PUB on it
+    Code.PULL_MESSAGE: _PULL,
+    Code.LITE_PULL_MESSAGE: _PULL,
+    Code.QUERY_CONSUMER_OFFSET: _OFFSET,
+    Code.UPDATE_CONSUMER_OFFSET: _OFFSET,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: (Need(READS_TOPIC, _topic),),
+    Code.GET_MAX_OFFSET: (Need(READS_TOPIC, _topic),),
+    Code.GET_MIN_OFFSET: (Need(READS_TOPIC, _topic),),
+    Code.GET_EARLIEST_MSG_STORETIME: (Need(READS_TOPIC, _topic),),
+    Code.HEART_BEAT: _SIGNED,  # groups without mq:SUB are left out
+    Code.UNREGISTER_CLIENT: _SIGNED,  # only ever touches the connection it came on
+    Code.CHECK_CLIENT_CONFIG: _SIGNED,
+    Code.GET_CONSUMER_LIST_BY_GROUP: (Need(READS_GROUP, _group),),
+    Code.CONSUMER_SEND_MSG_BACK: (Need((SUBSCRIBE,), _group),),
+    Code.LOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
+    Code.UNLOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
+    # Name server
+    Code.GET_ROUTEINFO_BY_TOPIC: _SIGNED,
+    Code.GET_BROKER_CLUSTER_INFO: _SIGNED,
+    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _SIGNED,
+    Code.GET_TOPICS_BY_CLUSTER: _SIGNED,
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: _SIGNED,
+    Code.PUT_KV_CONFIG: (Need(("mq:UpdateTopic",), _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
+    Code.DELETE_KV_CONFIG: (Need(("mq:UpdateTopic",), _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
+    Code.GET_KV_CONFIG: (Need(READS_TOPIC, _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
+    Code.GET_KVLIST_BY_NAMESPACE: _SYSTEM,
+    Code.DELETE_TOPIC_IN_NAMESRV: (Need(("mq:DeleteTopic",), _topic),),
+    # Topics
+    Code.UPDATE_AND_CREATE_TOPIC: (Need(("mq:CreateTopic", "mq:UpdateTopic"), _topic),),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: (Need(("mq:CreateTopic", "mq:UpdateTopic"), _listed_topics),),
+    Code.DELETE_TOPIC_IN_BROKER: (Need(("mq:DeleteTopic",), _topic),),
+    Code.GET_ALL_TOPIC_CONFIG: _SIGNED,
+    Code.GET_TOPIC_CONFIG: (Need(READS_TOPIC, _topic),),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _SIGNED,
+    Code.GET_TOPIC_STATS_INFO: (Need(READS_TOPIC, _topic),),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: (Need((QUERY_TOPIC,), _topic),),
+    # Groups
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (Need(("mq:CreateGroup", "mq:UpdateGroup"), _group_in_body),),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (Need(("mq:CreateGroup", "mq:UpdateGroup"), _listed_groups),),
+    Code.DELETE_SUBSCRIPTIONGROUP: (Need(("mq:DeleteGroup",), _group),),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _SIGNED,
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: (Need(READS_GROUP, _group),),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), _group),),
+    Code.GET_CONSUME_STATS: (Need(READS_GROUP, _group),),
+    Code.GET_BROKER_CONSUME_STATS: _SYSTEM,
+    Code.GET_CONSUMER_CONNECTION_LIST: (Need(READS_GROUP, _group),),
+    Code.GET_PRODUCER_CONNECTION_LIST: (Need((QUERY_GROUP, PUBLISH), _producer_group),),
+    Code.GET_ALL_PRODUCER_INFO: _SYSTEM,
+    Code.GET_CONSUMER_RUNNING_INFO: (Need((QUERY_GROUP,), _group),),
+    Code.CONSUME_MESSAGE_DIRECTLY: (Need((SUBSCRIBE, "mq:ResendDeadLetter"), _group),),
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: (Need((QUERY_GROUP,), _group),),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (Need((QUERY_GROUP,), _group),),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: (Need(("mq:ResetOffset",), _group),),
+    Code.CLONE_GROUP_OFFSET: (Need(("mq:ResetOffset",), _cloned_groups),),
+    Code.QUERY_TOPICS_BY_CONSUMER: (Need(READS_GROUP, _group),),
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (Need(READS_GROUP, _group),),
+    Code.QUERY_CONSUME_TIME_SPAN: (Need(READS_GROUP, _group),),
+    Code.GET_ALL_CONSUMER_OFFSET: _SIGNED,
+    Code.GET_ALL_DELAY_OFFSET: _SYSTEM,
+    # Messages
+    Code.QUERY_MESSAGE: (Need(READS_MESSAGE, _topic),),
+    Code.VIEW_MESSAGE_BY_ID: (Need(READS_MESSAGE, _optional_topic),),  # the handler asks for the message's own topic
+    Code.QUERY_CONSUME_QUEUE: (Need(READS_MESSAGE, _topic),),
+    # Broker
+    Code.GET_BROKER_RUNTIME_INFO: _SYSTEM,
+    Code.VIEW_BROKER_STATS_DATA: (Need(("mq:QueryTrend", QUERY_TOPIC), _counted),),
+    Code.GET_BROKER_CONFIG: _SYSTEM,
+}
+
+
+def check(connection: Connection, command: Command, caller: Caller) -> None:
+    """Raise Refusal (NO_PERMISSION) unless the caller may send this request."""
+    if caller.is_system:
+        return
+    address = connection.peer[0]
+    for actions, names in NEEDS[command.code]:
+        for name in names(command):
+            if actions is SYSTEM_ONLY:
+                raise denied(caller, actions, name)
+            for action in actions:
+                if caller.may(action, name, address):
+                    break
+            else:
+                raise denied(caller, actions, name)
+
+
+def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:
+    """What a caller is told who lacks a permission."""
+    if actions is SYSTEM_ONLY:
+        sentence = f"{caller.name} may not do this: it is kept for Gantry's own system key"
+    else:
+        sentence = f"{caller.name} has no permission {' or '.join(actions)} on {name or 'an unnamed resource'}"
+    return Refusal(ResponseCode.NO_PERMISSION, sentence)
+
+
+def may_see_topic(caller: Caller, connection: Connection, topic: str) -> bool:
+    """True when a list of topics may show this one to the caller."""
+    return caller.is_system or any(caller.may(action, _resource(topic), connection.peer[0]) for action in READS_TOPIC)
+
+
+def may_see_group(caller: Caller, connection: Connection, group: str) -> bool:
+    """True when a list of groups may show this one to the caller."""
+    return caller.is_system or any(caller.may(action, group, connection.peer[0]) for action in READS_GROUP)
+
+
+def require(caller: Caller, connection: Connection, actions: tuple[str, ...], topic: str) -> None:
+    """Raise Refusal unless the caller may do one of `actions` on a topic (or the group a retry topic belongs to)."""
+    name = _resource(topic)
+    if not caller.is_system and not any(caller.may(action, name, connection.peer[0]) for action in actions):
+        raise denied(caller, actions, name)
+
+
+def _body(command: Command) -> dict[str, object]:
+    try:
+        return read_object(command.body)
+    except LenientJsonError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error

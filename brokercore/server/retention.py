@@ -1,0 +1,63 @@
+"""Retention: messages older than GANTRY_STORE_RETENTION_HOURS leave, with their index."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from brokercore.server.storage import recovery
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.store import MessageStore
+from brokercore.server.storage.topics import HALF_TOPIC, SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_KEPT = frozenset({SCHEDULE_TOPIC, HALF_TOPIC})
+"""What is parked there stays until it is delivered or decided; retention counts from then on."""
+
+
+async def offset_at(store: MessageStore, queue: Queue, timestamp_ms: int) -> int:
+    """Offset of the first message stored at `timestamp_ms` or later; the maximum offset when there is none.
+
+    Raises StoreUnavailable.
+    """
+    low, high = queue.min_offset, queue.max_offset
+    if low >= high or timestamp_ms > queue.last_ms:
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        found = await store.read(queue, middle, 1)
+        if not found or recovery.store_timestamp(found[0][1]) >= timestamp_ms:
+            high = middle
+        else:
+            low = found[0][0] + 1
+    return low
+
+
+async def expire_messages(broker: Broker) -> None:
+    """Drop what is older than the retention time. Raises StoreUnavailable."""
+    before_ms = int(time.time() * 1000) - broker.settings.retention_hours * 3_600_000
+    for queue in list(broker.store.by_number.values()):
+        if queue.topic in _KEPT or queue.min_offset >= queue.max_offset or queue.first_ms >= before_ms:
+            continue
+        await trim(broker.store, queue, await offset_at(broker.store, queue, before_ms))
+    await broker.store.index.drop(before_ms=before_ms)
+    store = broker.store
+    store.used_bytes = await recovery.measure(store.reader, store.keys, list(store.by_number.values()))
+
+
+async def trim(store: MessageStore, queue: Queue, offset: int) -> None:
+    """Drop all messages of a queue below `offset`. Raises StoreUnavailable."""
+    if offset <= queue.min_offset:
+        return
+    dropped = offset - queue.min_offset
+    await store.writer.call("XTRIM", queue.key, "MINID", f"0-{offset + 1}")
+    queue.stored_bytes -= min(queue.stored_bytes, dropped * queue.average_bytes)
+    queue.min_offset = offset
+    first = await store.read(queue, offset, 1)
+    queue.first_ms = recovery.store_timestamp(first[0][1]) if first else 0
+    logger.info("retention: %d messages of %s queue %d left", dropped, queue.topic, queue.queue_id)

@@ -1,0 +1,229 @@
+"""Who sends a request, and what the table of AccessKeys lets them do (docs/broker.md, "Permissions")."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any
+
+import orjson
+from cryptography.fernet import Fernet, InvalidToken
+
+from brokercore.policy import Context, Grantee, PolicyError, Statement, decide, mq_resource, parse_policy
+from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, verify
+from brokercore.server.connection import Connection
+from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
+from brokercore.server.settings import Settings
+from brokercore.server.storage.keys import ACL_KEYS, ACL_VERSION
+from brokercore.server.storage.redis_connection import RedisConnection
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 0.25
+"""How often the table's version is looked at: a change holds at the latest this much later."""
+
+CHECK_TIMEOUT = 2.0
+_MAX_DECISIONS = 10_000
+_MAX_ORDERS = 2_000
+_BLOCK = 64
+
+_Getter = Callable[[dict[str, str]], tuple[str, ...]]
+
+
+class Caller:
+    """One AccessKey: its secret, its rights and the decisions made so far."""
+
+    def __init__(self, key_id: str, secret: str, grantee: Grantee | None, row: dict[str, Any]) -> None:
+        self.key_id, self.secret, self.grantee = key_id, secret, grantee
+        self.tenant = str(row.get("tenant") or "")
+        self.name = str(row.get("principal") or key_id)
+        self.token: str | None = row.get("token") or None
+        self.expires_ms: int | None = row.get("expires_ms")
+        self._inner, self._outer = _hmac_states(secret)
+        rows = (*grantee.statements, *grantee.grants) if grantee else ()
+        self._conditional = any(statement.conditions for statement in rows)
+        self._decisions: dict[tuple[str, str], bool] = {}
+
+    @property
+    def is_system(self) -> bool:
+        """True for the credentials of Gantry's own processes, which may do everything."""
+        return self.grantee is None
+
+    def digest(self, data: bytes) -> bytes:
+        """HMAC-SHA1 of the signed fields and the body, in Base64."""
+        inner = self._inner.copy()
+        inner.update(data)
+        outer = self._outer.copy()
+        outer.update(inner.digest())
+        return base64.b64encode(outer.digest())
+
+    def may(self, action: str, name: str, source_ip: str) -> bool:
+        """True when the key may do `action` on the topic, group or instance of this physical name."""
+        if self.grantee is None:
+            return True
+        if self._conditional:
+            return decide(self.grantee, action, mq_resource(name), Context(source_ip)).allowed
+        known = self._decisions.get((action, name))
+        if known is None:
+            known = decide(self.grantee, action, mq_resource(name), Context(source_ip)).allowed
+            if len(self._decisions) >= _MAX_DECISIONS:
+                self._decisions.clear()
+            self._decisions[action, name] = known
+        return known
+
+
+class Security:
+    """The AccessKey table, kept up to date, and the check of every request's signature."""
+
+    def __init__(self, settings: Settings, redis: RedisConnection) -> None:
+        if not settings.system_access_key_id or not settings.system_access_key_secret:
+            raise SettingsError("GANTRY_BROKER_ACCESS_KEY_ID and GANTRY_BROKER_ACCESS_KEY_SECRET must be set.")
+        try:
+            self._fernet = Fernet(settings.master_key)
+        except ValueError as error:
+            raise SettingsError("GANTRY_MASTER_KEY is not a Fernet key (32 bytes in URL-safe Base64).") from error
+        self._redis = redis
+        self._system = Caller(
+            settings.system_access_key_id, settings.system_access_key_secret, None, {"principal": "system"}
+        )
+        self._callers: dict[str, Caller] = {}
+        self._rows: dict[str, tuple[bytes, Caller]] = {}
+        self._version: bytes | None = None
+        self._loaded = False
+        self._trouble = "it has not been read yet"
+        self._orders: dict[tuple[str, ...], _Getter] = {}
+
+    # Requests
+
+    def authenticate(self, connection: Connection, command: Command) -> Caller:
+        """The caller of a request. Raises Refusal when it is unsigned, unknown, expired or wrongly signed."""
+        ext = command.ext
+        key_id = ext.get(ACCESS_KEY)
+        if key_id is None:
+            raise _denied("the request is not signed: an AccessKey is required")
+        if key_id == self._system.key_id:
+            caller = self._system
+        else:
+            known = self._callers.get(key_id)
+            if not self._loaded:
+                raise StoreUnavailable(f"the table of AccessKeys cannot be read ({self._trouble})")
+            if known is None:
+                raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled")
+            caller = known
+        if not self._signed_by(caller, command):
+            raise _denied(f"the signature of AccessKey {key_id[:64]} is wrong; check the AccessKey secret")
+        if caller.token is not None and not hmac.compare_digest(
+            ext.get(SECURITY_TOKEN, "").encode(), caller.token.encode()
+        ):
+            raise _denied(f"the security token of AccessKey {key_id[:64]} is missing or wrong")
+        if caller.expires_ms is not None and caller.expires_ms <= time.time() * 1000:
+            raise _denied(f"the security token of AccessKey {key_id[:64]} has expired")
+        return caller
+
+    def _signed_by(self, caller: Caller, command: Command) -> bool:
+        ext = command.ext
+        given = ext.get(SIGNATURE)
+        if not given or not given.isascii():
+            return False
+        data = "".join(self._signed_values(ext)).encode() + command.body
+        if hmac.compare_digest(caller.digest(data), given.encode()):
+            return True
+        return verify(command.code, ext, command.body, caller.secret)
+
+    def _signed_values(self, ext: dict[str, str]) -> tuple[str, ...]:
+        """The values to sign, ordered by key. Requests of one kind share their keys: the order is worked out once."""
+        names = tuple(ext)
+        getter = self._orders.get(names)
+        if getter is None:
+            ordered = sorted(name for name in names if name != SIGNATURE)
+            getter = itemgetter(*ordered) if len(ordered) > 1 else _pick(ordered)
+            if len(self._orders) >= _MAX_ORDERS:
+                self._orders.clear()
+            self._orders[names] = getter
+        return getter(ext)
+
+    # Table
+
+    async def watch(self) -> None:
+        """Keep the table up to date until cancelled."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def refresh(self) -> None:
+        """Look at the table's version, and read the table again when it changed."""
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                version = await self._redis.call("GET", ACL_VERSION)
+                if version != self._version or not self._loaded:
+                    self._take(await self._redis.call("HGETALL", ACL_KEYS))
+                    self._version = version
+        except (StoreUnavailable, RedisError, TimeoutError) as error:
+            reason = str(error) or "Redis does not answer"
+            if self._loaded or self._trouble != reason:
+                logger.error("the table of AccessKeys cannot be read, only the system key works: %s", reason)
+            self._loaded, self._trouble = False, reason
+            return
+        self._loaded = True
+
+    def _take(self, table: list[bytes]) -> None:
+        rows: dict[str, tuple[bytes, Caller]] = {}
+        for name, row in zip(table[::2], table[1::2], strict=True):
+            key_id = name.decode("utf-8", "replace")
+            known = self._rows.get(key_id)
+            if known is not None and known[0] == row:
+                rows[key_id] = known
+                continue
+            try:
+                rows[key_id] = row, self._caller(key_id, orjson.loads(row))
+            except (ValueError, KeyError, TypeError, AttributeError, InvalidToken, PolicyError) as error:
+                logger.error("AccessKey %s is left out: its row cannot be read: %r", key_id, error)
+        self._rows = rows
+        self._callers = {key_id: caller for key_id, (_, caller) in rows.items()}
+
+    def _caller(self, key_id: str, row: dict[str, Any]) -> Caller:
+        secret = self._fernet.decrypt(row["secret"].encode()).decode()
+        grantee = Grantee(
+            str(row.get("principal") or key_id),
+            tuple(row.get("boundary") or ()),
+            _statements(row.get("statements")),
+            _statements(row.get("grants")),
+        )
+        return Caller(key_id, secret, grantee, row)
+
+
+def _statements(rows: Iterable[dict[str, Any]] | None) -> tuple[Statement, ...]:
+    """Statements of a row; each may carry the name of its policy as `Source`."""
+    found: list[Statement] = []
+    for row in rows or ():
+        fields = dict(row)
+        source = str(fields.pop("Source", ""))
+        found += parse_policy({"Version": "1", "Statement": [fields]}, source)
+    return tuple(found)
+
+
+def _denied(reason: str) -> Refusal:
+    return Refusal(ResponseCode.NO_PERMISSION, reason)
+
+
+def _pick(names: list[str]) -> _Getter:
+    return lambda ext: tuple(ext[name] for name in names)
+
+
+def _hmac_states(secret: str) -> tuple[Any, Any]:
+    """SHA-1 states after the two key blocks of HMAC: copying them is cheaper than starting an HMAC anew."""
+    key = secret.encode()
+    if len(key) > _BLOCK:
+        key = hashlib.sha1(key, usedforsecurity=False).digest()
+    key = key.ljust(_BLOCK, b"\0")
+    inner = hashlib.sha1(bytes(byte ^ 0x36 for byte in key), usedforsecurity=False)
+    outer = hashlib.sha1(bytes(byte ^ 0x5C for byte in key), usedforsecurity=False)
+    return inner, outer

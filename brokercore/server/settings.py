@@ -1,0 +1,101 @@
+"""The broker's settings, read once from the environment; docs/broker.md lists every name."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokercore.server.errors import SettingsError
+
+_CHECK_TYPE = {"on": True, "off": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one broker process runs with. Times are in the unit their name says, sizes in bytes."""
+
+    redis_url: str
+    host: str = "127.0.0.1"
+    namesrv_port: int = 9876
+    broker_port: int = 10911
+    advertise: str = ""
+    """`host:port` that clients dial; "" means the host and port that are listened on."""
+    broker_name: str = "broker-a"
+    cluster_name: str = "DefaultCluster"
+    region: str = "DefaultRegion"
+    store_max_bytes: int = 1 << 30
+    retention_hours: int = 72
+    hot_bytes: int = 64 << 20
+    check_message_type: bool = True
+    transaction_check_seconds: int = 30
+    system_access_key_id: str = ""
+    system_access_key_secret: str = ""
+    master_key: str = ""
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from the environment. Raises SettingsError with one sentence for the first value that makes no sense."""
+    home = Path(environ.get("GANTRY_HOME") or "var").expanduser().absolute()
+    check = environ.get("GANTRY_CHECK_MESSAGE_TYPE") or "on"
+    if check not in _CHECK_TYPE:
+        raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
+    return Settings(
+        redis_url=environ.get("REDIS_URL") or f"unix://{home}/run/redis.sock",
+        host=environ.get("GANTRY_HOST") or "127.0.0.1",
+        namesrv_port=_whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
+        broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
+        advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
+        broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
+        cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",
+        store_max_bytes=_whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, 1 << 20, 1 << 50),
+        retention_hours=_whole(environ, "GANTRY_STORE_RETENTION_HOURS", 72, 1, 24 * 3650),
+        hot_bytes=_whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, 1 << 20, 1 << 40),
+        check_message_type=_CHECK_TYPE[check],
+        transaction_check_seconds=_whole(environ, "GANTRY_TRANSACTION_CHECK_SECONDS", 30, 1, 86400),
+        system_access_key_id=_secret(environ, "GANTRY_BROKER_ACCESS_KEY_ID", home / "secrets/broker_access_key_id"),
+        system_access_key_secret=_secret(
+            environ, "GANTRY_BROKER_ACCESS_KEY_SECRET", home / "secrets/broker_access_key_secret"
+        ),
+        master_key=_secret(environ, "GANTRY_MASTER_KEY", home / "secrets/master_key"),
+    )
+
+
+def ipv4_of(host: str) -> str:
+    """The IPv4 address a stored message names as its broker: message ids hold nothing else.
+
+    Raises SettingsError when the host has none.
+    """
+    try:
+        return str(socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise SettingsError(f"GANTRY_BROKER_ADVERTISE: {host} has no IPv4 address ({error.strerror}).") from error
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    value = environ.get(name) or str(default)
+    if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
+        raise SettingsError(f"{name} is {value!r}; allowed are whole numbers from {low} to {high}.")
+    return int(value)
+
+
+def _address(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if value and (not host or not port.isdecimal() or not 1 <= int(port) <= 65535):
+        raise SettingsError(f"GANTRY_BROKER_ADVERTISE is {value!r}; it is host:port, such as 10.0.0.5:10911.")
+    return value
+
+
+def _secret(environ: Mapping[str, str], name: str, usual: Path) -> str:
+    if environ.get(name):
+        return environ[name]
+    path = Path(environ.get(f"{name}_FILE") or usual)
+    try:
+        value = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{name} is not set and {path} cannot be read: {error.strerror}.") from error
+    if not value:
+        raise SettingsError(f"{name}: {path} is empty.")
+    return value

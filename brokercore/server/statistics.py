@@ -1,0 +1,94 @@
+"""Counts of what went in and out, and their rates over the last minute, hour and day."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import NamedTuple
+
+PUT, PUT_BYTES, GET, GET_BYTES, SENT_BACK = (
+    "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "GROUP_GET_NUMS", "GROUP_GET_SIZE", "SNDBCK_PUT_NUMS",
+)  # fmt: skip
+BROKER_PUT, BROKER_GET = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+_STEPS = ((MINUTE * 2, 10), (HOUR, MINUTE), (DAY, HOUR))
+"""Samples are kept every 10 s for two minutes, every minute for an hour, every hour for a day."""
+
+
+class Rate(NamedTuple):
+    """What was counted in a period: the sum, the sum a second, the sum for each time it was counted."""
+
+    total: int
+    per_second: float
+    average: float
+
+
+class Counter:
+    """A sum, the number of times it grew, and samples of both."""
+
+    __slots__ = ("samples", "times", "total")
+
+    def __init__(self) -> None:
+        self.total = self.times = 0
+        self.samples: list[tuple[float, int, int]] = [(time.monotonic(), 0, 0)]
+
+    def add(self, amount: int) -> None:
+        """Count."""
+        self.total += amount
+        self.times += 1
+
+    def sample(self, now: float) -> None:
+        """Remember the sum of now, and thin out old samples."""
+        self.samples.append((now, self.total, self.times))
+        kept: list[tuple[float, int, int]] = []
+        for sample in reversed(self.samples):
+            age = now - sample[0]
+            step = next((step for limit, step in _STEPS if age <= limit), None)
+            if step is not None and (not kept or kept[-1][0] - sample[0] >= step - 1):
+                kept.append(sample)
+        self.samples = kept[::-1] or self.samples[-1:]
+
+    def over(self, seconds: float) -> Rate:
+        """The rate of the last `seconds`, or of the time since counting began."""
+        now = time.monotonic()
+        at = max(0, bisect_left(self.samples, (now - seconds, 0, 0)) - 1)
+        since, total, times = self.samples[at]
+        amount, grown = self.total - total, self.times - times
+        return Rate(amount, round(amount / max(1.0, now - since), 2), round(amount / grown, 2) if grown else 0.0)
+
+
+class Statistics:
+    """Counters by name and key, as VIEW_BROKER_STATS_DATA asks for them."""
+
+    INTERVAL_SECONDS = 10
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[str, str], Counter] = {}
+
+    def counter(self, name: str, key: str) -> Counter:
+        """The counter of this name, made when it is missing."""
+        counter = self._counters.get((name, key))
+        if counter is None:
+            counter = self._counters[name, key] = Counter()
+        return counter
+
+    def find(self, name: str, key: str) -> Counter | None:
+        """The counter of this name, None when nothing was ever counted."""
+        return self._counters.get((name, key))
+
+    def rate(self, name: str, key: str) -> float:
+        """Amount a second over the last minute."""
+        counter = self._counters.get((name, key))
+        return counter.over(MINUTE).per_second if counter else 0.0
+
+    def forget(self, key: str) -> None:
+        """Drop the counters of a topic or group that was deleted."""
+        for name in [name for name in self._counters if key in name[1].split("@")]:
+            del self._counters[name]
+
+    def sample(self) -> None:
+        """Take a sample of every counter."""
+        now = time.monotonic()
+        for counter in self._counters.values():
+            counter.sample(now)

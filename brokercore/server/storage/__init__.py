@@ -1,0 +1,1 @@
+"""Messages, positions and configurations on Redis. docs/storage.md lists every key."""

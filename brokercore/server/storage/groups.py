@@ -1,0 +1,83 @@
+"""Consumer groups of this broker, and which of their topics are closed to them."""
+
+from __future__ import annotations
+
+import time
+
+from brokercore.protocol.bodies.config import DataVersion, GroupConfig
+from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.redis_connection import RedisConnection
+
+SYSTEM_GROUPS = frozenset(
+    {
+        "CLIENT_INNER_PRODUCER",
+        "DEFAULT_CONSUMER",
+        "DEFAULT_PRODUCER",
+        "FILTERSRV_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "SELF_TEST_P_GROUP",
+        "TOOLS_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+    }
+)
+"""Groups that exist without being created (MixAll.isSysConsumerGroup and the clients' own producers)."""
+
+
+class GroupTable:
+    """All consumer groups by name; changes are in Redis before they are seen here."""
+
+    def __init__(self, writer: RedisConnection, keys: Keys) -> None:
+        self._writer, self._keys = writer, keys
+        self._by_name: dict[str, GroupConfig] = {}
+        self._forbidden: set[tuple[str, str]] = set()
+        self.version = DataVersion(0, int(time.time() * 1000))
+
+    async def load(self) -> None:
+        """Read all groups. Raises StoreUnavailable."""
+        table: list[bytes] = await self._writer.call("HGETALL", self._keys.groups)
+        for name, config in zip(table[::2], table[1::2], strict=True):
+            self._by_name[name.decode()] = GroupConfig.from_json(config)
+        for member in await self._writer.call("SMEMBERS", self._keys.forbidden):
+            group, _, topic = member.decode().partition("@")
+            self._forbidden.add((group, topic))
+
+    def get(self, name: str) -> GroupConfig | None:
+        """The group of this name; system groups exist always."""
+        found = self._by_name.get(name)
+        if found is None and name in SYSTEM_GROUPS:
+            return GroupConfig(name)
+        return found
+
+    def items(self) -> list[tuple[str, GroupConfig]]:
+        """All groups with their names."""
+        return list(self._by_name.items())
+
+    async def save(self, config: GroupConfig) -> None:
+        """Create a group or change it. Raises StoreUnavailable."""
+        await self._writer.call("HSET", self._keys.groups, config.group, config.to_json())
+        self._by_name[config.group] = config
+        self._changed()
+
+    async def delete(self, name: str) -> None:
+        """Delete a group's configuration. Raises StoreUnavailable."""
+        await self._writer.call("HDEL", self._keys.groups, name)
+        self._by_name.pop(name, None)
+        self._changed()
+
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        """True when the group may not read the topic (UPDATE_AND_GET_GROUP_FORBIDDEN)."""
+        return bool(self._forbidden) and (group, topic) in self._forbidden
+
+    async def set_readable(self, group: str, topic: str, readable: bool) -> None:
+        """Open or close a topic to a group. Raises StoreUnavailable."""
+        await self._writer.call("SREM" if readable else "SADD", self._keys.forbidden, f"{group}@{topic}")
+        (self._forbidden.discard if readable else self._forbidden.add)((group, topic))
+
+    def _changed(self) -> None:
+        self.version = DataVersion(self.version.counter + 1, int(time.time() * 1000))

@@ -1,0 +1,34 @@
+"""Names of all Redis keys of one broker (docs/storage.md); nothing else builds a key."""
+
+from __future__ import annotations
+
+ACL_VERSION = "gantry:acl:version"
+ACL_KEYS = "gantry:acl:keys"
+
+
+class Keys:
+    """The key space of the broker called `broker_name`; several brokers can share one Redis."""
+
+    def __init__(self, broker_name: str) -> None:
+        self._prefix = prefix = f"gantry:{broker_name}:"
+        self.topics = prefix + "topics"
+        self.groups = prefix + "groups"
+        self.queues = prefix + "queues"
+        self.last_queue = prefix + "queues:last"
+        self.offsets = prefix + "offsets"
+        self.resets = prefix + "resets"
+        self.forbidden = prefix + "forbidden"
+        self.key_values = prefix + "kv"
+        self.index_hours = prefix + "index"
+        self.timers = prefix + "timers"
+        self.half = prefix + "half"
+        self.half_checks = prefix + "half:checks"
+        self.counters = prefix + "counters"
+
+    def stream(self, number: int) -> str:
+        """The stream of the queue with this number."""
+        return f"{self._prefix}q:{number}"
+
+    def index(self, hour: int, topic: str) -> str:
+        """The key index of a topic for one hour, counted from the epoch."""
+        return f"{self._prefix}index:{hour}:{topic}"

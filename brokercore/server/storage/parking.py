@@ -1,0 +1,154 @@
+"""Messages that are stored but not yet in their queue: timers, and half messages of transactions.
+
+A parked message lies in a system topic; a sorted set says until when. It is moved to its queue, or thrown away,
+by one script, so that neither a crash nor a repeated attempt delivers it twice or loses it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from brokercore.protocol.message import StoredMessage, encode_stored
+from brokercore.protocol.properties import encode_properties
+from brokercore.server.storage.index import index_member
+from brokercore.server.storage.queue import Queue, split_physical
+from brokercore.server.storage.scripts import Argument, Script
+from brokercore.server.storage.store import Done, MessageStore, is_error
+
+MOVE, DISCARD = Script("move"), Script("discard")
+
+Moved = Callable[[bool], None]
+"""Called with True when the message is in its queue (or gone), False when Redis did not take it."""
+
+
+class Parking:
+    """One sorted set of parked messages, ordered by a time in epoch ms."""
+
+    def __init__(self, store: MessageStore, key: str) -> None:
+        self._store, self._key = store, key
+
+    def park(self, queue: Queue, until_ms: int, body: bytes, properties: bytes, done: Done, **fields: Any) -> int:
+        """Store a message in a parking queue until `until_ms`; returns its offset there.
+
+        Raises StoreFull and StoreUnavailable.
+        """
+        failed: list[Any] = []
+
+        def stored(reason: str | None) -> None:
+            done(reason or (f"the message store is not available: {failed[0]}" if failed else None))
+
+        offset = self._store.put(queue, body, properties, stored, **fields)
+        self._store.writer.submit_first(
+            "ZADD",
+            self._key,
+            until_ms,
+            _member(queue.base + offset),
+            callback=lambda reply: failed.append(reply) if is_error(reply) else None,
+        )
+        return offset
+
+    async def due(self, now_ms: int, count: int) -> list[int]:
+        """Physical offsets of up to `count` messages whose time has come. Raises StoreUnavailable."""
+        members = await self._store.reader.call("ZRANGEBYSCORE", self._key, "-inf", now_ms, "LIMIT", 0, count)
+        return [int.from_bytes(member, "big") for member in members]
+
+    async def next_ms(self) -> int | None:
+        """The earliest time in the set, None when it is empty. Raises StoreUnavailable."""
+        reply = await self._store.reader.call("ZRANGE", self._key, 0, 0, "WITHSCORES")
+        return int(float(reply[1])) if reply else None
+
+    async def postpone(self, physical_offset: int, until_ms: int) -> None:
+        """Give a message that still waits another time. Raises StoreUnavailable."""
+        await self._store.writer.call("ZADD", self._key, "XX", until_ms, _member(physical_offset))
+
+    async def waits(self, physical_offset: int) -> bool:
+        """True while the message is neither moved nor thrown away. Raises StoreUnavailable."""
+        return await self._store.writer.call("ZSCORE", self._key, _member(physical_offset)) is not None
+
+    def move(
+        self, message: StoredMessage, target: Queue, moved: Moved, *, keys: Iterable[str] = (), **fields: int
+    ) -> None:
+        """Put a parked message into `target`; `fields` replace sys_flag or prepared_transaction_offset.
+
+        Raises StoreUnavailable.
+        """
+        store = self._store
+        now = max(int(time.time() * 1000), target.last_ms)
+        offset = target.next_offset
+        frame = _frame_at(store, message, target, offset, now, **fields)
+        names, members = [], []
+        for key in keys:
+            names.append(store.index.key_of(target.topic, now))
+            members.append(index_member(key, target.base + offset))
+        parked = self._parked(message.physical_offset)
+        arguments: list[Argument] = [_member(message.physical_offset), parked[1], f"0-{offset + 1}", frame, *members]
+
+        def answered(reply: Any) -> None:
+            if reply == 1:
+                store.stored(target, offset, frame, now)
+                self._forget(message.physical_offset)
+                moved(True)
+            else:
+                store.not_stored(target, reply)
+                moved(not is_error(reply))
+
+        MOVE.run(store.writer, [self._key, parked[0], target.key, *names], arguments, answered)
+        store.give_out(target, now)
+
+    def discard(self, physical_offset: int, moved: Moved | None = None) -> None:
+        """Throw a parked message away. Raises StoreUnavailable."""
+
+        def answered(reply: Any) -> None:
+            if not is_error(reply):
+                self._forget(physical_offset)
+            if moved:
+                moved(not is_error(reply))
+
+        parked = self._parked(physical_offset)
+        arguments: list[Argument] = [_member(physical_offset), parked[1]]
+        DISCARD.run(self._store.writer, [self._key, parked[0]], arguments, answered)
+
+    def _parked(self, physical_offset: int) -> tuple[bytes, str]:
+        number, offset = split_physical(physical_offset)
+        queue = self._store.by_number.get(number)
+        return (queue.key if queue else self._store.keys.stream(number).encode()), f"0-{offset + 1}"
+
+    def _forget(self, physical_offset: int) -> None:
+        number, offset = split_physical(physical_offset)
+        queue = self._store.by_number.get(number)
+        if queue is not None:
+            self._store.removed(queue, offset)
+
+
+def _frame_at(
+    store: MessageStore, message: StoredMessage, target: Queue, offset: int, now: int, **fields: int
+) -> bytes:
+    return bytes(
+        encode_stored(
+            target.topic_bytes,
+            message.body,
+            encode_properties(message.properties),
+            queue_id=target.queue_id,
+            flag=message.flag,
+            queue_offset=offset,
+            physical_offset=target.base + offset,
+            sys_flag=fields.get("sys_flag", message.sys_flag),
+            born_timestamp=message.born_timestamp,
+            born_host=host_bytes(message.born_host),
+            store_timestamp=now,
+            store_host=store.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=fields.get("prepared_transaction_offset", message.prepared_transaction_offset),
+        )
+    )
+
+
+def host_bytes(host: tuple[str, int]) -> bytes:
+    """The 8 bytes of an IPv4 host as stored."""
+    return bytes(map(int, host[0].split("."))) + host[1].to_bytes(4, "big")
+
+
+def _member(physical_offset: int) -> bytes:
+    return physical_offset.to_bytes(8, "big")

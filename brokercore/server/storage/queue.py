@@ -1,0 +1,77 @@
+"""One queue in memory: its place in Redis, its offsets, its hot tail, and who waits for its next message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+OFFSET_BITS = 40
+"""A physical offset is stream number << 40 | queue offset: it names a message without an index."""
+
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+
+def split_physical(physical_offset: int) -> tuple[int, int]:
+    """Stream number and queue offset of a physical offset."""
+    return physical_offset >> OFFSET_BITS, physical_offset & OFFSET_MASK
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """A queue of a topic. `next_offset` is the next to be given out, `max_offset` one past the last stored.
+
+    `tail` holds the newest stored frames from `tail_start` on; everything older is only in Redis.
+    """
+
+    topic: str
+    queue_id: int
+    number: int
+    key: bytes
+    next_offset: int = 0
+    max_offset: int = 0
+    min_offset: int = 0
+    tail_start: int = 0
+    tail: dict[int, bytes] = field(default_factory=dict)
+    in_flight: int = 0
+    stored_bytes: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+    waiters: dict[object, Callable[[], None]] = field(default_factory=dict)
+    command: tuple[bytes, int] = (b"", 0)
+    topic_bytes: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.topic_bytes = self.topic.encode()
+        prefix = b"*5\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(self.key), self.key)
+        self.command = prefix, len(prefix)
+
+    @property
+    def base(self) -> int:
+        """Physical offset of the queue's offset 0."""
+        return self.number << OFFSET_BITS
+
+    @property
+    def average_bytes(self) -> int:
+        """Average size of a stored frame, at least 1."""
+        return max(1, self.stored_bytes // max(1, self.max_offset - self.min_offset))
+
+    def keep(self, offset: int, frame: bytes) -> None:
+        """Add a stored frame to the hot tail."""
+        if not self.tail:
+            self.tail_start = offset
+        self.tail[offset] = frame
+        self.max_offset = offset + 1
+
+    def forget_oldest(self) -> int:
+        """Drop the oldest frame of the hot tail and return its size in bytes."""
+        tail = self.tail
+        if not tail:
+            return 0
+        start = self.tail_start
+        while True:
+            frame = tail.pop(start, None)
+            start += 1
+            if frame is not None or start > self.max_offset:
+                break
+        self.tail_start = start
+        return len(frame) if frame is not None else 0

@@ -1,0 +1,78 @@
+"""Reads the state of the queues back from their streams: at start, and after every break with Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from brokercore.server.errors import RedisError
+from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.redis_connection import RedisConnection
+
+_AT_ONCE = 500
+_STORE_TIMESTAMP_AT = 56
+_FRAME_BYTES_PER_STORED = 0.85
+
+
+def store_timestamp(frame: bytes) -> int:
+    """When a frame was stored, epoch ms."""
+    return int.from_bytes(frame[_STORE_TIMESTAMP_AT : _STORE_TIMESTAMP_AT + 8], "big")
+
+
+async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) -> None:
+    """Fill `queues` (by number) with offsets and times; queues that are there already keep their identity."""
+    table: list[bytes] = await redis.call("HGETALL", keys.queues)
+    for name, number in zip(table[::2], table[1::2], strict=True):
+        if int(number) not in queues:
+            queue_id, _, topic = name.decode().partition("@")
+            queues[int(number)] = Queue(topic, int(queue_id), int(number), keys.stream(int(number)).encode())
+    for some in _chunks(queues.values()):
+        for queue, information in zip(some, await _information(redis, some), strict=True):
+            _take(queue, information)
+
+
+async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -> int:
+    """Bytes of memory that messages and key indexes take in Redis, by Redis' own estimate."""
+    total = 0
+    for some in _chunks(queue for queue in queues if queue.max_offset > queue.min_offset):
+        sizes = await redis.call_many(("MEMORY", "USAGE", queue.key) for queue in some)
+        for queue, size in zip(some, sizes, strict=True):
+            queue.stored_bytes = int((size or 0) * _FRAME_BYTES_PER_STORED)
+            total += size or 0
+    places = [member.decode().partition(":") for member in await redis.call("SMEMBERS", keys.index_hours)]
+    sizes = await redis.call_many(("MEMORY", "USAGE", keys.index(int(hour), topic)) for hour, _, topic in places)
+    return total + sum(size or 0 for size in sizes)
+
+
+async def _information(redis: RedisConnection, queues: list[Queue]) -> list[dict[bytes, Any]]:
+    futures = [redis.call("XINFO", "STREAM", queue.key) for queue in queues]
+    answers = []
+    for future in futures:
+        try:
+            reply = await future
+            answers.append(dict(zip(reply[::2], reply[1::2], strict=True)))
+        except RedisError as error:
+            if "no such key" not in str(error):
+                raise
+            answers.append({})
+    return answers
+
+
+def _take(queue: Queue, information: dict[bytes, Any]) -> None:
+    last = information.get(b"last-generated-id", b"0-0")
+    first_entry, last_entry = information.get(b"first-entry"), information.get(b"last-entry")
+    queue.max_offset = queue.next_offset = int(last.partition(b"-")[2])
+    queue.min_offset = int(first_entry[0].partition(b"-")[2]) - 1 if first_entry else queue.max_offset
+    queue.first_ms = store_timestamp(first_entry[1][1]) if first_entry else 0
+    queue.last_ms = store_timestamp(last_entry[1][1]) if last_entry else 0
+    queue.in_flight = 0
+    queue.tail.clear()
+    queue.tail_start = queue.max_offset
+
+
+def _chunks(items: Iterable[Queue]) -> Iterator[list[Queue]]:
+    iterator = iter(items)
+    while some := list(islice(iterator, _AT_ONCE)):
+        yield some

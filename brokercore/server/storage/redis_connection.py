@@ -1,0 +1,259 @@
+"""One asyncio connection to Redis: all commands of a loop turn leave in one write, replies come back in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import hiredis
+
+from brokercore.server.errors import RedisError, SettingsError, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+Callback = Callable[[Any], None]
+"""Takes the reply: a value, a hiredis.ReplyError, or ConnectionError when the connection broke first."""
+
+MAX_IN_FLIGHT_BYTES = 128 << 20
+"""Bytes written and not yet answered, above which nothing more is taken: a Redis that hangs must not fill memory."""
+
+_RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
+_CONNECT_SECONDS = 5.0
+_REPLY_BYTES = 8
+"""What one in-flight command costs beside its own bytes; keeps the account above zero for tiny commands."""
+
+
+class RedisConnection(asyncio.Protocol):
+    """A pipelined connection that connects again by itself.
+
+    `on_connect` runs after each connect, before `connected` is set: there the owner reads back what Redis holds.
+    """
+
+    def __init__(self, url: str, name: str, on_connect: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.url, self.name = url, name
+        self.connected = False
+        self._on_connect = on_connect
+        self._on_flush: list[Callable[[], None]] = []
+        self._transport: asyncio.Transport | None = None
+        self._reader = hiredis.Reader()
+        self._first: list[bytes] = []
+        self._first_callbacks: list[Callback | None] = []
+        self._batch: list[bytes] = []
+        self._batch_callbacks: list[Callback | None] = []
+        self._batch_bytes = 0
+        self._in_flight: deque[tuple[Callback | None, int]] = deque()
+        self._in_flight_bytes = 0
+        self._scheduled = False
+        self._closing = False
+        self._lost = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect, and keep connecting whenever the connection breaks. Raises StoreUnavailable at the first try."""
+        await self._connect()
+        self._keeper = self._loop.create_task(self._keep(), name=f"redis {self.name}")
+
+    async def close(self) -> None:
+        """Close the connection; what is in flight fails."""
+        self._closing = True
+        if self._keeper:
+            self._keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeper
+        if self._transport:
+            self._transport.close()
+        self._fail_all("the broker is closing")
+
+    def before_flush(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before each write, to add what it gathered during the loop turn with `submit_first`."""
+        self._on_flush.append(hook)
+
+    # Commands
+
+    def submit(self, command: Iterable[bytes], size: int, callback: Callback | None = None) -> None:
+        """Add one command, encoded as RESP in parts of `size` bytes in all, to this turn's write.
+
+        Raises StoreUnavailable when Redis is gone or hangs.
+        """
+        if not self.connected:
+            raise StoreUnavailable("Redis cannot be reached")
+        if self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
+            raise StoreUnavailable("Redis does not answer")
+        self._batch += command
+        self._batch_callbacks.append(callback)
+        self._batch_bytes += size
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def submit_first(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
+        """Add a command ahead of all others of this turn: references, which must be there before what they name."""
+        self._first.append(_pack(arguments))
+        self._first_callbacks.append(callback or self._log_error)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def send(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
+        """Add one command to this turn's write. Raises StoreUnavailable."""
+        packed = _pack(arguments)
+        self.submit((packed,), len(packed), callback or self._log_error)
+
+    def call(self, *arguments: bytes | str | int) -> asyncio.Future[Any]:
+        """Add one command; the future gives its reply, or raises RedisError or StoreUnavailable."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        packed = _pack(arguments)
+        self.submit((packed,), len(packed), lambda reply: _settle(future, reply))
+        return future
+
+    async def call_many(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> list[Any]:
+        """Replies of several commands, written together; an error of one raises RedisError."""
+        futures = [self.call(*command) for command in commands]
+        try:
+            return [await future for future in futures]
+        finally:
+            for future in futures:
+                if not future.done():
+                    future.cancel()
+                elif not future.cancelled():
+                    future.exception()
+
+    # Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        self._reader = hiredis.Reader()
+
+    def data_received(self, data: bytes) -> None:
+        reader, in_flight = self._reader, self._in_flight
+        reader.feed(data)
+        while (reply := reader.gets()) is not False:
+            callback, size = in_flight.popleft()
+            self._in_flight_bytes -= size
+            if callback is not None:
+                callback(reply)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        was_connected, self.connected, self._transport = self.connected, False, None
+        self._fail_all(f"the connection to Redis broke ({error or 'closed by Redis'})")
+        if was_connected and not self._closing:
+            logger.error("redis %s: connection lost: %s", self.name, error or "closed by Redis")
+        self._lost.set()
+
+    # Inside
+
+    def _flush(self) -> None:
+        for hook in self._on_flush:
+            hook()
+        self._scheduled = False
+        if not (self._batch or self._first):
+            return
+        parts = self._first + self._batch
+        callbacks = self._first_callbacks + self._batch_callbacks
+        size = self._batch_bytes + sum(map(len, self._first))
+        self._first, self._first_callbacks = [], []
+        self._batch, self._batch_callbacks, self._batch_bytes = [], [], 0
+        if self._transport is None:
+            for callback in callbacks:
+                if callback is not None:
+                    callback(ConnectionError("Redis cannot be reached"))
+            return
+        share = size // len(callbacks) + _REPLY_BYTES
+        self._in_flight.extend([(callback, share) for callback in callbacks])
+        self._in_flight_bytes += share * len(callbacks)
+        self._transport.writelines(parts)
+
+    def _fail_all(self, reason: str) -> None:
+        error = ConnectionError(reason)
+        waiting = [callback for callback, _ in self._in_flight] + self._first_callbacks + self._batch_callbacks
+        self._in_flight.clear()
+        self._in_flight_bytes = 0
+        self._first, self._first_callbacks = [], []
+        self._batch, self._batch_callbacks, self._batch_bytes = [], [], 0
+        for callback in waiting:
+            if callback is not None:
+                callback(error)
+
+    def _log_error(self, reply: Any) -> None:
+        if isinstance(reply, hiredis.ReplyError):
+            logger.error("redis %s: %s", self.name, reply)
+
+    async def _keep(self) -> None:
+        while True:
+            await self._lost.wait()
+            for attempt in range(1 << 30):
+                await asyncio.sleep(_RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)])
+                try:
+                    await self._connect()
+                except StoreUnavailable as error:
+                    if attempt in (0, 10) or attempt % 60 == 0:
+                        logger.error("redis %s: %s", self.name, error.remark)
+                    continue
+                logger.info("redis %s: connected again", self.name)
+                break
+
+    async def _connect(self) -> None:
+        self._lost.clear()
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._open()
+            self.connected = True  # so that on_connect can use this connection
+            await self.call("PING")
+            if self._on_connect:
+                await self._on_connect()
+        except (OSError, TimeoutError, RedisError, StoreUnavailable) as error:
+            self.connected = False
+            if self._transport:
+                self._transport.abort()
+            reason = error.remark if isinstance(error, StoreUnavailable) else str(error) or "no answer"
+            raise StoreUnavailable(f"{_shown(self.url)}: {reason}") from error
+
+    async def _open(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme == "unix":
+            await self._loop.create_unix_connection(lambda: self, unquote(parts.path))
+        else:
+            await self._loop.create_connection(
+                lambda: self, parts.hostname or "127.0.0.1", parts.port or 6379, ssl=parts.scheme == "rediss" or None
+            )
+        if parts.password:
+            self.connected = True
+            words = (unquote(parts.username), unquote(parts.password)) if parts.username else (unquote(parts.password),)
+            await self.call("AUTH", *words)
+
+
+def _pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
+    packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
+    return packed
+
+
+def check_url(url: str) -> None:
+    """Raise SettingsError when the address is none that `RedisConnection` can open."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("unix", "redis", "rediss") or (parts.scheme == "unix" and not parts.path):
+        raise SettingsError(f"REDIS_URL is {_shown(url)!r}; it is unix:///path or redis://host:port.")
+
+
+def _shown(url: str) -> str:
+    """The address without its password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _settle(future: asyncio.Future[Any], reply: Any) -> None:
+    if future.done():
+        return
+    if isinstance(reply, hiredis.ReplyError):
+        future.set_exception(RedisError(str(reply)))
+    elif isinstance(reply, ConnectionError):
+        future.set_exception(StoreUnavailable(str(reply)))
+    else:
+        future.set_result(reply)

@@ -1,0 +1,249 @@
+"""The message store: queues as streams. Writes are grouped per loop turn; a write is done once Redis answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import hiredis
+
+from brokercore.protocol.message import encode_stored
+from brokercore.server.errors import StoreFull, StoreUnavailable
+from brokercore.server.settings import Settings
+from brokercore.server.storage import recovery
+from brokercore.server.storage.index import KeyIndex
+from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.queue import Queue, split_physical
+from brokercore.server.storage.redis_connection import RedisConnection
+from brokercore.server.storage.scripts import Script
+
+logger = logging.getLogger(__name__)
+
+Done = Callable[[str | None], None]
+"""Called when a write ended: None when it is stored, else the reason why it is not."""
+
+OVERHEAD_BYTES = 140
+"""Estimated memory of a message in Redis beside its frame: its share of the listpack, and two index entries."""
+
+OVERHEAD_FACTOR = 1.15
+"""Listpack nodes are allocated in size classes and are not filled to the last byte."""
+
+
+class MessageStore:
+    """All queues of this broker. One writer: offsets are given out here and read back from Redis after a break."""
+
+    def __init__(self, settings: Settings, store_host: bytes, keys: Keys) -> None:
+        self.settings, self.keys, self.store_host = settings, keys, store_host
+        self.writer = RedisConnection(settings.redis_url, "writer", self._recover)
+        self.reader = RedisConnection(settings.redis_url, "reader")
+        self.index = KeyIndex(self.writer, keys)
+        self.by_number: dict[int, Queue] = {}
+        self.used_bytes = 0
+        self.ready = False
+        self.scripts: list[Script] = []
+        self.on_stored: Callable[[Queue], None] = lambda queue: None
+        self._hot: deque[Queue] = deque()
+        self._hot_bytes = 0
+
+    async def start(self) -> None:
+        """Connect and read back what is stored. Raises StoreUnavailable."""
+        await self.reader.start()
+        await self.writer.start()
+
+    async def close(self) -> None:
+        """Close both connections."""
+        self.ready = False
+        await self.writer.close()
+        await self.reader.close()
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until every write has its answer, at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.writer.call("PING")  # answered after everything that was written before it
+        except (StoreUnavailable, TimeoutError) as error:
+            logger.error("the last writes have no answer: %s", error)
+
+    # Writing
+
+    def put(
+        self,
+        queue: Queue,
+        body: bytes,
+        properties: bytes,
+        done: Done,
+        *,
+        keys: Iterable[str] = (),
+        flag: int = 0,
+        sys_flag: int = 0,
+        born_timestamp: int = 0,
+        born_host: bytes = bytes(8),
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> int:
+        """Store a message and return its queue offset; `done` is called when it is safe or has failed.
+
+        `keys` are what QUERY_MESSAGE finds it by. Raises StoreFull and StoreUnavailable before anything is written.
+        """
+        self.admit()
+        now = max(int(time.time() * 1000), queue.last_ms)
+        offset = queue.next_offset
+        frame = bytes(
+            encode_stored(
+                queue.topic_bytes,
+                body,
+                properties,
+                queue_id=queue.queue_id,
+                flag=flag,
+                queue_offset=offset,
+                physical_offset=queue.base + offset,
+                sys_flag=sys_flag,
+                born_timestamp=born_timestamp,
+                born_host=born_host,
+                store_timestamp=now,
+                store_host=self.store_host,
+                reconsume_times=reconsume_times,
+                prepared_transaction_offset=prepared_transaction_offset,
+            )
+        )
+        prefix, prefix_size = queue.command
+        entry = b"0-%d" % (offset + 1)
+        middle = b"$%d\r\n%b\r\n$1\r\nm\r\n$%d\r\n" % (len(entry), entry, len(frame))
+        size = prefix_size + len(middle) + len(frame) + 2
+
+        def stored(reply: Any) -> None:
+            if type(reply) is bytes:
+                self.stored(queue, offset, frame, now)
+                done(None)
+            else:
+                done(self.not_stored(queue, reply))
+
+        self.writer.submit((prefix, middle, frame, b"\r\n"), size, stored)
+        for key in keys:
+            self.index.add(queue.topic, key, now, queue.base + offset)
+        self.give_out(queue, now)
+        return offset
+
+    def admit(self) -> None:
+        """Raise StoreUnavailable or StoreFull when no message can be taken now."""
+        if not self.ready:
+            raise StoreUnavailable("Redis cannot be reached")
+        if self.used_bytes >= self.settings.store_max_bytes:
+            raise StoreFull(self.used_bytes, self.settings.store_max_bytes)
+
+    def give_out(self, queue: Queue, now: int) -> None:
+        """Count the next offset of a queue as used by a write that is on its way."""
+        queue.next_offset += 1
+        queue.in_flight += 1
+        queue.last_ms = now
+
+    def stored(self, queue: Queue, offset: int, frame: bytes, now: int) -> None:
+        """A write reached Redis: it can be read from now on."""
+        queue.in_flight -= 1
+        queue.keep(offset, frame)
+        size = len(frame)
+        queue.stored_bytes += size
+        if not queue.first_ms:
+            queue.first_ms = now
+        self.used_bytes += int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES
+        self._hot.append(queue)
+        self._hot_bytes += size
+        while self._hot_bytes > self.settings.hot_bytes:
+            self._hot_bytes -= self._hot.popleft().forget_oldest()
+        if queue.waiters:
+            self.on_stored(queue)
+
+    def removed(self, queue: Queue, offset: int) -> None:
+        """A message left its stream: it was parked there and has been moved or thrown away."""
+        frame = queue.tail.pop(offset, None)
+        size = len(frame) if frame else queue.average_bytes
+        self._hot_bytes -= len(frame) if frame else 0
+        queue.stored_bytes = max(0, queue.stored_bytes - size)
+        self.used_bytes = max(0, self.used_bytes - int(size * OVERHEAD_FACTOR) - OVERHEAD_BYTES)
+
+    def forget(self, queues: Iterable[Queue]) -> None:
+        """The topic of these queues is deleted."""
+        for queue in queues:
+            self.by_number.pop(queue.number, None)
+            self._hot_bytes -= sum(map(len, queue.tail.values()))
+            messages = queue.max_offset - queue.min_offset
+            used = int(queue.stored_bytes * OVERHEAD_FACTOR) + messages * OVERHEAD_BYTES
+            self.used_bytes = max(0, self.used_bytes - used)
+            queue.tail.clear()
+            if queue.waiters:
+                self.on_stored(queue)
+
+    def not_stored(self, queue: Queue, reply: Any) -> str:
+        """A write failed: give its offset back when nothing later is on its way, and return the reason."""
+        queue.in_flight -= 1
+        if not queue.in_flight:
+            queue.next_offset = queue.max_offset
+        return f"the message store is not available: {reply}"
+
+    # Reading
+
+    def hot(self, queue: Queue, offset: int, count: int) -> list[tuple[int, bytes]] | None:
+        """Up to `count` frames from the hot tail with their offsets; None when `offset` is only in Redis."""
+        if offset < queue.tail_start or not queue.tail:
+            return None
+        tail = queue.tail
+        return [
+            (number, tail[number]) for number in range(offset, min(offset + count, queue.max_offset)) if number in tail
+        ]
+
+    async def read(self, queue: Queue, offset: int, count: int) -> list[tuple[int, bytes]]:
+        """Up to `count` stored frames from `offset` on, with their offsets. Raises StoreUnavailable."""
+        found = self.hot(queue, offset, count)
+        if found is not None:
+            return found
+        reply = await self.reader.call("XRANGE", queue.key, f"0-{offset + 1}", f"0-{queue.max_offset}", "COUNT", count)
+        return [(_offset_of(entry), fields[1]) for entry, fields in reply]
+
+    async def message_at(self, physical_offset: int) -> bytes | None:
+        """The frame at a physical offset, None when there is none (any more). Raises StoreUnavailable."""
+        number, offset = split_physical(physical_offset)
+        queue = self.by_number.get(number)
+        if queue is None or offset >= queue.max_offset:
+            return None
+        found = await self.read(queue, offset, 1)
+        return found[0][1] if found and found[0][0] == offset else None
+
+    async def messages_at(self, physical_offsets: Iterable[int]) -> list[bytes]:
+        """The frames at several physical offsets, those that are gone left out. Raises StoreUnavailable."""
+        frames: list[bytes | None] = []
+        cold: list[tuple[int, bytes, str]] = []
+        for physical_offset in physical_offsets:
+            number, offset = split_physical(physical_offset)
+            queue = self.by_number.get(number)
+            frame = queue.tail.get(offset) if queue else None
+            if queue and frame is None:
+                cold.append((len(frames), queue.key, f"0-{offset + 1}"))
+            frames.append(frame)
+        replies = await self.reader.call_many([("XRANGE", key, entry, entry) for _, key, entry in cold])
+        for (place, _, _), reply in zip(cold, replies, strict=True):
+            frames[place] = reply[0][1][1] if reply else None
+        return [frame for frame in frames if frame is not None]
+
+    async def _recover(self) -> None:
+        self.ready = False
+        self._hot.clear()
+        self._hot_bytes = 0
+        for script in self.scripts:
+            await script.load(self.writer)
+        await recovery.recover(self.writer, self.keys, self.by_number)
+        self.index.forget_hours()
+        self.used_bytes = await recovery.measure(self.writer, self.keys, self.by_number.values())
+        self.ready = True
+
+
+def _offset_of(entry: bytes) -> int:
+    return int(entry.partition(b"-")[2]) - 1
+
+
+def is_error(reply: Any) -> bool:
+    """True when a reply says that a command was not carried out."""
+    return isinstance(reply, hiredis.ReplyError | ConnectionError)

@@ -1,0 +1,139 @@
+"""Delivers parked messages at their time: delay levels, scheduled messages and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from brokercore.protocol import properties as names
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.message import StoredMessage, decode_stored
+from brokercore.protocol.properties import encode_properties
+from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.storage.parking import MOVE, Parking
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.store import Done
+from brokercore.server.storage.topics import SCHEDULE_TOPIC, group_of
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 500
+_LONGEST_WAIT = 60.0
+_AFTER_TROUBLE = 0.5
+
+
+class Timers:
+    """Waits for the earliest time, moves what is due, and waits again. What waits is in Redis, not here."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._parking = Parking(broker.store, broker.store.keys.timers)
+        self._next_ms = 0
+        self._earlier = asyncio.Event()
+        self.delivered = 0
+        broker.store.scripts.append(MOVE)
+
+    def queue(self, number: int) -> Queue:
+        """The parking queue of a delay level (level - 1), or of messages with a time of their own."""
+        topic = self._broker.topics.get(SCHEDULE_TOPIC)
+        if topic is None:
+            raise StoreUnavailable("the broker is starting")
+        return topic.queues[number]
+
+    def park(
+        self,
+        queue: Queue,
+        until_ms: int,
+        body: bytes,
+        properties: Mapping[str, str],
+        done: Done,
+        *,
+        fields: dict[str, Any],
+    ) -> int:
+        """Store a message until its time; `properties` name its REAL_TOPIC and REAL_QID.
+
+        Returns its offset in the parking queue. Raises StoreFull and StoreUnavailable.
+        """
+        offset = self._parking.park(queue, until_ms, body, encode_properties(properties), done, **fields)
+        if until_ms < self._next_ms:
+            self._next_ms = until_ms
+            self._earlier.set()
+        return offset
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        while True:
+            try:
+                await self._wait()
+                while await self._deliver():
+                    pass
+            except (StoreUnavailable, RedisError):
+                await asyncio.sleep(_AFTER_TROUBLE)
+
+    async def _wait(self) -> None:
+        """Wait for the earliest time, or for a timer that is earlier still."""
+        self._earlier.clear()
+        self._next_ms = 1 << 62
+        stored = await self._parking.next_ms()
+        if stored is not None:
+            self._next_ms = min(self._next_ms, stored)
+        while (seconds := self._next_ms / 1000 - time.time()) > 0:
+            self._earlier.clear()
+            try:
+                async with asyncio.timeout(min(seconds, _LONGEST_WAIT)):
+                    await self._earlier.wait()
+            except TimeoutError:
+                if self._next_ms / 1000 - time.time() > 0:
+                    return
+
+    async def _deliver(self) -> bool:
+        """Move what is due; True when there may be more."""
+        due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
+        if not due:
+            return False
+        found: dict[int, StoredMessage] = {}
+        for frame in await self._broker.store.messages_at(due):
+            try:
+                message = decode_stored(frame)[0]
+            except ProtocolError as error:
+                logger.error("a parked message cannot be read and is thrown away: %s", error)
+                continue
+            found[message.physical_offset] = message
+        loop = asyncio.get_running_loop()
+        moves = []
+        for physical_offset in due:
+            moved: asyncio.Future[bool] = loop.create_future()
+            moves.append(moved)
+            self._start(physical_offset, found.get(physical_offset), moved)
+        if not all(await asyncio.gather(*moves)):
+            raise StoreUnavailable("Redis did not take a delivery")
+        self.delivered += len(due)
+        return True
+
+    def _start(self, physical_offset: int, message: StoredMessage | None, moved: asyncio.Future[bool]) -> None:
+        def answered(success: bool) -> None:
+            if not moved.done():
+                moved.set_result(success)
+
+        target = self._target(message) if message else None
+        if message is None or target is None:
+            self._parking.discard(physical_offset, answered)
+            return
+        keys = [message.unique_id] if message.unique_id else []
+        self._parking.move(message, target, answered, keys=keys + message.keys.split())
+
+    def _target(self, message: StoredMessage) -> Queue | None:
+        name = message.properties.get(names.REAL_TOPIC, "")
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            what = f"group {group_of(name)}" if group_of(name) else f"topic {name}"
+            logger.warning("message %s is not delivered: its %s was deleted", message.unique_id, what)
+            return None
+        number = message.properties.get(names.REAL_QUEUE_ID, "0")
+        return topic.queues[int(number) % len(topic.queues)] if number.isdecimal() else topic.queues[0]

@@ -1,0 +1,182 @@
+"""Transactional messages: half messages wait for commit or rollback, and their producers are asked when none comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from brokercore.protocol import properties as names
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_stored
+from brokercore.protocol.properties import encode_properties
+from brokercore.server.delays import deliver_at, is_delayed
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
+from brokercore.server.incoming import Draft, answer
+from brokercore.server.storage.parking import DISCARD, Parking, host_bytes
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, TIMER_QUEUE
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+MAX_CHECKS = 15
+"""After so many checks a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC (transactionCheckMax)."""
+
+_AT_ONCE = 200
+_LOOK_SECONDS = 1.0
+_MAX_IMMUNITY_SECONDS = 86_400 * 3
+
+
+class Transactions:
+    """Half messages of this broker. They and their times are in Redis; a restart forgets nothing."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._keys = broker.store.keys
+        self._parking = Parking(broker.store, self._keys.half)
+        broker.store.scripts.append(DISCARD)
+
+    def prepare(self, draft: Draft) -> None:
+        """Store a half message, and answer when it is safe. Raises Refusal."""
+        broker, properties = self._broker, dict(draft.properties)
+        if not properties.get(names.PRODUCER_GROUP):
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a transactional message names its producer group in PGROUP")
+        properties[names.REAL_TOPIC] = draft.topic.config.topic
+        properties[names.REAL_QUEUE_ID] = str(draft.queue.queue_id)
+        until_ms = int(time.time() * 1000) + 1000 * self._immunity(properties)
+        queue = self._queue(HALF_TOPIC)
+
+        def done(reason: str | None) -> None:
+            answer(broker, draft, queue.base, offset, reason)
+
+        offset = self._parking.park(queue, until_ms, draft.body, encode_properties(properties), done, **draft.fields)
+
+    async def waits(self, message: StoredMessage) -> bool:
+        """True while a half message is neither committed nor rolled back. Raises StoreUnavailable."""
+        return await self._parking.waits(message.physical_offset)
+
+    async def commit(self, half: StoredMessage) -> None:
+        """Deliver a half message. Raises Refusal when its topic is gone, StoreUnavailable."""
+        topic = self._broker.topics.get(half.properties.get(names.REAL_TOPIC, ""))
+        if topic is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic {half.properties.get(names.REAL_TOPIC)} was deleted")
+        number = half.properties.get(names.REAL_QUEUE_ID, "0")
+        target = topic.queues[int(number) % len(topic.queues)] if number.isdecimal() else topic.queues[0]
+        flags = (half.sys_flag & ~TRANSACTION_MASK) | TRANSACTION_COMMIT
+        if is_delayed(half.properties) and await self._delay(half, flags):
+            return
+        await self._move(half, target, sys_flag=flags, prepared_transaction_offset=half.physical_offset)
+
+    async def rollback(self, half: StoredMessage) -> None:
+        """Throw a half message away. Raises StoreUnavailable."""
+        moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._parking.discard(half.physical_offset, moved.set_result)
+        await self._ended(half, moved)
+
+    async def run(self) -> None:
+        """Ask producers about half messages until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self._check_all()
+            except (StoreUnavailable, RedisError) as error:
+                logger.warning("transaction checks pause: %s", error)
+
+    async def _check_all(self) -> None:
+        due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
+        frames = await self._broker.store.messages_at(due) if due else []
+        found = set()
+        for frame in frames:
+            try:
+                half = decode_stored(frame)[0]
+            except ProtocolError as error:
+                logger.error("a half message cannot be read and is thrown away: %s", error)
+                continue
+            found.add(half.physical_offset)
+            await self._check(half)
+        for physical_offset in set(due) - found:
+            self._parking.discard(physical_offset)
+
+    async def _check(self, half: StoredMessage) -> None:
+        writer, field = self._broker.store.writer, str(half.physical_offset)
+        checks = int(await writer.call("HGET", self._keys.half_checks, field) or 0)
+        age_ms = time.time() * 1000 - half.store_timestamp
+        if checks >= MAX_CHECKS or age_ms > self._broker.settings.retention_hours * 3_600_000:
+            logger.warning("half message %s was checked %d times and is given up", half.unique_id, checks)
+            await self._move(half, self._queue(CHECKED_TOO_OFTEN_TOPIC))
+            return
+        producers = self._broker.clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
+        connection = next(reversed(producers), None)
+        if connection is not None:
+            ext, body = self._question(half)
+            connection.push(RequestCode.CHECK_TRANSACTION_STATE, ext, body)
+            await writer.call("HINCRBY", self._keys.half_checks, field, 1)
+        next_ms = int(time.time() * 1000) + 1000 * self._broker.settings.transaction_check_seconds
+        await self._parking.postpone(half.physical_offset, next_ms)
+
+    def _question(self, half: StoredMessage) -> tuple[dict[str, str], bytes]:
+        """What a producer is asked: header fields, and the message under its real topic."""
+        ext = {
+            "bname": self._broker.name,
+            "commitLogOffset": str(half.physical_offset),
+            "msgId": half.unique_id,
+            "offsetMsgId": half.offset_message_id,
+            "topic": HALF_TOPIC,
+            "tranStateTableOffset": str(half.queue_offset),
+            "transactionId": half.unique_id,
+        }
+        number = half.properties.get(names.REAL_QUEUE_ID, "0")
+        shown = half.copy(
+            topic=half.properties.get(names.REAL_TOPIC, half.topic), queue_id=int(number) if number.isdecimal() else 0
+        )
+        return ext, bytes(shown.encode())
+
+    async def _delay(self, half: StoredMessage, flags: int) -> bool:
+        """Park a committed message that asks for a later delivery; False when its time is over."""
+        until_ms, level = deliver_at(half.properties, int(time.time() * 1000))
+        if not until_ms:
+            return False
+        stored: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        fields: dict[str, Any] = {
+            "flag": half.flag,
+            "sys_flag": flags,
+            "born_timestamp": half.born_timestamp,
+            "born_host": host_bytes(half.born_host),
+            "prepared_transaction_offset": half.physical_offset,
+        }
+        timers = self._broker.timers
+        queue = timers.queue(level - 1 if level else TIMER_QUEUE)
+        timers.park(queue, until_ms, half.body, half.properties, stored.set_result, fields=fields)
+        if reason := await stored:
+            raise StoreUnavailable(reason)
+        await self.rollback(half)
+        return True
+
+    async def _move(self, half: StoredMessage, target: Queue, **fields: int) -> None:
+        moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        keys = [half.unique_id, *half.keys.split()]
+        self._parking.move(half, target, moved.set_result, keys=keys, **fields)
+        await self._ended(half, moved)
+
+    async def _ended(self, half: StoredMessage, moved: asyncio.Future[bool]) -> None:
+        if not await moved:
+            raise StoreUnavailable("Redis did not take the end of the transaction")
+        self._broker.store.writer.send("HDEL", self._keys.half_checks, str(half.physical_offset))
+
+    def _immunity(self, properties: dict[str, str]) -> int:
+        """Seconds before the first check: as the message says, else as the broker is set."""
+        wanted = properties.get(names.CHECK_IMMUNITY_TIME, "")
+        if wanted.isascii() and wanted.isdecimal() and 0 < int(wanted) <= _MAX_IMMUNITY_SECONDS:
+            return int(wanted)
+        return self._broker.settings.transaction_check_seconds
+
+    def _queue(self, name: str) -> Queue:
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise StoreUnavailable("the broker is starting")
+        return topic.queues[0]

@@ -1,0 +1,158 @@
+"""A real broker process on free ports, with system credentials and AccessKeys for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cryptography.fernet import Fernet
+
+from tests.support.redis_server import RedisServer, redis_server
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+START_SECONDS = 30
+MASTER_KEY = Fernet.generate_key().decode()
+SYSTEM_KEY = "LTAIsystem" + secrets.token_hex(4)
+SYSTEM_SECRET = secrets.token_urlsafe(24)
+
+_READY = re.compile(r"ready namesrv=(\S+) broker=(\S+)")
+
+
+class BrokerProcess:
+    """`python -m brokercore` as a child process. Environment values can be set by keyword, lower or upper case."""
+
+    def __init__(self, redis_url: str, **environment: str) -> None:
+        self.redis_url = redis_url
+        self.access_key_id, self.access_key_secret = SYSTEM_KEY, SYSTEM_SECRET
+        self.master_key = MASTER_KEY
+        self.namesrv = self.address = ""
+        self.output = ""
+        self._environment = {name.upper(): value for name, value in environment.items()}
+        self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-broker-", suffix=".log")  # noqa: SIM115
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the broker has logged so far."""
+        return Path(self._log.name).read_text(encoding="utf-8")
+
+    def start(self) -> None:
+        """Start, and wait for the ready line; a broker that was started before keeps its ports."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+        environment |= {
+            "REDIS_URL": self.redis_url,
+            "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or "0",
+            "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or "0",
+            "GANTRY_MASTER_KEY": MASTER_KEY,
+            "GANTRY_BROKER_ACCESS_KEY_ID": SYSTEM_KEY,
+            "GANTRY_BROKER_ACCESS_KEY_SECRET": SYSTEM_SECRET,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        } | self._environment
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "brokercore"], cwd=ROOT, env=environment, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = _READY.match(line)
+        if not found:
+            self.kill()
+            raise AssertionError(f"the broker did not start: {line}\n{self.log[-3000:]}")
+        self.namesrv, self.address = found.groups()
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def stop(self, seconds: float = 15) -> int:
+        """End it in order and return its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        self._process.communicate(timeout=seconds)
+        code, self._process = self._process.returncode, None
+        return code
+
+    def close(self) -> None:
+        """End it whatever its state is."""
+        self.kill()
+        self._log.close()
+
+    # AccessKeys
+
+    def allow(self, key_id: str, secret: str, row: dict[str, Any]) -> None:
+        """Publish an AccessKey as the console does; `row` has tenant, boundary, statements, grants, token…"""
+        values = {"secret": Fernet(MASTER_KEY).encrypt(secret.encode()).decode(), "principal": key_id} | row
+        self._redis([("HSET", "gantry:acl:keys", key_id, json.dumps(values)), ("INCR", "gantry:acl:version")])
+
+    def disable(self, key_id: str) -> None:
+        """Take an AccessKey away."""
+        self._redis([("HDEL", "gantry:acl:keys", key_id), ("INCR", "gantry:acl:version")])
+
+    def _redis(self, commands: Iterable[tuple[str, ...]]) -> None:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(self.redis_url.removeprefix("unix://"))
+            for command in commands:
+                parts = [f"*{len(command)}\r\n".encode()]
+                for word in command:
+                    data = word.encode()
+                    parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+                connection.sendall(b"".join(parts))
+                assert connection.recv(1024)[:1] in b"+:"
+
+
+def eventually(condition: Any, seconds: float = 10.0) -> Any:
+    """The first true value of `condition()`; AssertionError when it stays false for so long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def broker_process(redis: RedisServer | None = None, **environment: str) -> Iterator[BrokerProcess]:
+    """A running broker, with a Redis of its own unless one is given. Its log is printed when the test fails."""
+    with redis_server() if redis is None else _given(redis) as server:
+        broker = BrokerProcess(server.url, **environment)
+        try:
+            broker.start()
+            yield broker
+        except BaseException:
+            sys.stderr.write(f"--- broker log\n{broker.log[-5000:]}\n")
+            raise
+        finally:
+            broker.close()
+
+
+@contextmanager
+def _given(redis: RedisServer) -> Iterator[RedisServer]:
+    yield redis
