@@ -62,7 +62,7 @@ class MessagesAdmin(AdminBase):
                 raise result
             found += read(decode_stored, result.body, call.address)
         matching = [message for message in found if message.topic == topic and _has_key(message, key, unique)]
-        return sorted(matching, key=lambda message: message.store_timestamp)[:max_messages]
+        return sorted(matching, key=lambda message: (message.store_timestamp, message.physical_offset))[:max_messages]
 
     def view_message(self, offset_message_id: str, topic: str) -> StoredMessage:
         """The message with an offset id (VIEW_MESSAGE_BY_ID).

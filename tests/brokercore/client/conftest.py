@@ -12,6 +12,7 @@ import pytest
 from brokercore.client import Admin, Credentials
 from brokercore.client.errors import TopicNotExist
 from tests.brokercore.client.peer import until
+from tests.support.broker import broker_process
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,14 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> ClusterUnderTest:
+def cluster() -> Iterator[ClusterUnderTest]:
     given = os.environ.get("GANTRY_TEST_NAMESRV")
     if given:
-        return ClusterUnderTest(given, None, embedded=False)
-    broker = request.getfixturevalue("embedded_broker")
-    return ClusterUnderTest(broker.namesrv, Credentials(broker.access_key_id, broker.access_key_secret), embedded=True)
+        yield ClusterUnderTest(given, None, embedded=False)
+        return
+    with broker_process() as broker:
+        credentials = Credentials(broker.access_key_id, broker.access_key_secret)
+        yield ClusterUnderTest(broker.namesrv, credentials, embedded=True)
 
 
 @pytest.fixture(scope="session")

@@ -91,13 +91,12 @@ def test_only_subscribed_tags_arrive_and_the_rest_is_committed_over(
     admin: Admin, cluster: ClusterUnderTest, make_topic: MakeTopic, make_group: MakeGroup, producer: Producer
 ) -> None:
     topic, group = make_topic(), make_group()
-    with consuming(cluster, group, topic, "Aa || other") as received:
-        # "Aa" and "BB" have the same hash: the broker lets both through.
-        for tag in ("Aa", "BB", "other", "more", ""):
-            producer.send(Message(topic, tag.encode() or b"none", tag))
-        until(lambda: len(received) == 2)
+    # "Aa" and "BB" have the same hash: the broker lets both through.
+    for tag in ("Aa", "BB", "other", "more", ""):
+        producer.send(Message(topic, tag.encode() or b"none", tag))
+    with consuming(cluster, group, topic, "Aa || other", consume_from="CONSUME_FROM_FIRST_OFFSET") as received:
+        until(lambda: admin.consume_stats(group, topic).backlog == 0 and len(received) == 2, 20)
     assert bodies(received) == [b"Aa", b"other"]
-    assert admin.consume_stats(group, topic).backlog == 0
 
 
 def test_offsets_are_kept_over_a_restart(
@@ -138,7 +137,7 @@ def test_two_clients_of_a_group_share_the_queues_and_one_takes_over(
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("failure", ["later", "raise"])
-def test_a_failed_message_comes_again_and_ends_as_a_dead_letter(
+def test_a_failed_message_comes_again_and_ends_as_a_dead_letter(  # noqa: PLR0917
     failure: str,
     admin: Admin,
     cluster: ClusterUnderTest,
@@ -237,7 +236,7 @@ def test_it_does_not_start_without_subscription_handler_or_broker(cluster: Clust
         PushConsumer(cluster.namesrv, cluster.credentials, "GID_x").start()
     lost = PushConsumer("127.0.0.1:1", cluster.credentials, "GID_x", timeout_ms=500).subscribe("t")
     lost.on_message(succeed)
-    with pytest.raises(ClientError, match="127.0.0.1:1"):
+    with pytest.raises(ClientError, match="No connection to"):
         lost.start()
 
 
