@@ -182,5 +182,7 @@ LOGGING = {
     "filters": {"request_id": {"()": "console.web.logs.RequestIdFilter"}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    # py4j tells at INFO of every connection that it closes.
+    "loggers": {"py4j": {"level": "ERROR"}},
     "root": {"handlers": ["stderr"], "level": env_text("GANTRY_LOG_LEVEL", "INFO")},
 }
