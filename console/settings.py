@@ -119,7 +119,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "console.accounts.middleware.SignInMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -163,14 +163,14 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 USE_I18N = False
 STATIC_URL = "/static/"
-STATIC_ROOT = HOME / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+# All static files are in the repository, ready to serve; there is nothing to collect.
+STATIC_ROOT = BASE_DIR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-WHITENOISE_USE_FINDERS = True
-WHITENOISE_MAX_AGE = 3600
+# Vendored files have their version in the path; our own must follow an upgrade soon.
+WHITENOISE_MAX_AGE = 300
 DJANGO_TABLES2_TEMPLATE = "includes/table.html"
 # A publish form carries a message body of up to 4 MiB, which base64 or form encoding may triple.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
