@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -68,6 +69,8 @@ class Dispatcher:
             refuse(connection, command, error)
         elif isinstance(error, ProtocolError):
             respond(connection, command, ResponseCode.SYSTEM_ERROR, str(error))
+        elif isinstance(error, struct.error):
+            respond(connection, command, ResponseCode.SYSTEM_ERROR, f"a header field is out of range: {error}")
         elif isinstance(error, RedisError):
             refuse(connection, command, StoreUnavailable(str(error)))
         elif isinstance(error, asyncio.TimeoutError | ConnectionError):

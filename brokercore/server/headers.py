@@ -8,7 +8,6 @@ from brokercore.protocol.codes import ResponseCode
 from brokercore.server.errors import Refusal
 
 _LONG = range(-(2**63), 2**63)
-_INT = range(-(2**31), 2**31)
 
 
 def text(ext: Mapping[str, str], name: str) -> str:
@@ -32,14 +31,6 @@ def integer(ext: Mapping[str, str], name: str, default: int | None = None) -> in
         number = 1 << 64
     if number not in _LONG:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is not a whole number: {value[:40]!r}")
-    return number
-
-
-def small(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """A whole number of 32 bits, as stored messages hold it."""
-    number = integer(ext, name, default)
-    if number not in _INT:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the header field {name} is not a number of 32 bits: {number}")
     return number
 
 

@@ -196,10 +196,21 @@ NEEDS: dict[int, tuple[Need, ...]] = {
 }
 
 
+_BY_NAMES = frozenset(
+    {Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE}
+)
+"""Requests whose permission hangs on topic and consumer group alone: an answer is remembered for each pair."""
+
+
 def check(connection: Connection, command: Command, caller: Caller) -> None:
     """Raise Refusal (NO_PERMISSION) unless the caller may send this request."""
     if caller.is_system:
         return
+    ext, known = command.ext, None
+    if command.code in _BY_NAMES:
+        known = command.code, ext.get("b") or ext.get("topic"), ext.get("consumerGroup")
+        if known in caller.passed:
+            return
     address = connection.peer[0]
     for actions, names in NEEDS[command.code]:
         for name in names(command):
@@ -210,6 +221,8 @@ def check(connection: Connection, command: Command, caller: Caller) -> None:
                     break
             else:
                 raise denied(caller, actions, name)
+    if known is not None and not caller.conditional:
+        caller.remember(known)
 
 
 def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:

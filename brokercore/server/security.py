@@ -49,13 +49,21 @@ class Caller:
         self.expires_ms: int | None = row.get("expires_ms")
         self._inner, self._outer = _hmac_states(secret)
         rows = (*grantee.statements, *grantee.grants) if grantee else ()
-        self._conditional = any(statement.conditions for statement in rows)
+        self.conditional = any(statement.conditions for statement in rows)
+        self.passed: set[tuple[int, str | None, str | None]] = set()
+        """Requests that passed before, by code, topic and group; filled by the permission table."""
         self._decisions: dict[tuple[str, str], bool] = {}
 
     @property
     def is_system(self) -> bool:
         """True for the credentials of Gantry's own processes, which may do everything."""
         return self.grantee is None
+
+    def remember(self, request: tuple[int, str | None, str | None]) -> None:
+        """This kind of request passes until the table of AccessKeys changes this key."""
+        if len(self.passed) >= _MAX_DECISIONS:
+            self.passed.clear()
+        self.passed.add(request)
 
     def digest(self, data: bytes) -> bytes:
         """HMAC-SHA1 of the signed fields and the body, in Base64."""
@@ -69,7 +77,7 @@ class Caller:
         """True when the key may do `action` on the topic, group or instance of this physical name."""
         if self.grantee is None:
             return True
-        if self._conditional:
+        if self.conditional:
             return decide(self.grantee, action, mq_resource(name), Context(source_ip)).allowed
         known = self._decisions.get((action, name))
         if known is None:

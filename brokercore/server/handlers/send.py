@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from random import randrange
-from typing import NamedTuple
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
@@ -15,11 +14,11 @@ from brokercore.server.connection import Connection, respond
 from brokercore.server.delays import deliver_at, is_delayed
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.batch import send_batch
-from brokercore.server.headers import integer, small, text
+from brokercore.server.headers import integer, text
 from brokercore.server.incoming import Draft, check_body, check_kind, park, put, stored_properties
 from brokercore.server.security import Caller
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_QUEUES, Topic, group_of
+from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topic, group_of
 
 MAX_TOPIC = 127
 PREPARED = 0x4
@@ -27,41 +26,37 @@ _TRANSACTION_BITS = 0xC
 _MAX_RECONSUME_TIMES = 16
 
 
-class _Names(NamedTuple):
-    """What a send request calls its fields."""
-
-    topic: str
-    queue_id: str
-    sys_flag: str
-    born_timestamp: str
-    flag: str
-    properties: str
-    reconsume_times: str
-    max_reconsume_times: str
-    batch: str
-
-
-_SHORT_NAMES = _Names("b", "e", "f", "g", "h", "i", "j", "l", "m")
-_LONG_NAMES = _Names(
-    "topic", "queueId", "sysFlag", "bornTimestamp", "flag", "properties", "reconsumeTimes", "maxReconsumeTimes", "batch"
-)
+_LONG_NAMES = {
+    "b": "topic",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+    "j": "reconsumeTimes",
+    "l": "maxReconsumeTimes",
+    "m": "batch",
+}
+"""Header fields of SEND_MESSAGE_V2 and what SEND_MESSAGE calls them."""
 
 
 def send(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
     """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10) and SEND_BATCH_MESSAGE (320)."""
-    ext = command.ext
-    f = _LONG_NAMES if command.code == RequestCode.SEND_MESSAGE else _SHORT_NAMES
-    name, given, sys_flag = text(ext, f.topic), ext.get(f.properties) or "", small(ext, f.sys_flag, 0)
-    topic = _topic(broker, name)
-    queue = _queue(topic, small(ext, f.queue_id))
-    fields: dict[str, int | bytes] = {
-        "flag": small(ext, f.flag, 0),
-        "sys_flag": sys_flag & ~_TRANSACTION_BITS,
-        "born_timestamp": integer(ext, f.born_timestamp, 0),
-        "born_host": connection.host_bytes,
-        "reconsume_times": max(0, small(ext, f.reconsume_times, 0)),
-    }
-    if ext.get(f.batch) == "true" or command.code == RequestCode.SEND_BATCH_MESSAGE:
+    ext = command.ext if command.code != RequestCode.SEND_MESSAGE else _short(command.ext)
+    try:
+        name, given, sys_flag = ext["b"], ext.get("i") or "", int(ext["f"])
+        topic = broker.topics.get(name) or _missing(name)
+        queue = _queue(topic, int(ext["e"]))
+        fields: dict[str, int | bytes] = {
+            "flag": int(ext["h"]),
+            "sys_flag": sys_flag & ~_TRANSACTION_BITS,
+            "born_timestamp": int(ext["g"]),
+            "born_host": connection.host_bytes,
+            "reconsume_times": int(ext.get("j") or 0),
+        }
+    except (KeyError, ValueError):
+        raise _malformed(ext) from None
+    if ext.get("m") == "true" or command.code == RequestCode.SEND_BATCH_MESSAGE:
         send_batch(broker, Draft(connection, command, topic, queue, command.body, {}, b"", fields))
         return None
     check_body(command.body)
@@ -72,7 +67,7 @@ def send(broker: Broker, connection: Connection, command: Command, _caller: Call
         check_kind(broker, topic, "TRANSACTION")
         broker.transactions.prepare(draft)
         return None
-    if name[0] == "%" and name.startswith(RETRY_PREFIX) and _spent(broker, draft, f):
+    if name[0] == "%" and name.startswith(RETRY_PREFIX) and _spent(broker, draft, ext):
         broker.spawn(_send_dead_letter(broker, draft))
         return None
     if is_delayed(properties):
@@ -83,21 +78,28 @@ def send(broker: Broker, connection: Connection, command: Command, _caller: Call
     return None
 
 
-def _topic(broker: Broker, name: str) -> Topic:
-    topic = broker.topics.get(name)
-    if topic is None:
-        if len(name) > MAX_TOPIC and not group_of(name):
-            raise Refusal(
-                ResponseCode.MESSAGE_ILLEGAL, f"the topic has {len(name)} characters; allowed are {MAX_TOPIC}"
-            )
-        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} does not exist; topics are not made by sending")
-    if not topic.writable or name in SYSTEM_QUEUES:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker's topic {name} cannot be written to")
-    return topic
+def _short(ext: dict[str, str]) -> dict[str, str]:
+    return {short: ext[long] for short, long in _LONG_NAMES.items() if ext.get(long) is not None}
+
+
+def _malformed(ext: dict[str, str]) -> Refusal:
+    """Which required field is missing or no number."""
+    text(ext, "b")
+    for name in "efgh":
+        integer(ext, name)
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"the header field j is not a whole number: {ext.get('j')!r}")
+
+
+def _missing(name: str) -> Topic:
+    if len(name) > MAX_TOPIC and not group_of(name):
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"the topic has {len(name)} characters; allowed are {MAX_TOPIC}")
+    raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} does not exist; topics are not made by sending")
 
 
 def _queue(topic: Topic, queue_id: int) -> Queue:
     config = topic.config
+    if not topic.writable:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker's topic {config.topic} cannot be written to")
     if queue_id < 0:
         return topic.queues[randrange(config.write_queues)]
     if queue_id >= config.write_queues and queue_id >= config.read_queues:
@@ -117,11 +119,11 @@ def _send_delayed(broker: Broker, draft: Draft) -> None:
     park(broker, draft, until_ms, level)
 
 
-def _spent(broker: Broker, draft: Draft, names_of: _Names) -> bool:
+def _spent(broker: Broker, draft: Draft, ext: dict[str, str]) -> bool:
     """True when a client's own retry is beyond the group's limit."""
     group = broker.groups.get(group_of(draft.topic.config.topic))
     usual = group.retry_max_times if group else _MAX_RECONSUME_TIMES
-    limit = small(draft.command.ext, names_of.max_reconsume_times, usual)
+    limit = integer(ext, "l", usual)
     return int(draft.fields["reconsume_times"]) > limit
 
 

@@ -32,13 +32,15 @@ class KeyIndex:
         self._known: set[tuple[int, str]] = set()
         writer.before_flush(self._write)
 
-    def add(self, topic: str, key: str, now_ms: int, physical_offset: int) -> None:
-        """Let QUERY_MESSAGE find the message at `physical_offset` by `key`."""
+    def add(self, topic: str, keys: Iterable[str], now_ms: int, physical_offset: int) -> None:
+        """Let QUERY_MESSAGE find the message at `physical_offset` by each of `keys`."""
         place = now_ms // HOUR_MS, topic
         entries = self._pending.get(place)
         if entries is None:
             entries = self._pending[place] = []
-        entries.append(index_member(key, physical_offset))
+        position = physical_offset.to_bytes(8, "big")
+        for key in keys:
+            entries.append(key_hash(key) + position)
 
     def key_of(self, topic: str, now_ms: int) -> str:
         """The sorted set of a topic for the hour of `now_ms`; it is registered, so that retention finds it."""

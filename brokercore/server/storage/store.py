@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import hiredis
@@ -77,7 +77,7 @@ class MessageStore:
         properties: bytes,
         done: Done,
         *,
-        keys: Iterable[str] = (),
+        keys: Collection[str] = (),
         flag: int = 0,
         sys_flag: int = 0,
         born_timestamp: int = 0,
@@ -123,8 +123,8 @@ class MessageStore:
                 done(self.not_stored(queue, reply))
 
         self.writer.submit((prefix, middle, frame, b"\r\n"), size, stored)
-        for key in keys:
-            self.index.add(queue.topic, key, now, queue.base + offset)
+        if keys:
+            self.index.add(queue.topic, keys, now, queue.base + offset)
         self.give_out(queue, now)
         return offset
 

@@ -58,7 +58,7 @@ class Topic:
         """Take over what the hot path needs of the configuration."""
         self.message_type = self.config.message_type
         self.readable = bool(self.config.perm & PERM_READ)
-        self.writable = bool(self.config.perm & PERM_WRITE)
+        self.writable = bool(self.config.perm & PERM_WRITE) and self.config.topic not in SYSTEM_QUEUES
 
     @property
     def visible_queues(self) -> list[Queue]:
