@@ -38,10 +38,12 @@ class ConsumerMembership:
             brokers = list(self._brokers)
         self._beat(brokers)
 
-    def lost(self, address: str) -> None:
-        """The connection to a broker broke: it does not know us any more."""
+    def lost(self, address: str) -> bool:
+        """The connection to a broker broke: it does not know us any more. False when that was known already."""
         with self._lock:
+            known = address in self._brokers
             self._brokers.discard(address)
+            return known
 
     def members(self, address: str, group: str) -> list[str]:
         """Client ids of the group as one broker knows them; [] when it knows none."""

@@ -14,13 +14,16 @@ log = logging.getLogger(__name__)
 class Periodic:
     """Runs `work` every `interval_s` seconds until stopped; what it raises is logged and does not end it.
 
-    `work` may return the seconds to wait this time.
+    `work` may return the seconds to wait this time. After a ClientError the wait is `retry_s`.
     """
 
-    def __init__(self, name: str, interval_s: float, work: Callable[[], float | None]) -> None:
+    def __init__(
+        self, name: str, interval_s: float, work: Callable[[], float | None], *, retry_s: float | None = None
+    ) -> None:
         self._name = name
         self._interval_s = interval_s
         self._work = work
+        self._retry_s = interval_s if retry_s is None else retry_s
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -54,6 +57,7 @@ class Periodic:
             return self._work() or self._interval_s
         except ClientError as error:
             log.warning("%s: %s", self._name, error)
+            return self._retry_s
         except Exception:
             log.exception("%s failed", self._name)
         return self._interval_s

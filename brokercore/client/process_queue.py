@@ -23,6 +23,8 @@ class ProcessQueue:
         self.dropped = False
         self.committed: int | None = None
         """The offset last sent to the broker or written to the file."""
+        self.pull_fails = False
+        """The last pull failed; it is said once, not every second."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
         self._lock = threading.Lock()

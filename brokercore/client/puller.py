@@ -112,11 +112,15 @@ class Puller:
         """The broker compares hashes of tags only: here the tags themselves are compared."""
         matching = [message for message in result.messages if tags.matches(message.tags)]
         item.add(matching, result.next_offset)
+        item.pull_fails = False
         if result.messages:
             self._meter.pulled(item.queue.topic, len(matching), spent_ms)
         for message in matching:
             self._deliver(item, message)
 
     def _again(self, item: ProcessQueue, error: ClientError) -> None:
-        log.warning("%s: pull of %s: %s", self._group, item.queue, error)
+        log.log(
+            logging.DEBUG if item.pull_fails else logging.WARNING, "%s: pull of %s: %s", self._group, item.queue, error
+        )
+        item.pull_fails = True
         self._scheduler.call(lambda: self._pull(item), _ERROR_PAUSE_S)

@@ -16,7 +16,7 @@ from brokercore.client.offsets import BrokerOffsets, FileOffsets, OffsetStore
 from brokercore.client.periodic import Periodic
 from brokercore.client.process_queue import ProcessQueue
 from brokercore.client.puller import Puller
-from brokercore.client.rebalance import Rebalancer
+from brokercore.client.rebalance import SOON_S, Rebalancer
 from brokercore.client.routes import Routes
 from brokercore.client.scheduler import Scheduler
 from brokercore.client.server_requests import ServerRequests
@@ -83,7 +83,7 @@ class RunningConsumer:
         self._consumption = self._make_consumption(handler)
         self._puller = self._make_puller()
         self._rebalancer = self._make_rebalancer()
-        self._rebalance = Periodic(f"rebalance {settings.group}", REBALANCE_S, self._rebalancer.run)
+        self._rebalance = Periodic(f"rebalance {settings.group}", REBALANCE_S, self._rebalancer.run, retry_s=SOON_S)
         self._heartbeat = Periodic(f"heartbeat {settings.group}", HEARTBEAT_S, self._membership.beat)
         self._commit = Periodic(f"commit {settings.group}", COMMIT_S, self._commit_offsets)
         ServerRequests(
@@ -177,8 +177,8 @@ class RunningConsumer:
         self._offsets.commit(self._rebalancer.owned(), wait=False)
 
     def _connection_lost(self, address: str) -> None:
-        self._membership.lost(address)
-        self._rebalance.wake()
+        if self._membership.lost(address):
+            self._rebalance.wake()
 
     def _first_offset(self, queue: MessageQueue) -> int:
         """Where a group begins that has no offset yet. A retry topic is always read from its beginning."""

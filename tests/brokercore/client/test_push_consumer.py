@@ -90,13 +90,14 @@ def test_a_waiting_consumer_is_woken_by_the_message(
 def test_only_subscribed_tags_arrive_and_the_rest_is_committed_over(
     admin: Admin, cluster: ClusterUnderTest, make_topic: MakeTopic, make_group: MakeGroup, producer: Producer
 ) -> None:
-    topic, group = make_topic(), make_group()
+    topic, group = make_topic(queues=1), make_group()
     # "Aa" and "BB" have the same hash: the broker lets both through.
-    for tag in ("Aa", "BB", "other", "more", ""):
+    for tag in ("Aa", "BB", "other", "more", "", "Aa"):
         producer.send(Message(topic, tag.encode() or b"none", tag))
     with consuming(cluster, group, topic, "Aa || other", consume_from="CONSUME_FROM_FIRST_OFFSET") as received:
-        until(lambda: admin.consume_stats(group, topic).backlog == 0 and len(received) == 2, 20)
-    assert bodies(received) == [b"Aa", b"other"]
+        until(lambda: len(received) == 3)
+    assert bodies(received) == [b"Aa", b"Aa", b"other"]
+    assert admin.consume_stats(group, topic).backlog == 0
 
 
 def test_offsets_are_kept_over_a_restart(
