@@ -18,6 +18,8 @@ from console.messaging.flights import Flight
 log = logging.getLogger(__name__)
 
 TOPICS = ("flights", "flights-fifo", "bookings-tx", "reminders")
+OTHER_GROUPS = {"GID_fifo": "flights-fifo", "GID_bookings": "bookings-tx", "GID_reminders": "reminders"}
+"""The demo's groups beside the one that demo.json names, and what they consume."""
 MAX_RECONSUME_TIMES = 1
 """One retry after ten seconds, then a dead letter: soon enough to watch."""
 VERY_LATE_MINUTES = 180
@@ -122,29 +124,34 @@ class Sender:
             self._progress.add_sent("bookings-tx")
 
 
-def consumer(target: Target, progress: Progress) -> PushConsumer:
-    """The consumer of the demo group, not started yet. It fails on `refuses`, so dead letters come about."""
-    push = PushConsumer(
-        target.namesrv,
-        target.credentials,
-        target.group,
-        namespace=target.instance_id,
-        max_reconsume_times=MAX_RECONSUME_TIMES,
-    )
-    for topic in TOPICS:
-        push.subscribe(topic)
+def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
+    """One consumer a topic, not started yet. That of `flights` fails on `refuses`, so dead letters come about."""
 
-    def handle(message: MessageView) -> ConsumeResult:
+    def fail_on_some(message: MessageView) -> ConsumeResult:
         flight = _fields(message)
-        # Ordered and delayed topics get through: a failure there would hold up everything behind it.
-        if message.topic == "flights" and flight is not None and refuses(flight):
+        if flight is not None and refuses(flight):
             progress.count("refused")
             return ConsumeResult.RECONSUME_LATER
+        return take(message)
+
+    def take(message: MessageView) -> ConsumeResult:
         progress.count("consumed")
         return ConsumeResult.SUCCESS
 
-    push.on_message(handle)
-    return push
+    made = []
+    for group, topic in {target.group: "flights", **OTHER_GROUPS}.items():
+        push = PushConsumer(
+            target.namesrv,
+            target.credentials,
+            group,
+            namespace=target.instance_id,
+            max_reconsume_times=MAX_RECONSUME_TIMES,
+            threads=1 if topic == "flights-fifo" else 4,
+        )
+        push.subscribe(topic)
+        push.on_message(fail_on_some if topic == "flights" else take)
+        made.append(push)
+    return made
 
 
 def replay(

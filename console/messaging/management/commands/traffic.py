@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokercore.client.errors import ClientError
 from console.messaging.flights import flights
-from console.messaging.traffic import Progress, Sender, Target, consumer, replay
+from console.messaging.traffic import Progress, Sender, Target, consumers, replay
 
 
 class Command(BaseCommand):
@@ -40,9 +40,9 @@ class Command(BaseCommand):
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: stop.set())
         sender = Sender(target, progress)
-        push = None if options["no_consumer"] else consumer(target, progress)
+        running = [] if options["no_consumer"] else consumers(target, progress)
         try:
-            if push is not None:
+            for push in running:
                 push.start()
             self.stdout.write(
                 f"Replaying flights to {target.instance_id} at {options['rate']:g} a second; Ctrl-C stops."
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         finally:
             sender.close()
-            if push is not None:
+            for push in running:
                 push.shutdown()
         self.stdout.write(f"Done: {progress.line()}.")
 

@@ -1,0 +1,161 @@
+"""A real broker and a real Redis behind the console's own services, and a tenant that owns topics on them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from brokercore.client import (
+    Admin,
+    ConsumeResult,
+    Credentials,
+    Message,
+    MessageView,
+    Producer,
+    PushConsumer,
+    SendResult,
+)
+from console.accounts.actor import Actor
+from console.accounts.models import Organization, Tenant, User
+from console.instances import broker as clients
+from console.instances.models import Cluster, Instance
+from console.metrics import store
+from console.topics.models import Group, OrderType, Topic
+from tests.support.broker import BrokerProcess, broker_process
+from tests.support.redis_server import RedisServer, redis_server
+
+_numbers = itertools.count(1)
+_MESSAGE_TYPES = {
+    OrderType.NORMAL: "NORMAL", OrderType.PARTITIONALLY_ORDERED: "FIFO", OrderType.GLOBALLY_ORDERED: "FIFO",
+    OrderType.TRANSACTIONAL: "TRANSACTION", OrderType.DELAYED: "DELAY",
+}  # fmt: skip
+
+
+@dataclass
+class Live:
+    """Alice's instance on a running broker; every test gets topics and groups of its own."""
+
+    broker: BrokerProcess
+    instance: Instance
+    actor: Actor
+    _consumers: list[PushConsumer] = field(default_factory=list)
+
+    @property
+    def admin(self) -> Admin:
+        return clients.admin(self.instance.cluster)
+
+    @property
+    def producer(self) -> Producer:
+        return clients.producer(self.instance.cluster)
+
+    @property
+    def credentials(self) -> Credentials:
+        return clients.system_credentials()
+
+    def topic(self, order_type: OrderType = OrderType.NORMAL, *, queues: int = 4, name: str = "") -> Topic:
+        name = name or f"topic-{next(_numbers)}"
+        topic = Topic.objects.create(
+            instance=self.instance, name=name, physical_name=self.instance.physical_name(name), order_type=order_type,
+            queues=queues,
+        )  # fmt: skip
+        self.admin.create_topic(topic.physical_name, queues=queues, message_type=_MESSAGE_TYPES[order_type])
+        return topic
+
+    def group(self) -> Group:
+        name = f"GID_{next(_numbers)}"
+        group = Group.objects.create(
+            instance=self.instance, group_id=name, physical_name=self.instance.physical_name(name)
+        )
+        self.admin.create_group(group.physical_name)
+        return group
+
+    def send(self, topic: Topic, body: bytes = b"{}", **fields: Any) -> SendResult:
+        return self.producer.send(Message(topic.physical_name, body, **fields))
+
+    def consume(
+        self,
+        group: Group,
+        *topics: Topic,
+        expression: str = "*",
+        fail: bool = False,
+        retries: int = 16,
+        gate: threading.Event | None = None,
+        **more: Any,
+    ) -> list[MessageView]:
+        """Start a consumer of `group`; the list fills with what it got. With a `gate` it finishes when that opens."""
+        got: list[MessageView] = []
+        consumer = PushConsumer(
+            self.instance.cluster.namesrv, self.credentials, group.group_id, namespace=self.instance.instance_id,
+            max_reconsume_times=retries, consume_from="CONSUME_FROM_FIRST_OFFSET", **more,
+        )  # fmt: skip
+        for topic in topics:
+            consumer.subscribe(topic.name, expression)
+
+        def handle(message: MessageView) -> ConsumeResult:
+            got.append(message)
+            if gate is not None:
+                gate.wait(20)
+            return ConsumeResult.RECONSUME_LATER if fail else ConsumeResult.SUCCESS
+
+        consumer.on_message(handle)
+        self._consumers.append(consumer.start())
+        return got
+
+    def stop_consumers(self) -> None:
+        for consumer in self._consumers:
+            consumer.shutdown()
+        self._consumers.clear()
+
+
+@pytest.fixture(scope="session")
+def live_redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def live_broker(live_redis: RedisServer) -> Iterator[BrokerProcess]:
+    with broker_process(live_redis) as process:
+        yield process
+
+
+@pytest.fixture
+def live(db: None, settings: Any, live_broker: BrokerProcess) -> Iterator[Live]:
+    settings.REDIS_URL = live_broker.redis_url
+    settings.BROKER_ACCESS_KEY_ID = live_broker.access_key_id
+    settings.BROKER_ACCESS_KEY_SECRET = live_broker.access_key_secret
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": f"{live_broker.redis_url}?db=2",
+        }
+    }
+    store.connection.cache_clear()
+    redis.Redis.from_url(f"{live_broker.redis_url}?db=2").flushdb()
+    alice = make_user("alice", make_tenant("acme", "1001"))
+    cluster = Cluster.objects.create(name="DefaultCluster", region="mq-private", namesrv=live_broker.namesrv)
+    instance = Instance.objects.create(
+        instance_id=f"MQ_INST_1001_live{next(_numbers):04d}", tenant=alice.tenant, cluster=cluster,
+        region="mq-private", name="live",
+    )  # fmt: skip
+    running = Live(live_broker, instance, Actor(user=alice))
+    yield running
+    running.stop_consumers()
+    store.connection.cache_clear()
+
+
+def make_tenant(name: str, uid: str) -> Tenant:
+    organization, _ = Organization.objects.get_or_create(name="Head office", parent=None)
+    return Tenant.objects.create(uid=uid, name=name, organization=organization)
+
+
+def make_user(name: str, tenant: Tenant, *, admin: bool = True) -> User:
+    return User.objects.create_user(
+        username=f"{name}@{tenant.name}", uid=f"2{next(_numbers):05d}", tenant=tenant, is_tenant_admin=admin
+    )
