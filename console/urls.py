@@ -6,7 +6,6 @@ from console.web.views import health
 
 urlpatterns = [
     path("healthz", health, name="health"),
-    path("account/", include("allauth.account.urls")),
     path("", include("console.instances.urls")),
     path("", include("console.accounts.urls")),
     path("", include("console.topics.urls")),

@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 import redis
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -25,6 +24,7 @@ from django.utils import timezone
 from brokercore.policy import mq_resource
 from console.accounts.models import AccessKey, Tenant
 from console.instances.models import Instance
+from console.settings import redis_url
 from console.topics.models import Grant, Group, Relation, Topic
 
 VERSION = "gantry:acl:version"
@@ -44,7 +44,7 @@ def publish_on_commit() -> None:
 
 def publish() -> bool:
     """Compile and publish the table; returns whether it had changed."""
-    client = _redis(settings.redis_url(0))
+    client = _redis(redis_url(0))
     table = {key: orjson.dumps(entry, option=orjson.OPT_SORT_KEYS).decode() for key, entry in compiled().items()}
     if client.hgetall(KEYS) == table:
         return False

@@ -80,6 +80,30 @@ def set_user_policies(*, actor: Actor, user: User, policies: list[Policy]) -> No
 
 
 @transaction.atomic
+def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
+    """Let a user in, or shut out sign-in, sessions and AccessKeys. The tenant's administrator cannot be shut out."""
+    if user.is_tenant_admin and not enabled:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator of the account cannot be disabled.")
+    user.is_active = enabled
+    user.save(update_fields=["is_active"])
+    audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
+    acl.publish_on_commit()
+
+
+@transaction.atomic
+def reset_password(*, actor: Actor, user: User, password: str) -> None:
+    """Give a user a new first password, to be changed at the next sign-in; ends the user's sessions."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", " ".join(error.messages), "password") from error
+    user.set_password(password)
+    user.must_change_password = True
+    user.save(update_fields=["password", "must_change_password"])
+    audit.record(actor, "accounts.user.reset_password", user.username)
+
+
+@transaction.atomic
 def create_access_key(*, actor: Actor, user: User) -> IssuedKey:
     """Issue an AccessKey pair; at most two a user. The secret is in the answer and nowhere else in clear."""
     # The lock keeps two requests from both seeing one key and making a third.

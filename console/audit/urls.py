@@ -1,5 +1,7 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.audit import views
+
+urlpatterns = [path("audit/", views.index, name="audit.list")]

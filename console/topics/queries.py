@@ -1,9 +1,11 @@
-"""Reads of topics and groups. The tenant comes first."""
+"""Reads of topics and groups. The tenant, or the actor whose rights narrow the list, comes first."""
 
 from __future__ import annotations
 
 from django.db.models import QuerySet
 
+from brokercore.policy import mq_resource
+from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.instances.models import Instance
 from console.topics.models import Group, Topic
@@ -17,3 +19,29 @@ def topics(tenant: Tenant, instance: Instance) -> QuerySet[Topic]:
 def groups(tenant: Tenant, instance: Instance) -> QuerySet[Group]:
     """The groups of one of the tenant's instances, by group ID."""
     return Group.objects.filter(instance=instance, instance__tenant=tenant).order_by("group_id")
+
+
+def visible_topics(actor: Actor, instance: Instance) -> QuerySet[Topic]:
+    """The topics of an instance on which the actor may do mq:QueryTopic."""
+    found = topics(actor.tenant, instance)
+    if actor.user.is_tenant_admin:
+        return found
+    return found.filter(pk__in=_allowed(actor, instance, "mq:QueryTopic", found.values_list("pk", "physical_name")))
+
+
+def visible_groups(actor: Actor, instance: Instance) -> QuerySet[Group]:
+    """The groups of an instance on which the actor may do mq:QueryGroup."""
+    found = groups(actor.tenant, instance)
+    if actor.user.is_tenant_admin:
+        return found
+    return found.filter(pk__in=_allowed(actor, instance, "mq:QueryGroup", found.values_list("pk", "physical_name")))
+
+
+def _allowed(
+    actor: Actor,
+    instance: Instance,
+    action: str,
+    rows: QuerySet[Topic, tuple[int, str]] | QuerySet[Group, tuple[int, str]],
+) -> list[int]:
+    owner = instance.tenant
+    return [pk for pk, name in rows if actor.decide(action, mq_resource(name), owner=owner).allowed]

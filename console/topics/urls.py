@@ -1,5 +1,26 @@
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from console.topics.views import groups, topics
+
+# /i/<instance_id>/
+urlpatterns = [
+    path("i/<str:instance_id>/topics/", topics.index, name="topics.list"),
+    path("i/<str:instance_id>/create-topic/", topics.create, name="topics.create"),
+    path("i/<str:instance_id>/groups/", groups.index, name="groups.list"),
+    path("i/<str:instance_id>/create-group/", groups.create, name="groups.create"),
+]
+# /i/<instance_id>/topics/<name>/
+urlpatterns += [
+    path("i/<str:instance_id>/topics/<str:name>/", topics.detail, name="topics.detail"),
+    path("i/<str:instance_id>/topics/<str:name>/live", topics.live, name="topics.live"),
+    path("i/<str:instance_id>/topics/<str:name>/mode", topics.mode, name="topics.mode"),
+    path("i/<str:instance_id>/topics/<str:name>/delete/", topics.delete, name="topics.delete"),
+]
+# /i/<instance_id>/groups/<group_id>/
+urlpatterns += [
+    path("i/<str:instance_id>/groups/<str:group_id>/settings/", groups.detail, name="groups.detail"),
+    path("i/<str:instance_id>/groups/<str:group_id>/reading", groups.reading, name="groups.reading"),
+    path("i/<str:instance_id>/groups/<str:group_id>/delete/", groups.delete, name="groups.delete"),
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """A rule was broken by the caller's input.
 
     `symbol` is the management API's error symbol (docs/management-api.md), `message` one clear sentence,

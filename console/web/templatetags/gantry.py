@@ -72,7 +72,7 @@ def icon(name: str, css: str = "") -> SafeString:
 @register.simple_tag
 def number(value: float | int | None, unit: str = "") -> SafeString:
     """A number for people, with the exact value on hover: 1,234 · 12.3 k · 4.56 M; a dash for None."""
-    if value is None or value == "":
+    if value is None:
         return format_html('<span class="num text-secondary">{}</span>', _DASH)
     exact = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
     suffix = f" {unit}" if unit else ""
@@ -166,7 +166,9 @@ def styled(field: BoundField) -> SafeString:
         css = "form-select"
     elif is_checkbox(field):
         css = "form-check-input"
-    attrs = {"class": f"{css} {widget.attrs.get('class', '')}{' is-invalid' if field.errors else ''}".strip()}
+    attrs: dict[str, str | bool] = {
+        "class": f"{css} {widget.attrs.get('class', '')}{' is-invalid' if field.errors else ''}".strip()
+    }
     described = [f"{field.auto_id}_helptext"] if field.help_text else []
     if field.errors:
         described.append(f"{field.auto_id}_error")

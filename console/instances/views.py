@@ -1,0 +1,130 @@
+"""The overview, and the pages of instances."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from console.accounts import access as accounts
+from console.accounts import queries as account_queries
+from console.instances import access, queries, services
+from console.instances import overview as overviews
+from console.instances.forms import CreateForm, InstanceForm
+from console.instances.models import Instance
+from console.instances.snippets import endpoint, snippets
+from console.instances.tables import InstanceTable
+from console.web import deletion, htmx
+from console.web.errors import Refused
+from console.web.forms import add_refusal
+from console.web.http import Request
+from console.web.paging import configured, search_text
+
+
+@require_GET
+def overview(request: Request) -> HttpResponse:
+    context = {"overview": overviews.overview(request.actor), "tasks": overviews.tasks(request.actor)}
+    return render(request, "instances/overview.html", context)
+
+
+@require_GET
+def overview_figures(request: Request) -> HttpResponse:
+    return render(request, "instances/_figures.html", {"overview": overviews.overview(request.actor)})
+
+
+@require_GET
+def overview_tasks(request: Request) -> HttpResponse:
+    return render(request, "instances/_tasks.html", {"tasks": overviews.tasks(request.actor)})
+
+
+@require_GET
+def index(request: Request) -> HttpResponse:
+    tenant = accounts.tenant(request, "mq:QueryInstance")
+    text = search_text(request)
+    found = queries.instances_with_counts(tenant).filter(Q(name__icontains=text) | Q(instance_id__icontains=text))
+    context = {"table": configured(request, InstanceTable(found)), "q": text}
+    return htmx.page(request, "instances/list.html", "instances/_list.html", context)
+
+
+def create(request: Request) -> HttpResponse:
+    accounts.tenant(request, "mq:CreateInstance")
+    form = CreateForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            instance = services.create_instance(actor=request.actor, **form.cleaned_data)
+        except Refused as refused:
+            add_refusal(form, refused)
+        else:
+            messages.success(request, f"Instance {instance.name} is ready.")
+            return redirect("instances.detail", instance.instance_id)
+    status = 422 if form.is_bound else 200
+    return render(request, "instances/create.html", {"form": form}, status=status)
+
+
+@require_GET
+def detail(request: Request, instance_id: str) -> HttpResponse:
+    instance = access.instance(request, instance_id, "mq:QueryInstance")
+    context = {
+        "tab": "information",
+        "endpoint": endpoint(instance),
+        "topic_count": instance.topics.count(),
+        "group_count": instance.groups.count(),
+    }
+    return render(request, "instances/detail.html", {"instance": instance} | context)
+
+
+@require_GET
+def client(request: Request, instance_id: str) -> HttpResponse:
+    instance = access.instance(request, instance_id, "mq:QueryInstance")
+    own = account_queries.access_keys(instance.tenant, request.user)
+    key = own.filter(enabled=True).first()
+    topic, group = instance.topics.first(), instance.groups.first()
+    context = {
+        "instance": instance,
+        "tab": "client",
+        "key": key,
+        "snippets": snippets(
+            instance,
+            access_key_id=key.access_key_id if key else "",
+            topic=topic.name if topic else "",
+            group_id=group.group_id if group else "",
+        ),
+    }
+    return render(request, "instances/client.html", context)
+
+
+def update(request: Request, instance_id: str) -> HttpResponse:
+    instance = access.instance(request, instance_id, "mq:UpdateInstance")
+    form = InstanceForm(request.POST or None, initial={"name": instance.name, "remark": instance.remark})
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.update_instance(actor=request.actor, instance=instance, **form.cleaned_data)
+        except Refused as refused:
+            add_refusal(form, refused)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("instances.detail", instance.instance_id)
+    status = 422 if form.is_bound else 200
+    return render(request, "instances/update.html", {"instance": instance, "form": form}, status=status)
+
+
+def delete(request: Request, instance_id: str) -> HttpResponse:
+    instance = access.instance(request, instance_id, "mq:DeleteInstance")
+    return deletion.confirm(
+        request,
+        _deletion(instance),
+        lambda: services.delete_instance(actor=request.actor, instance=instance),
+        ("instances.list",),
+    )
+
+
+def _deletion(instance: Instance) -> deletion.Deletion:
+    return deletion.Deletion(
+        kind="instance",
+        name=instance.name,
+        warning="Its ID and access point are gone for good. Topics and groups must be deleted first.",
+        cancel_url=reverse("instances.detail", args=[instance.instance_id]),
+    )

@@ -1,0 +1,75 @@
+"""What only the broker knows of a topic at this moment: queues and subscribed groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokercore.client.errors import ConsumerNotOnline
+from brokercore.policy import mq_resource
+from console.accounts.actor import Actor
+from console.instances import broker
+from console.topics.models import Group, Topic
+
+MAX_SUBSCRIBERS = 30
+"""Groups asked for their clients, one call each."""
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """A group that consumes a topic; `clients` is 0 and the rest empty while it is offline."""
+
+    group_id: str
+    clients: int
+    expression: str = ""
+    message_model: str = ""
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """One queue: its offsets and the time of the last message, epoch ms or 0."""
+
+    broker_name: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    last_update_ms: int
+
+    @property
+    def stored(self) -> int:
+        """How many messages it holds."""
+        return self.max_offset - self.min_offset
+
+
+def queue_rows(topic: Topic) -> list[QueueRow]:
+    """The topic's queues in order. Raises ClientError for an outage."""
+    stats = broker.admin(topic.instance.cluster).topic_stats(topic.physical_name)
+    return [
+        QueueRow(queue.broker_name, queue.queue_id, row.min_offset, row.max_offset, row.last_update_ms)
+        for queue, row in sorted(stats.items())
+    ]
+
+
+def subscribers(actor: Actor, topic: Topic) -> list[Subscriber]:
+    """The tenant's groups that subscribe to the topic or have offsets in it, as far as the actor may see them."""
+    admin = broker.admin(topic.instance.cluster)
+    names = admin.groups_of_topic(topic.physical_name)[:MAX_SUBSCRIBERS]
+    owner = topic.instance.tenant
+    found = []
+    for group in Group.objects.filter(instance__tenant=owner, physical_name__in=names):
+        if not actor.decide("mq:QueryGroup", mq_resource(group.physical_name), owner=owner).allowed:
+            continue
+        try:
+            connection = admin.consumer_connection(group.physical_name)
+        except ConsumerNotOnline:
+            found.append(Subscriber(group.group_id, 0))
+            continue
+        subscription = connection.subscriptions.get(topic.physical_name)
+        found.append(
+            Subscriber(
+                group.group_id,
+                len(connection.connections),
+                subscription.expression if subscription else "",
+                str(connection.message_model or ""),
+            )
+        )
+    return found

@@ -1,0 +1,67 @@
+"""The lists of topics and groups. Rates come from the sampler's snapshot, never from the broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_tables2 as tables
+from django.utils.safestring import SafeString
+
+from console.instances.models import Instance
+from console.metrics.queries import Rates
+from console.topics.models import Group, Topic
+from console.web.paging import column
+from console.web.templatetags.gantry import number
+
+_NUMBER = column("num-cell")
+_CREATED = "{% load gantry %}{% time record.created_at 'date' %}"
+
+
+class _Rated(tables.Table):  # type: ignore[misc]
+    def __init__(self, *args: Any, instance: Instance, rates: Rates, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.instance, self.rates = instance, rates
+
+
+class TopicTable(_Rated):
+    """Name, type, mode and what flows in."""
+
+    name = tables.TemplateColumn(template_name="topics/_topic_cell.html", verbose_name="Topic")
+    order_type = tables.TemplateColumn(template_name="topics/_type_cell.html", verbose_name="Message type")
+    perm = tables.TemplateColumn(template_name="topics/_perm_cell.html", verbose_name="Mode")
+    queues = tables.Column(verbose_name="Queues", attrs=_NUMBER)
+    in_tps = tables.Column(verbose_name="In, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    stored = tables.Column(verbose_name="Stored", empty_values=(), orderable=False, attrs=_NUMBER)
+    created_at = tables.TemplateColumn(_CREATED, verbose_name="Created")
+
+    class Meta:
+        order_by = "name"
+
+    def render_in_tps(self, record: Topic) -> SafeString:
+        return number(self.rates.in_tps.get(record.physical_name))
+
+    def render_stored(self, record: Topic) -> SafeString:
+        return number(self.rates.stored.get(record.physical_name))
+
+
+class GroupTable(_Rated):
+    """Group ID, what it consumes and how far it is behind."""
+
+    group_id = tables.TemplateColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
+    read_enabled = tables.TemplateColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
+    out_tps = tables.Column(verbose_name="Out, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    backlog = tables.Column(verbose_name="Backlog", empty_values=(), orderable=False, attrs=_NUMBER)
+    dead_letters = tables.Column(verbose_name="Dead letters", empty_values=(), orderable=False, attrs=_NUMBER)
+    created_at = tables.TemplateColumn(_CREATED, verbose_name="Created")
+
+    class Meta:
+        order_by = "group_id"
+
+    def render_out_tps(self, record: Group) -> SafeString:
+        return number(self.rates.out_tps.get(record.physical_name))
+
+    def render_backlog(self, record: Group) -> SafeString:
+        return number(self.rates.backlog.get(record.physical_name))
+
+    def render_dead_letters(self, record: Group) -> SafeString:
+        return number(self.rates.stored.get(f"%DLQ%{record.physical_name}", 0 if self.rates.sampled_at else None))
