@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django import forms, template
-from django.contrib.staticfiles import finders
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.forms import BoundField
 from django.http import HttpRequest
@@ -37,10 +37,10 @@ def _icon_names() -> frozenset[str]:
 
 
 def _static_file(path: str) -> Path:
-    found = finders.find(path)
-    if not isinstance(found, str):
+    file = Path(settings.STATIC_ROOT) / path
+    if not file.is_file():
         raise template.TemplateSyntaxError(f"there is no static file {path}")
-    return Path(found)
+    return file
 
 
 @lru_cache
