@@ -182,7 +182,13 @@ LOGGING = {
     "filters": {"request_id": {"()": "console.web.logs.RequestIdFilter"}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
-    # py4j tells at INFO of every connection that it closes.
-    "loggers": {"py4j": {"level": "ERROR"}},
+    # py4j tells of every connection that it closes, Celery of every task: several a second, all the time.
+    "loggers": {
+        "py4j": {"level": "ERROR"},
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
     "root": {"handlers": ["stderr"], "level": env_text("GANTRY_LOG_LEVEL", "INFO")},
+    # Two lines for each periodic task would bury everything else; failures are logged as errors.
+    "loggers": {"celery.worker.strategy": {"level": "WARNING"}, "celery.app.trace": {"level": "WARNING"}},
 }
