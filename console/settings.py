@@ -189,6 +189,4 @@ LOGGING = {
         "celery.worker.strategy": {"level": "WARNING"},
     },
     "root": {"handlers": ["stderr"], "level": env_text("GANTRY_LOG_LEVEL", "INFO")},
-    # Two lines for each periodic task would bury everything else; failures are logged as errors.
-    "loggers": {"celery.worker.strategy": {"level": "WARNING"}, "celery.app.trace": {"level": "WARNING"}},
 }
