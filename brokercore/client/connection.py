@@ -37,14 +37,14 @@ class Connection:
         self._write_lock = threading.Lock()
         self._opaque = itertools.count()
         self._waiting: dict[int, tuple[Future[Command], float, int]] = {}
-        self._closed: ClientError | None = None
+        self._closed = ""
         self._reader = threading.Thread(target=self._read, name=f"read {address}", daemon=True)
         self._reader.start()
 
     @property
     def is_open(self) -> bool:
         """False once the connection broke or was closed."""
-        return self._closed is None
+        return not self._closed
 
     def submit(self, command: Command, timeout_ms: int) -> Future[Command]:
         """Send a request; the future gets its answer, RequestTimeout or BrokerUnreachable.
@@ -60,8 +60,8 @@ class Connection:
         except ClientError as error:
             self._waiting.pop(opaque, None)
             _fail(future, error)
-        if self._closed is not None and self._waiting.pop(opaque, None) is not None:
-            _fail(future, self._closed)
+        if self._closed and self._waiting.pop(opaque, None) is not None:
+            _fail(future, self._gone())
         return future
 
     def send_oneway(self, command: Command) -> None:
@@ -80,13 +80,13 @@ class Connection:
 
     def forget(self) -> None:
         """Give up the socket without a word to the peer: in a forked child the parent goes on using it."""
-        self._closed = BrokerUnreachable(self.address, "the connection belongs to the parent process")
+        self._closed = "the connection belongs to the parent process"
         self._socket.close()
 
     def _write(self, frame: bytes) -> None:
         with self._write_lock:
-            if self._closed is not None:
-                raise self._closed
+            if self._closed:
+                raise self._gone()
             try:
                 self._socket.sendall(frame)
             except OSError as error:
@@ -134,14 +134,17 @@ class Connection:
                 _fail(future, RequestTimeout(self.address, timeout_ms))
 
     def _break(self, reason: str) -> None:
-        if self._closed is None:
-            self._closed = BrokerUnreachable(self.address, reason)
+        if not self._closed:
+            self._closed = reason
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
         while self._waiting:
             with contextlib.suppress(KeyError):
-                _fail(self._waiting.popitem()[1][0], self._closed)
+                _fail(self._waiting.popitem()[1][0], self._gone())
+
+    def _gone(self) -> BrokerUnreachable:
+        return BrokerUnreachable(self.address, self._closed)
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -33,6 +33,11 @@ class Pool:
                 self._connections[address] = connection
             return connection
 
+    def has(self, address: str) -> bool:
+        """True when there is an open connection to `host:port` already."""
+        connection = self._connections.get(address)
+        return connection is not None and connection.is_open
+
     def close(self) -> None:
         """Close all connections. Can be called again."""
         self._closed = True

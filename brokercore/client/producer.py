@@ -189,7 +189,7 @@ class Producer:
                 if len(tried) >= tries or time.monotonic() >= deadline or not _worth_another(error):
                     raise
                 log.info("> %s queue %d: %s; trying another queue", queue.broker_name, queue.queue_id, error)
-                self._routes.forget(prepared.topic)
+                self._routes.forget_all()
 
     def _send_to(self, queue: MessageQueue, prepared: Prepared, timeout_ms: int) -> SendResult:
         address = self._routes.address(queue.broker_name)

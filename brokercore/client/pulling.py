@@ -36,6 +36,10 @@ _STATUS = {
 }
 
 
+PULL_CODES = frozenset(_STATUS)
+"""Response codes that carry a PullResult."""
+
+
 @dataclass(frozen=True, slots=True)
 class PullResult:
     """Answer of a pull. `next_offset` is where to go on, also when nothing was found."""
@@ -81,7 +85,7 @@ def pull_call(
 
 def read_pull(response: Command, address: str) -> PullResult:
     """Read the answer. Raises BrokerError for other codes than the four of PullStatus, BadResponse for nonsense."""
-    check(response, address, frozenset(_STATUS))
+    check(response, address, PULL_CODES)
     status = _STATUS[response.code]
     try:
         messages = decode_stored(response.body) if status is PullStatus.FOUND else []

@@ -178,6 +178,7 @@ class RunningConsumer:
 
     def _connection_lost(self, address: str) -> None:
         if self._membership.lost(address):
+            self._routes.forget_all()
             self._rebalance.wake()
 
     def _first_offset(self, queue: MessageQueue) -> int:

@@ -74,11 +74,14 @@ class Session:
         return connection.submit(self._command(call), timeout_ms or self.timeout_ms)
 
     def call(self, call: Call, *, timeout_ms: int | None = None, accept: frozenset[int] = _ONLY_SUCCESS) -> Command:
-        """Send and wait. A connection that broke under the request is tried once more on a new one."""
+        """Send and wait. When a connection that was open before breaks, the request is tried once more on a new one."""
         wait_ms = timeout_ms or self.timeout_ms
+        was_open = self._pool.has(call.address)
         try:
             response = self.wait(self.submit(call, wait_ms), call.address, wait_ms)
         except BrokerUnreachable:
+            if not was_open:
+                raise
             response = self.wait(self.submit(call, wait_ms), call.address, wait_ms)
         return check(response, call.address, accept)
 

@@ -7,7 +7,7 @@ import socket
 from brokercore.client.admin.base import AdminBase, read
 from brokercore.client.connection import split_address
 from brokercore.client.errors import ClientError, QueryNotFound, SystemFault
-from brokercore.client.pulling import PullResult, pull_call, read_pull
+from brokercore.client.pulling import PULL_CODES, PullResult, pull_call, read_pull
 from brokercore.client.session import Call
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.ids import parse_offset_message_id
@@ -28,8 +28,7 @@ class MessagesAdmin(AdminBase):
         """Read up to `max_messages` (a broker gives at most 32) from an offset on; see PullResult."""
         address = self.routes.address(queue.broker_name)
         call = pull_call(address, queue, TOOLS_GROUP, offset, max_messages=max_messages)
-        response = self.session.wait(self.session.submit(call), address, self.session.timeout_ms)
-        return read_pull(response, address)
+        return read_pull(self.session.call(call, accept=PULL_CODES), address)
 
     def query_message(
         self,

@@ -38,6 +38,7 @@ class Peer:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept(), which would take one more connection otherwise
         self._listener.close()
         self.drop_connections()
 

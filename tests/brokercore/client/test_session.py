@@ -63,12 +63,21 @@ def test_a_connection_that_broke_is_opened_anew() -> None:
         session.close()
 
 
-def test_a_request_that_broke_its_connection_is_tried_once_more_and_only_once() -> None:
-    with Peer(lambda peer, _connection, _command: peer.drop_connections()) as peer:
+def test_a_request_that_broke_an_open_connection_is_tried_once_more_and_only_once() -> None:
+    def drop_at_code_2(peer: Peer, connection: socket.socket, command: Command) -> None:
+        if command.code == 2:
+            peer.drop_connections()
+        else:
+            echo(peer, connection, command)
+
+    with Peer(drop_at_code_2) as peer:
         session = Session(peer.address, None)
+        session.call(Call(peer.address, 1, {}))
         with pytest.raises(BrokerUnreachable):
-            session.call(Call(peer.address, 1, {}))
-        assert len(peer.received) == 2
+            session.call(Call(peer.address, 2, {}))
+        with pytest.raises(BrokerUnreachable):
+            session.call(Call(peer.address, 2, {}))
+        assert [command.code for command in peer.received] == [1, 2, 2, 2]
         session.close()
 
 
