@@ -20,8 +20,7 @@ from typing import Any
 
 import orjson
 import redis
-
-from console.settings import redis_url
+from django.conf import settings
 
 HOT_WINDOW_MS = 70 * 60 * 1000
 LEASE_MS = 30_000
@@ -44,8 +43,8 @@ class HotSample:
 
 @cache
 def connection() -> redis.Redis:
-    """The Redis client of this process; the library reconnects after a fork."""
-    return redis.Redis.from_url(redis_url(2))
+    """The Redis client of this process (database 2, where the cache is); the library reconnects after a fork."""
+    return redis.Redis.from_url(settings.CACHES["default"]["LOCATION"])
 
 
 class Store:

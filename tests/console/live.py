@@ -138,10 +138,11 @@ def live(db: None, settings: Any, live_broker: BrokerProcess) -> Iterator[Live]:
     }
     store.connection.cache_clear()
     redis.Redis.from_url(f"{live_broker.redis_url}?db=2").flushdb()
-    alice = make_user("alice", make_tenant("acme", "1001"))
+    acme = make_tenant("acme", "1001")
+    alice = make_user("alice", acme)
     cluster = Cluster.objects.create(name="DefaultCluster", region="mq-private", namesrv=live_broker.namesrv)
     instance = Instance.objects.create(
-        instance_id=f"MQ_INST_1001_live{next(_numbers):04d}", tenant=alice.tenant, cluster=cluster,
+        instance_id=f"MQ_INST_1001_live{next(_numbers):04d}", tenant=acme, cluster=cluster,
         region="mq-private", name="live",
     )  # fmt: skip
     running = Live(live_broker, instance, Actor(user=alice))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import signal
 import threading
 from typing import Any
@@ -34,6 +35,8 @@ class Command(BaseCommand):
         """Run until a limit, the last flight, Ctrl-C or SIGTERM."""
         if not 0 < options["rate"] <= 5000:
             raise CommandError(f"--rate is {options['rate']:g}; allowed is more than 0 and at most 5000.")
+        # What the client logs about queues would bury the progress lines.
+        logging.getLogger("brokercore.client").setLevel(logging.WARNING)
         target = _target()
         progress = Progress()
         stop = threading.Event()
