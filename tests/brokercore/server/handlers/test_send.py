@@ -1,0 +1,165 @@
+"""Sends: what is stored, what is answered, what is refused."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from brokercore.protocol.batch import BatchMessage, encode_batch
+from brokercore.protocol.ids import parse_offset_message_id
+from brokercore.protocol.message import decode_stored
+from tests.brokercore.server.wire import Wire, fresh, properties
+
+NORMAL, FIFO, DELAY, TRANSACTION = "NORMAL", "FIFO", "DELAY", "TRANSACTION"
+
+
+def test_it_stores_what_was_sent_and_answers_with_the_place(wire: Wire) -> None:
+    topic, group = wire.topic(queues=4), wire.group()
+    text = properties(UNIQ_KEY=fresh("ID"), KEYS="k1", TAGS="t", colour="blue")
+    answer = wire.publish(topic, b"body", text, e="3", h="7", g="1234567890123")
+    assert answer.code == 0
+    assert answer.ext["queueId"] == "3"
+    assert answer.ext["queueOffset"] == "0"
+    assert answer.ext["MSG_REGION"] == "DefaultRegion"
+    assert answer.ext["TRACE_ON"] == "true"
+    (message,) = decode_stored(wire.pull(group, topic, queueId=3).body)
+    assert (message.topic, message.body, message.queue_id, message.queue_offset) == (topic, b"body", 3, 0)
+    assert (message.flag, message.born_timestamp, message.tags, message.keys) == (7, 1234567890123, "t", "k1")
+    assert message.properties["colour"] == "blue"
+    assert message.properties["MSG_REGION"] == "DefaultRegion"
+    assert message.properties["CLUSTER"] == "DefaultCluster"
+    assert message.unique_id == answer.ext["transactionId"]
+    assert message.offset_message_id == answer.ext["msgId"]
+    assert message.body_crc == zlib.crc32(b"body") & 0x7FFFFFFF
+    assert message.born_host[0] == "127.0.0.1"
+    assert parse_offset_message_id(answer.ext["msgId"])[2] == message.physical_offset
+
+
+def test_offsets_are_dense_in_each_queue(wire: Wire) -> None:
+    topic = wire.topic(queues=2)
+    for offset in range(3):
+        for queue in ("0", "1"):
+            assert wire.publish(topic, e=queue).ext["queueOffset"] == str(offset)
+
+
+def test_the_old_long_header_is_understood(wire: Wire) -> None:
+    topic = wire.topic()
+    ext = {
+        "producerGroup": "PG", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0",
+        "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": properties(UNIQ_KEY=fresh()),
+    }  # fmt: skip
+    assert wire.ok(10, ext, b"x").ext["queueOffset"] == "0"
+
+
+def test_a_missing_unique_id_is_made(wire: Wire) -> None:
+    answer = wire.publish(wire.topic(), text=properties(TAGS="t"))
+    assert len(answer.ext["transactionId"]) == 32
+
+
+def test_a_negative_queue_lets_the_broker_choose(wire: Wire) -> None:
+    assert wire.publish(wire.topic(queues=4), e="-1").ext["queueId"] in {"0", "1", "2", "3"}
+
+
+def test_a_one_way_send_is_stored_and_not_answered(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    ext = {"a": "PG", "b": topic, "c": "", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": ""}
+    wire.send(310, ext, b"silent", flag=2)
+    wire.publish(topic, b"loud")
+    assert [message.body for message in wire.messages(group, topic, count=2)] == [b"silent", b"loud"]
+
+
+def test_a_batch_keeps_each_messages_own_unique_id(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    ids = [fresh("ID") for _ in range(3)]
+    body = encode_batch(BatchMessage(0, b"m%d" % n, properties(UNIQ_KEY=ids[n]).encode()) for n in range(3))
+    ext = {
+        "a": "PG", "b": topic, "c": "", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "m": "true",
+        "i": properties(UNIQ_KEY="of-the-batch"),
+    }  # fmt: skip
+    answer = wire.ok(320, ext, body)
+    assert answer.ext["queueOffset"] == "0"
+    assert len(answer.ext["msgId"].split(",")) == 3
+    found = wire.messages(group, topic, count=3)
+    assert [message.unique_id for message in found] == ids
+    assert [message.body for message in found] == [b"m0", b"m1", b"m2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "accepted"),
+    [
+        (NORMAL, properties(UNIQ_KEY="a"), True),
+        (NORMAL, properties(UNIQ_KEY="a", __SHARDINGKEY="s"), False),
+        (NORMAL, properties(UNIQ_KEY="a", DELAY="1"), False),
+        (NORMAL, properties(UNIQ_KEY="a", TRAN_MSG="true", PGROUP="PG"), False),
+        (FIFO, properties(UNIQ_KEY="a", __SHARDINGKEY="s"), True),
+        (FIFO, properties(UNIQ_KEY="a"), True),
+        (FIFO, properties(UNIQ_KEY="a", DELAY="1"), False),
+        (DELAY, properties(UNIQ_KEY="a", DELAY="1"), True),
+        (DELAY, properties(UNIQ_KEY="a"), True),
+        (DELAY, properties(UNIQ_KEY="a", __SHARDINGKEY="s"), False),
+        (TRANSACTION, properties(UNIQ_KEY="a"), False),
+        ("MIXED", properties(UNIQ_KEY="a", __SHARDINGKEY="s"), True),
+    ],
+)
+def test_the_kind_of_message_must_be_the_topics(wire: Wire, kind: str, text: str, accepted: bool) -> None:
+    answer = wire.publish(wire.topic(message_type=kind), text=text)
+    assert (answer.code == 0) is accepted
+    if not accepted:
+        assert answer.code == 13
+        assert kind in (answer.remark or "")
+
+
+def test_an_unknown_topic_is_refused_and_not_made(wire: Wire) -> None:
+    answer = wire.publish("no-such-topic")
+    assert answer.code == 17
+    assert wire.call(105, {"topic": "no-such-topic"}).code == 17
+    assert wire.call(105, {"topic": "TBW102"}).code == 17
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "remark"),
+    [
+        (b"", properties(UNIQ_KEY="a"), "no body"),
+        (b"x" * ((4 << 20) + 1), properties(UNIQ_KEY="a"), "allowed are 4194304"),
+        (b"x", properties(UNIQ_KEY="a", long="v" * 32760), "allowed are 32767"),
+    ],
+)
+def test_limits_are_refused_with_the_allowed_size(wire: Wire, body: bytes, text: str, remark: str) -> None:
+    answer = wire.publish(wire.topic(), body, text)
+    assert answer.code == 13
+    assert remark in (answer.remark or "")
+
+
+def test_the_largest_body_is_taken(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    assert wire.publish(topic, b"x" * (4 << 20)).code == 0
+    assert len(wire.messages(group, topic)[0].body) == 4 << 20
+
+
+def test_a_queue_that_does_not_exist_is_refused(wire: Wire) -> None:
+    assert wire.publish(wire.topic(queues=2), e="2").code == 29
+
+
+@pytest.mark.parametrize("fields", [{"e": "x"}, {"h": str(1 << 40)}, {"g": "-"}])
+def test_a_header_that_makes_no_sense_is_refused(wire: Wire, fields: dict[str, str]) -> None:
+    assert wire.publish(wire.topic(), **fields).code == 1
+
+
+def test_the_topics_of_the_broker_take_no_messages(wire: Wire) -> None:
+    assert wire.publish("SCHEDULE_TOPIC_XXXX").code == 16
+
+
+def test_a_read_only_topic_takes_no_messages(wire: Wire) -> None:
+    name = fresh()
+    ext = {"topic": name, "defaultTopic": "", "readQueueNums": 1, "writeQueueNums": 1, "perm": 4, "order": "false"}
+    wire.ok(17, ext)
+    assert wire.publish(name).code == 16
+
+
+def test_a_clients_own_retry_beyond_the_limit_is_a_dead_letter(wire: Wire) -> None:
+    group = wire.group()
+    assert wire.publish(f"%RETRY%{group}", j="3", l="3").code == 0
+    assert wire.publish(f"%RETRY%{group}", b"dead", j="4", l="3").code == 0
+    (letter,) = wire.messages(group, f"%DLQ%{group}")
+    assert letter.body == b"dead"

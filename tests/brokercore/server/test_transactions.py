@@ -1,0 +1,117 @@
+"""Transactions: half messages, commit, rollback, checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from brokercore.protocol.command import Command
+from brokercore.protocol.ids import parse_offset_message_id
+from brokercore.protocol.message import decode_stored
+from tests.brokercore.server.wire import Wire, fresh, properties
+from tests.support.broker import eventually
+
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+
+
+def prepare(wire: Wire, topic: str, producer: str, **more: str) -> Command:
+    text = properties(UNIQ_KEY=fresh("ID"), TRAN_MSG="true", PGROUP=producer, KEYS="deal", **more)
+    answer = wire.publish(topic, b"half", text, f="4", e="1", a=producer)
+    assert answer.code == 0
+    return answer
+
+
+def end(wire: Wire, sent: Command, producer: str, decision: int, **fields: Any) -> Command:
+    ext = {
+        "producerGroup": producer, "tranStateTableOffset": sent.ext["queueOffset"], "commitOrRollback": decision,
+        "commitLogOffset": parse_offset_message_id(sent.ext["msgId"])[2], "fromTransactionCheck": "false",
+        "msgId": sent.ext["transactionId"], "transactionId": sent.ext["transactionId"],
+    } | fields  # fmt: skip
+    return wire.call(37, ext)
+
+
+@pytest.fixture
+def topic(wire: Wire) -> str:
+    return wire.topic(queues=2, message_type="TRANSACTION")
+
+
+def test_a_half_message_is_seen_after_its_commit_only(wire: Wire, topic: str) -> None:
+    group = wire.group()
+    sent = prepare(wire, topic, "PG-1")
+    assert wire.pull(group, topic, queueId=1).code == 19
+    assert end(wire, sent, "PG-1", COMMIT).code == 0
+    (message,) = decode_stored(wire.pull(group, topic, queueId=1).body)
+    assert (message.body, message.unique_id, message.queue_id) == (b"half", sent.ext["transactionId"], 1)
+    assert message.sys_flag & 0xC == COMMIT
+    assert message.prepared_transaction_offset == parse_offset_message_id(sent.ext["msgId"])[2]
+    ext = {"topic": topic, "key": "deal", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
+    assert decode_stored(wire.ok(12, ext).body)[0].unique_id == message.unique_id
+
+
+def test_a_second_commit_delivers_nothing_more(wire: Wire, topic: str) -> None:
+    sent = prepare(wire, topic, "PG-2")
+    end(wire, sent, "PG-2", COMMIT)
+    end(wire, sent, "PG-2", COMMIT)
+    assert wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "1"
+    wire.publish(topic, b"more", properties(TRAN_MSG="true", PGROUP="PG-2"), f="4")
+
+
+def test_a_rollback_ends_it(wire: Wire, topic: str) -> None:
+    sent = prepare(wire, topic, "PG-3")
+    assert end(wire, sent, "PG-3", ROLLBACK).code == 0
+    assert end(wire, sent, "PG-3", COMMIT).code == 1
+    assert wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "0"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"producerGroup": "PG-other"}, {"tranStateTableOffset": 99999}, {"commitLogOffset": 12345}]
+)
+def test_another_producer_or_place_ends_nothing(wire: Wire, topic: str, fields: dict[str, Any]) -> None:
+    sent = prepare(wire, topic, "PG-4")
+    assert end(wire, sent, "PG-4", COMMIT, **fields).code == 1
+    assert wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "0"
+
+
+def test_the_producer_is_asked_and_its_answer_counts(wire: Wire, topic: str) -> None:
+    producer = fresh("PG")
+    wire.heartbeat("client-1", producer=producer)
+    sent = prepare(wire, topic, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    end(wire, sent, producer, UNKNOWN)
+    question = wire.next_push(39)
+    assert question.is_oneway
+    assert question.ext["transactionId"] == sent.ext["transactionId"]
+    assert question.ext["commitLogOffset"] == str(parse_offset_message_id(sent.ext["msgId"])[2])
+    (shown,) = decode_stored(question.body)
+    assert (shown.topic, shown.queue_id, shown.properties["PGROUP"]) == (topic, 1, producer)
+    assert wire.next_push(39).ext["transactionId"] == sent.ext["transactionId"], "it is asked again"
+    end(wire, sent, producer, COMMIT, fromTransactionCheck="true")
+    assert eventually(lambda: wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "1")
+
+
+def test_after_fifteen_checks_it_is_given_up(wire: Wire, topic: str) -> None:
+    producer, group = fresh("PG"), wire.group()
+    wire.heartbeat("client-2", producer=producer)
+    sent = prepare(wire, topic, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    for _ in range(15):
+        wire.next_push(39)
+
+    def given_up() -> bool:
+        answer = wire.pull(group, "TRANS_CHECK_MAX_TIME_TOPIC")
+        found = decode_stored(answer.body) if answer.code == 0 else []
+        return any(message.unique_id == sent.ext["transactionId"] for message in found)
+
+    eventually(given_up, 30)
+    assert wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "0"
+
+
+def test_a_half_message_names_its_producer_group(wire: Wire, topic: str) -> None:
+    assert wire.publish(topic, text=properties(TRAN_MSG="true"), f="4").code == 13
+
+
+def test_a_committed_message_can_still_be_delayed(wire: Wire, topic: str) -> None:
+    group = wire.group()
+    sent = prepare(wire, topic, "PG-5", TIMER_DELAY_MS="700")
+    assert end(wire, sent, "PG-5", COMMIT).code == 0
+    assert wire.pull(group, topic, queueId=1).code == 19
+    assert eventually(lambda: wire.pull(group, topic, queueId=1).code == 0)
