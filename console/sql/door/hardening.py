@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from mysql_mimic import packets, types, utils
@@ -20,8 +22,10 @@ from mysql_mimic.stream import ConnectionClosed
 
 from console.sql.door import errors, scrambles
 from console.sql.door.errors import DoorError
+from console.sql.door.handshake import SignIn, TlsRequest, read_change_user, read_response
 from console.sql.door.parameters import Value
 from console.sql.door.prepared import PreparedStatements
+from console.sql.door.reader import Reader
 from console.sql.door.stream import AFTER_SIGN_IN, BEFORE_SIGN_IN, BoundedStream
 
 log = logging.getLogger(__name__)
@@ -31,7 +35,7 @@ SIGN_IN_S = 10.0
 #: Pause after a refused sign-in: guessing passwords is to be slow.
 REFUSED_PAUSE_S = 0.2
 #: What a damaged packet makes the parsers of the library raise.
-_DAMAGED = (ValueError, LookupError, TypeError, AssertionError, EOFError)
+_DAMAGED = (ValueError, LookupError, TypeError, AssertionError, EOFError, struct.error)
 
 
 class Account(Protocol):
@@ -142,26 +146,25 @@ class DoorConnection(PreparedStatements):
                 auth_plugin_name=scrambles.CACHING_SHA2,
             )
         )
-        response = packets.parse_handshake_response(self.server_capabilities, await self.stream.read())
-        if isinstance(response, packets.SSLRequest):
+        response = read_response(await self.stream.read(), self.server_capabilities)
+        if isinstance(response, TlsRequest):
             if self.ssl is None:
                 raise DoorError(errors.MALFORMED, "TLS was not offered.")
             await self.stream.start_tls(self.ssl)
-            response = packets.parse_handshake_response_41(self.server_capabilities, await self.stream.read())
+            response = read_response(await self.stream.read(), self.server_capabilities)
+        if isinstance(response, TlsRequest):
+            raise DoorError(errors.MALFORMED, "TLS was asked for twice.")
         self.capabilities = response.capabilities
-        self.session.variables.set("character_set_client", response.client_charset.name)
-        await self._sign_in(
-            response.username, response.client_plugin, response.auth_response, nonce, response.database or None
-        )
+        await self._sign_in(response, nonce)
 
     async def handle_change_user(self, data: bytes) -> None:
         """COM_CHANGE_USER: whoever it was is forgotten first, and a failure ends the connection."""
         self.session.username = None
         self.stream.limit = BEFORE_SIGN_IN
-        request = packets.parse_com_change_user(self.capabilities, self.client_charset, data)
+        request = read_change_user(data, self.capabilities, self.client_charset)
         try:
             async with asyncio.timeout(SIGN_IN_S):
-                await self._sign_in(request.username, request.client_plugin, b"", b"", request.database or None)
+                await self._sign_in(replace(request, scramble=b""), b"")  # always with a fresh nonce
         except MysqlError as error:
             await self.tell(error)
             raise ConnectionClosed("change of user refused") from error
@@ -169,25 +172,26 @@ class DoorConnection(PreparedStatements):
             raise ConnectionClosed("change of user took too long") from error
         self.forget_statements()
 
-    async def _sign_in(
-        self, username: str, method: str | None, scramble: bytes, nonce: bytes, schema: str | None
-    ) -> None:
+    async def _sign_in(self, request: SignIn, nonce: bytes) -> None:
         """Check the password by whichever method the client knows; a method that is not ours is switched."""
-        account = await self._find_account(username)
-        asked = method or scrambles.NATIVE
-        if asked not in scrambles.METHODS or not scramble:
-            asked = scrambles.NATIVE if asked == scrambles.NATIVE else scrambles.CACHING_SHA2
+        account = await self._find_account(request.username)
+        method, scramble = request.method or scrambles.NATIVE, request.scramble
+        if method not in scrambles.METHODS or not scramble:
+            method = scrambles.NATIVE if method == scrambles.NATIVE else scrambles.CACHING_SHA2
             nonce = utils.nonce(20)
-            await self.stream.write(packets.make_auth_switch_request(self.server_charset, asked, nonce + b"\0"))
+            await self.stream.write(packets.make_auth_switch_request(self.server_charset, method, nonce + b"\0"))
             scramble = await self.stream.read()
         hashes = account.hashes if account else scrambles.NOBODY
-        if not scrambles.matches(asked, scramble, nonce, hashes) or account is None:
+        if not scrambles.matches(method, scramble, nonce, hashes) or account is None:
             await asyncio.sleep(REFUSED_PAUSE_S)
-            raise DoorError(errors.ACCESS_DENIED, f"Access denied for user {username[:80]!r}@{self.stream.peer!r}.")
-        if asked == scrambles.CACHING_SHA2:
+            raise DoorError(
+                errors.ACCESS_DENIED, f"Access denied for user {request.username[:80]!r}@{self.stream.peer!r}."
+            )
+        if method == scrambles.CACHING_SHA2:
             await self.stream.write(packets.make_auth_more_data(b"\x03"))  # fast path: no full exchange follows
-        await self.session.sign_in(account, schema)
-        self.session.username = username
+        self.session.variables.set("character_set_client", request.charset.name)
+        await self.session.sign_in(account, request.schema or None)
+        self.session.username = request.username
         self.stream.limit = AFTER_SIGN_IN
         await self.stream.write(self.ok())
         self.stream.reset_seq()
@@ -204,11 +208,13 @@ class DoorConnection(PreparedStatements):
                 self._busy = True
                 await self._dispatch(data)
             except asyncio.CancelledError:
-                if self._kill is not KillKind.QUERY or self._task is None:
+                if self._kill is None or self._task is None:
                     raise
-                self._task.uncancel()
-                self._kill = None
                 await self.tell(DoorError(errors.INTERRUPTED, "The statement was killed."))
+                if self._kill is KillKind.CONNECTION:
+                    return
+                self._kill = None
+                self._task.uncancel()
             finally:
                 self._busy = False
                 self.stream.reset_seq()
@@ -238,11 +244,11 @@ class DoorConnection(PreparedStatements):
 
     async def handle_field_list(self, data: bytes) -> None:
         """COM_FIELD_LIST, for the completion of command lines: one packet a column."""
-        request = packets.parse_com_field_list(self.client_charset, data)
-        for row in await self.session.columns_of(request.table):
+        table = self.client_charset.decode(Reader(data).bytes_to_null())
+        for row in await self.session.columns_of(table):
             await self.stream.write(
                 packets.make_column_definition_41(
-                    server_charset=self.server_charset, table=request.table, name=row[0], is_com_field_list=True
+                    server_charset=self.server_charset, table=table, name=row[0], is_com_field_list=True
                 ),
                 drain=False,
             )

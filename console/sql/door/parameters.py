@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from mysql_mimic.types import Capabilities, ColumnType
 
+from console.sql.door.reader import PacketError, Reader
+
 Value = str | int | float | bool | None
 
 #: What may hold a `?` that is no placeholder, and the placeholder itself.
@@ -32,10 +34,6 @@ _NUMBERS = {
 }
 _TIMES = frozenset({ColumnType.DATE, ColumnType.DATETIME, ColumnType.TIMESTAMP})
 _UNSIGNED = 0x80
-
-
-class ParameterError(ValueError):
-    """The packet that binds values breaks the protocol or uses a type that is not offered."""
 
 
 @dataclass(slots=True)
@@ -59,55 +57,30 @@ def count_placeholders(text: str) -> int:
     return sum(1 for piece in _PIECES.finditer(text) if piece["placeholder"])
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    def take(self, size: int) -> bytes:
-        piece = self._data[self._position : self._position + size]
-        if len(piece) < size:
-            raise ParameterError("The packet with the values ends too early.")
-        self._position += size
-        return piece
-
-    def number(self, layout: str) -> int | float:
-        value: int | float = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
-        return value
-
-    def length(self) -> int:
-        first = self.take(1)[0]
-        wider = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first)
-        return int.from_bytes(self.take(wider), "little") if wider else first
-
-    def text(self, decode: Callable[[bytes], str]) -> str:
-        return decode(self.take(self.length()))
-
-
 def read_execution(
     data: bytes, count: int, binding: Binding, capabilities: Capabilities, decode: Callable[[bytes], str]
 ) -> Execution:
     """Read a COM_STMT_EXECUTE packet behind its statement id (MySQL internals, COM_STMT_EXECUTE).
 
-    Query attributes that follow the parameters are read over. Raises ParameterError.
+    Query attributes that follow the parameters are read over. Raises PacketError.
     """
-    reader = _Reader(data)
+    reader = Reader(data)
     flags = reader.take(1)[0]
     if flags & ~(_READ_ONLY_CURSOR | _COUNT_AVAILABLE):
-        raise ParameterError("Only read-only cursors are offered.")
+        raise PacketError("Only read-only cursors are offered.")
     reader.take(4)  # iteration count, always 1
     named = Capabilities.CLIENT_QUERY_ATTRIBUTES in capabilities
     given = count
     if named and (count or flags & _COUNT_AVAILABLE):
         given = reader.length()
     if given < count:
-        raise ParameterError(f"The statement has {count} parameters, {given} were given.")
+        raise PacketError(f"The statement has {count} parameters, {given} were given.")
     values = _read_values(reader, given, binding, named, decode) if given else []
     return Execution(tuple(values[:count]), bool(flags & _READ_ONLY_CURSOR))
 
 
 def _read_values(
-    reader: _Reader, count: int, binding: Binding, named: bool, decode: Callable[[bytes], str]
+    reader: Reader, count: int, binding: Binding, named: bool, decode: Callable[[bytes], str]
 ) -> list[Value]:
     nulls = reader.take((count + 7) // 8)
     if reader.take(1)[0]:
@@ -118,7 +91,7 @@ def _read_values(
                 reader.text(decode)
             binding.types.append((kind, bool(sign & _UNSIGNED)))
     if len(binding.types) != count:
-        raise ParameterError("The types of the parameters were never sent.")
+        raise PacketError("The types of the parameters were never sent.")
     values: list[Value] = []
     for number, (kind, unsigned) in enumerate(binding.types):
         if nulls[number // 8] >> (number % 8) & 1:
@@ -130,7 +103,7 @@ def _read_values(
     return values
 
 
-def _read_value(reader: _Reader, kind: int, unsigned: bool, decode: Callable[[bytes], str]) -> Value:
+def _read_value(reader: Reader, kind: int, unsigned: bool, decode: Callable[[bytes], str]) -> Value:
     if kind == ColumnType.NULL:
         return None
     if layouts := _NUMBERS.get(ColumnType(kind)):
@@ -138,11 +111,11 @@ def _read_value(reader: _Reader, kind: int, unsigned: bool, decode: Callable[[by
     if kind in _TIMES:
         return _read_time(reader)
     if kind == ColumnType.TIME:
-        raise ParameterError("Parameters of type TIME are not offered; send a text.")
+        raise PacketError("Parameters of type TIME are not offered; send a text.")
     return reader.text(decode)
 
 
-def _read_time(reader: _Reader) -> str:
+def _read_time(reader: Reader) -> str:
     """A date or time of 0, 4, 7 or 11 bytes, as the text that Spark casts from."""
     data = reader.take(reader.take(1)[0]).ljust(11, b"\0")
     year, month, day, hour, minute, second, micros = struct.unpack("<HBBBBBI", data[:11])

@@ -14,8 +14,10 @@ from ssl import SSLContext
 from mysql_mimic.errors import ErrorCode, MysqlError
 from mysql_mimic.stream import ConnectionClosed, MysqlStream
 
-#: Largest packet before sign-in: handshake responses need a few hundred bytes.
-BEFORE_SIGN_IN = 64 * 1024
+from console.sql.door.handshake import LONGEST
+
+#: Largest packet before sign-in.
+BEFORE_SIGN_IN = LONGEST
 #: Largest packet afterwards; announced as max_allowed_packet.
 AFTER_SIGN_IN = 4 * 1024 * 1024
 #: A connection that asks nothing for this long is closed (MySQL's wait_timeout), seconds.

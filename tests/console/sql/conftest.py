@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from pytest_django import Settings
 
 from console.accounts import acl
 from console.accounts import services as accounts
@@ -36,8 +37,9 @@ def no_acl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def cast(db: None, no_acl: None) -> Cast:
+def cast(db: None, no_acl: None, settings: Settings) -> Cast:
     """Two tenants; `demo` has a schema `demo` with the tables flights and airlines."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     organization = Organization.objects.create(name="all")
     alice = accounts.create_tenant(name="demo", organization=organization, password=PASSWORD)
     charlie = accounts.create_tenant(name="other", organization=organization, password=PASSWORD)

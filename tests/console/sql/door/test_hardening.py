@@ -1,0 +1,361 @@
+"""The mends of mysql-mimic 3.0.5; tests/support/sql_door.py tells how to see them fail on its stock server."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from console.sql.door import hardening, prepared, server, stream, tls
+from tests.support import sql_door
+from tests.support.broker import eventually
+from tests.support.sql_door import OTHER, PASSWORD, USER, RawClient, native_scramble, running_door
+
+COM_QUERY, COM_FIELD_LIST, COM_CHANGE_USER = 0x03, 0x04, 0x11
+COM_STMT_PREPARE, COM_STMT_EXECUTE, COM_STMT_SEND_LONG_DATA, COM_STMT_FETCH = 0x16, 0x17, 0x18, 0x1C
+DENIED = struct.pack("<BH", 0xFF, 1045)
+
+
+@pytest.fixture
+def door() -> Iterator[int]:
+    sql_door.sessions.clear()
+    with running_door() as port:
+        yield port
+
+
+def connect(port: int, user: str = USER, password: str = PASSWORD, **options: object) -> pymysql.Connection:
+    return pymysql.connect(
+        host="127.0.0.1", port=port, user=user, password=password, connect_timeout=10, read_timeout=10,
+        **{"ssl_disabled": True} | options,
+    )  # fmt: skip
+
+
+def first_row(connection: pymysql.Connection, text: str) -> tuple[object, ...] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        row: tuple[object, ...] | None = cursor.fetchone()
+        return row
+
+
+# --- Sign-in
+
+
+@pytest.mark.parametrize(("user", "password"), [(USER, "wrong"), ("nobody", PASSWORD), (USER, "")])
+def test_a_refused_client_is_not_served(door: int, user: str, password: str) -> None:
+    with RawClient(door) as client:
+        assert client.sign_in(user, password).startswith(DENIED)
+        try:
+            client.command(COM_QUERY, b"select secret")
+        except ConnectionError:
+            return
+        assert client.is_closed()
+
+
+def test_an_unknown_user_and_a_wrong_password_get_the_same_answer(door: int) -> None:
+    answers = []
+    for user in (USER, "alicf"):
+        with RawClient(door) as client:
+            answers.append(client.sign_in(user, "wrong").replace(user.encode(), b"?"))
+    assert answers[0] == answers[1]
+
+
+def test_it_announces_caching_sha2_password(door: int) -> None:
+    with RawClient(door) as client:
+        assert client.plugin == "caching_sha2_password"
+    with connect(door) as connection:
+        assert first_row(connection, "hello") == ("hello", "()")
+
+
+def test_clients_with_the_native_method_only_sign_in(door: int) -> None:
+    with RawClient(door) as client:
+        assert client.sign_in(USER, PASSWORD)[:1] == b"\0"
+
+
+def test_a_client_with_another_method_is_switched(door: int) -> None:
+    with connect(door, auth_plugin_map={}) as connection:
+        assert first_row(connection, "hello")
+    with RawClient(door) as client:
+        client.send(struct.pack("<IIB23x", RawClient.CAPABILITIES, 1 << 24, 45) + USER.encode() + b"\0\0dialog\0")
+        assert client.read().startswith(b"\xfecaching_sha2_password\0")
+
+
+def test_an_unknown_schema_is_refused_at_sign_in(door: int) -> None:
+    with pytest.raises(pymysql.err.OperationalError, match=r"1049.*no schema"):
+        connect(door, database="unknown")
+
+
+def test_a_change_of_user_needs_a_password_and_forgets_who_it_was(door: int) -> None:
+    with RawClient(door) as client:
+        assert client.sign_in(USER, PASSWORD)[:1] == b"\0"
+        wrong = native_scramble("wrong", client.nonce)
+        client.command(
+            COM_CHANGE_USER, OTHER.encode() + b"\0" + bytes([20]) + wrong + b"\0\x2d\0mysql_native_password\0"
+        )
+        answer = client.read()
+        if answer[:1] == b"\xfe":
+            client.send(native_scramble("wrong", answer.split(b"\0", 1)[1][:20]))
+            answer = client.read()
+        assert answer.startswith(DENIED)
+        assert client.is_closed()
+
+
+def test_a_change_of_user_with_the_password_goes_on(door: int) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        client.command(COM_CHANGE_USER, OTHER.encode() + b"\0\0\0\x2d\0mysql_native_password\0")
+        switch = client.read()
+        client.send(native_scramble(PASSWORD, switch.split(b"\0", 1)[1][:20]))
+        assert client.read()[:1] == b"\0"
+        assert sql_door.sessions[-1].username == OTHER
+
+
+def test_signing_in_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardening, "SIGN_IN_S", 0.2)
+    with running_door() as port, RawClient(port) as client:
+        client.socket.settimeout(5)
+        assert client.is_closed()
+
+
+# --- TLS
+
+
+@pytest.fixture(scope="module")
+def tls_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with running_door(context=tls.server_context(tmp_path_factory.mktemp("tls"), ["localhost", "127.0.0.1"])) as port:
+        yield port
+
+
+def test_a_client_hello_in_the_same_read_as_the_ssl_request_is_not_lost(tls_door: int) -> None:
+    def sign_in(_: int) -> object:
+        with connect(tls_door, ssl_disabled=False, ssl={"check_hostname": False}) as connection:
+            return first_row(connection, "hello")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(sign_in, range(60))) == {("hello", "()")}
+
+
+def test_tls_is_offered_not_demanded(tls_door: int) -> None:
+    with connect(tls_door) as connection:
+        assert first_row(connection, "hello")
+
+
+def test_the_key_is_private_and_the_pair_is_kept(tmp_path: Path) -> None:
+    tls.server_context(tmp_path / "tls", ["localhost", "10.0.0.1"])
+    key = tmp_path / "tls" / "sql.key"
+    before = key.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    tls.server_context(tmp_path / "tls", ["localhost"])
+    assert key.read_bytes() == before
+
+
+# --- Packets
+
+
+def test_packets_before_sign_in_are_small(door: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(4):
+        with RawClient(door) as client:
+            size = stream.BEFORE_SIGN_IN + 1
+            client.socket.sendall(struct.pack("<I", size | 1 << 24))
+            assert client.is_closed()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
+
+
+def test_packets_after_sign_in_have_a_limit(door: int) -> None:
+    with connect(door) as connection:
+        assert first_row(connection, "x" * 1_000_000)
+        with pytest.raises(pymysql.err.OperationalError):
+            first_row(connection, "x" * stream.AFTER_SIGN_IN)
+
+
+def test_a_text_without_end_does_not_freeze_the_door(door: int) -> None:
+    with RawClient(door) as client:
+        client.send(struct.pack("<IIB23x", RawClient.CAPABILITIES, 1 << 24, 45) + b"alice without end")
+        assert client.read().startswith(struct.pack("<BH", 0xFF, 1835))
+        assert client.is_closed()
+    with connect(door) as connection:
+        assert first_row(connection, "hello")
+
+
+@pytest.mark.parametrize(
+    "packet", [b"", b"\0" * 3, b"\xff" * 40, struct.pack("<IIB23x", 0xFFFFFFFF, 1, 255) + b"x" * 10]
+)
+def test_a_damaged_handshake_closes_that_connection_only(door: int, packet: bytes) -> None:
+    with connect(door) as other, RawClient(door) as client:
+        client.send(packet)
+        while not client.is_closed():
+            pass
+        assert first_row(other, "hello")
+
+
+@pytest.mark.parametrize("packet", [b"\x17", b"\x1c\1", b"\x16\xff\xfe", b"\x99", b"\x04", b"\x03\xff\xff\xff"])
+def test_a_damaged_command_is_answered_with_an_error(door: int, packet: bytes) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        client.sequence = 0
+        client.send(packet)
+        assert client.read()[:1] in (b"\xff", b"\0")
+        client.command(COM_QUERY, b"hello")
+        assert client.read() == b"\2"
+
+
+def test_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
+    with running_door() as port, connect(port), pytest.raises(pymysql.err.OperationalError, match="1040"):
+        connect(port)
+
+
+# --- Prepared statements
+
+
+def prepare(client: RawClient, text: bytes) -> tuple[int, int]:
+    """Returns the statement's id and the number of packets of its answer behind the first."""
+    client.command(COM_STMT_PREPARE, text)
+    ok = client.read()
+    statement_id, _, count = struct.unpack_from("<IHH", ok, 1)
+    for _ in range(count + (1 if count else 0)):
+        client.read()
+    return statement_id, count
+
+
+def execute(client: RawClient, statement_id: int, values: list[bytes], flags: int = 0) -> list[bytes]:
+    """Execute with texts as parameters; returns the packets up to the last EOF."""
+    data = struct.pack("<IBI", statement_id, flags, 1)
+    if values:
+        data += bytes((len(values) + 7) // 8) + b"\1" + b"\xfd\0" * len(values)
+        data += b"".join(bytes([len(v)]) + v for v in values)
+    client.command(COM_STMT_EXECUTE, data)
+    return read_result(client, 1 if flags else 2)
+
+
+def read_result(client: RawClient, ends: int) -> list[bytes]:
+    packets = []
+    while ends:
+        packets.append(client.read())
+        assert packets[-1][:1] != b"\xff", packets[-1]
+        ends -= packets[-1][:1] == b"\xfe" and len(packets[-1]) < 9
+    return packets
+
+
+def test_parameters_are_values_not_text(door: int) -> None:
+    hostile = b"' or 1=1 -- \\ ?"
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        statement_id, count = prepare(client, b"select * from t where a = ? and b = '?' -- ?")
+        assert count == 1
+        answer = b"".join(execute(client, statement_id, [hostile]))
+        assert b"select * from t where a = ? and b = '?' -- ?" in answer
+        assert repr((hostile.decode(),)).encode() in answer
+
+
+def test_the_types_are_remembered_between_executions(door: int) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        statement_id, _ = prepare(client, b"select ?")
+        execute(client, statement_id, [b"one"])
+        client.command(COM_STMT_EXECUTE, struct.pack("<IBI", statement_id, 0, 1) + b"\0\0\3two")
+        assert b"('two',)" in b"".join(read_result(client, 2))
+
+
+def test_no_eof_follows_the_parameters_when_the_client_does_without(door: int) -> None:
+    with RawClient(door) as client:
+        client.CAPABILITIES |= 1 << 24  # CLIENT_DEPRECATE_EOF
+        client.sign_in(USER, PASSWORD)
+        client.command(COM_STMT_PREPARE, b"select ?")
+        client.read()
+        client.read()
+        client.command(COM_QUERY, b"hello")
+        assert client.read() == b"\2"
+
+
+def test_a_cursor_loses_no_row(door: int) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        statement_id, _ = prepare(client, b"rows 10")
+        execute(client, statement_id, [], flags=1)
+        rows = 0
+        for _ in range(4):
+            client.command(COM_STMT_FETCH, struct.pack("<II", statement_id, 3))
+            rows += len(read_result(client, 1)) - 1
+        assert rows == 10
+
+
+def test_long_data_has_a_limit(door: int) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        statement_id, _ = prepare(client, b"select ?")
+        chunk = struct.pack("<IH", statement_id, 0) + b"x" * 3_000_000
+        client.command(COM_STMT_SEND_LONG_DATA, chunk)
+        client.command(COM_STMT_SEND_LONG_DATA, chunk)
+        assert client.is_closed()
+
+
+def test_prepared_statements_are_counted(door: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "MAX_STATEMENTS", 1)
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        prepare(client, b"select 1")
+        client.command(COM_STMT_PREPARE, b"select 1")
+        assert client.read().startswith(struct.pack("<BH", 0xFF, 1461))
+
+
+def test_counting_placeholders_of_hostile_text_is_fast(door: int) -> None:
+    with connect(door) as connection, RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        client.command(COM_STMT_PREPARE, b"select " + b"?'" * 50_000)
+        assert first_row(connection, "hello")
+
+
+# --- Running statements
+
+
+def start_waiting(connection: pymysql.Connection) -> threading.Thread:
+    def wait() -> None:
+        try:
+            first_row(connection, "wait")
+        except pymysql.err.MySQLError as error:
+            waits.append(error.args[0])
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+waits: list[int] = []
+
+
+def test_killing_an_idle_connections_statement_does_nothing(door: int) -> None:
+    with connect(door) as connection:
+        idle = sql_door.sessions[-1].connection
+        eventually(lambda: not idle._busy)
+        idle._task.get_loop().call_soon_threadsafe(idle.kill, hardening.KillKind.QUERY)
+        assert first_row(connection, "hello")
+
+
+def test_the_field_list_has_a_packet_a_column(door: int) -> None:
+    with RawClient(door) as client:
+        client.sign_in(USER, PASSWORD)
+        client.command(COM_FIELD_LIST, b"t\0")
+        names = [packet.split(b"\3def")[-1] for packet in read_result(client, 1)[:-1]]
+        assert len(names) == 2
+
+
+def test_stopping_tells_clients_that_wait() -> None:
+    waits.clear()
+    sql_door.sessions.clear()
+    with running_door() as port:
+        thread = start_waiting(connect(port))
+        eventually(
+            lambda: sql_door.sessions and sql_door.sessions[-1]._connection and sql_door.sessions[-1].connection._busy
+        )
+    thread.join(10)
+    assert waits == [1317]
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
