@@ -48,6 +48,8 @@ def main(arguments: list[str]) -> int:
 def up() -> int:
     """Check, start, wait, stop."""
     settings = config.read(os.environ)
+    # Messages, results and the database are as private as the secrets: for this process and all that it starts.
+    os.umask(0o077)
     checks.prepare_home(settings)
     held = lock.take(settings.home)
     checks.check_ports(settings)

@@ -91,9 +91,13 @@ class Supervisor:
     async def _keep(self, service: Service) -> None:
         """Start one service and, unless it is a one-off, start it again whenever it ends."""
         await asyncio.gather(*(self._ready[name].wait() for name in service.after))
+        began = time.monotonic()
         child = self._start(service)
         if trouble := await self._until_ready(service, child):
             raise LauncherError(_failure(service, child, trouble))
+        self._output.say(
+            f"{service.name} {'ready' if service.ready else 'done'} after {time.monotonic() - began:.1f} s"
+        )
         self._ready[service.name].set()
         backoff, began = BACKOFF_FIRST, time.monotonic()
         while service.ready:
