@@ -1,0 +1,141 @@
+"""One running copy for all end-to-end tests, a browser, and the vendor's Java client."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from tests.compat.programs import Keys, Toolbox, build_programs
+from tests.support.needs import need_tool
+from tests.support.product import ROOT, Product
+
+SCREENSHOTS = ROOT / "test-results" / "screenshots"
+# Chromium's own calls home fail on a closed network and would only disturb.
+CHROMIUM = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The product, started as a user starts it. Stopped at the end; it must leave nothing behind."""
+    copy = Product(tmp_path_factory.mktemp("gantry") / "home")
+    try:
+        copy.start()
+        yield copy
+        copy.stop()
+        assert copy.processes() == {}
+    finally:
+        if copy.process is not None:
+            copy.process.kill()
+        sys.stdout.write(copy.tail(3000))
+
+
+@pytest.fixture(scope="session")
+def traffic(product: Product) -> Iterator[Path]:
+    """The flights, replayed for as long as the tests run; yields the file with the progress lines."""
+    output = product.home.parent / "traffic.out"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "launcher", "run", "manage.py", "traffic", "--rate", "30"],
+            cwd=ROOT, env=product.environ, stdout=stream, stderr=stream,
+        )  # fmt: skip
+        yield output
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, headless."""
+    chromium = need_tool("chromium")
+    shutil.rmtree(SCREENSHOTS, ignore_errors=True)
+    SCREENSHOTS.mkdir(parents=True)
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=str(chromium), args=CHROMIUM)
+
+
+@dataclass
+class Visitor:
+    """A signed-in person: a page that remembers what went wrong in it."""
+
+    page: Page
+    product: Product
+    troubles: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.troubles.append(f"script error: {error}"))
+        self.page.on("requestfailed", self._failed)
+        self.page.set_default_timeout(20_000)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.troubles.append(f"{message.type} on {self.page.url}: {message.text}")
+
+    def _failed(self, request: Request) -> None:
+        # A page that is left cancels what it had asked for.
+        if "ERR_ABORTED" not in (request.failure or ""):
+            self.troubles.append(f"{request.method} {request.url}: {request.failure}")
+
+    @property
+    def instance_path(self) -> str:
+        return f"/i/{self.product.demo['instance_id']}"
+
+    def go(self, path: str) -> Page:
+        """Open a path of the console; `~` stands for the demo instance."""
+        self.page.goto(self.product.demo["console"] + path.replace("~", self.instance_path))
+        return self.page
+
+    def sign_in(self) -> None:
+        self.go("/")
+        self.page.get_by_label("User name").fill(self.product.demo["username"])
+        self.page.get_by_label("Password").fill(self.product.demo["password"])
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("heading", name="Overview").wait_for()
+
+    def shoot(self, name: str) -> None:
+        """Keep a picture for a person to judge."""
+        self.page.wait_for_load_state("networkidle")
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@pytest.fixture(scope="session")
+def _visitor(browser: Browser, product: Product) -> Visitor:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, timezone_id="Europe/Berlin")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor = Visitor(context.new_page(), product)
+    visitor.sign_in()
+    return visitor
+
+
+@pytest.fixture
+def visitor(_visitor: Visitor) -> Iterator[Visitor]:
+    """The demo tenant's administrator in a browser; any console error fails the test."""
+    _visitor.troubles.clear()
+    yield _visitor
+    assert _visitor.troubles == []
+
+
+@pytest.fixture(scope="session")
+def java(product: Product, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    """The vendor's clients, pointed at the running copy."""
+    build_programs()
+    demo = product.demo
+    tools = Toolbox(tmp_path_factory.mktemp("java"), demo["namesrv"], demo["instance_id"])
+    yield tools
+    tools.stop_since()
+
+
+@pytest.fixture
+def keys(product: Product) -> Keys:
+    """The AccessKey pair of demo.json."""
+    return Keys(product.demo["access_key_id"], product.demo["access_key_secret"])
