@@ -57,7 +57,7 @@ def test_a_group_can_be_created(visitor: Visitor) -> None:
     expect(page.get_by_role("heading", name="GID_walk")).to_be_visible()
 
 
-@pytest.mark.parametrize(("name", "naming"), [("walk-namespaced", "True"), ("walk-default", "False")])
+@pytest.mark.parametrize(("name", "naming"), [("walk-namespaced", "true"), ("walk-default", "false")])
 def test_an_instance_with_and_without_a_namespace_can_be_created(visitor: Visitor, name: str, naming: str) -> None:
     page = visitor.go("/instances/create/")
     page.get_by_label("Name", exact=True).fill(name)

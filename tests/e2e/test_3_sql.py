@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from typing import Any
+from urllib.parse import urlencode
 
 import pymysql
 import pytest
@@ -64,7 +65,9 @@ class Database:
             row = self.task(task_id)
             return row if row["status"] != "RUNNING" and (row["mq_status"] or not notified) else None
 
-        return dict(eventually(end, seconds=seconds, what=f"the end of {task_id}") or {})
+        row = eventually(end, seconds=seconds, what=f"the end of {task_id}")
+        assert row is not None
+        return row
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +228,7 @@ def _download(product: Product, task_id: str) -> str:
     opener.open(login)
     token = next(c.value for c in jar if c.name.startswith("gantry_csrf"))
     form = {"csrfmiddlewaretoken": token, "login": demo["username"], "password": demo["password"]}
-    data = "&".join(f"{k}={urllib.request.quote(v or '')}" for k, v in form.items()).encode()
+    data = urlencode(form).encode()
     opener.open(urllib.request.Request(login, data, {"Referer": login}))
     with opener.open(f"{demo['console']}/sql/tasks/{task_id}/result.csv") as response:
         assert "attachment" in response.headers["Content-Disposition"]
