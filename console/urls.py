@@ -15,3 +15,7 @@ urlpatterns = [
     path("", include("console.audit.urls")),
     path("", include("console.openapi.urls")),
 ]
+
+handler403 = "console.web.views.forbidden"
+handler404 = "console.web.views.not_found"
+handler500 = "console.web.views.failed"

@@ -81,7 +81,7 @@ def client(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:QueryInstance")
     own = account_queries.access_keys(instance.tenant, request.user)
     key = own.filter(enabled=True).first()
-    topic, group = instance.topics.first(), instance.groups.first()
+    topic, group = instance.topics.order_by("pk").first(), instance.groups.order_by("pk").first()
     context = {
         "instance": instance,
         "tab": "client",

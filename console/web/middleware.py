@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from brokercore.client.errors import ClientError
 from console.web import logs
@@ -74,7 +76,7 @@ class CollapseSlashesMiddleware:
 
 
 class OutageMiddleware:
-    """A broker that does not answer is shown as such: page or fragment with the reason, status 503."""
+    """A broker or a Redis that does not answer is shown as such: page or fragment with the reason, status 503."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -83,9 +85,13 @@ class OutageMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, ClientError):
+        if isinstance(exception, ClientError):
+            what, reason = "The broker", exception.user_message
+        elif isinstance(exception, RedisError | OperationalError):
+            what, reason = "Redis", "No connection to Redis, which holds samples and the queue of background work."
+        else:
             return None
-        log.warning("broker call failed: %s", exception)
+        log.warning("%s does not serve: %s", what, exception)
         htmx = getattr(request, "htmx", None)
         template = "includes/outage.html" if htmx and not htmx.boosted else "outage.html"
-        return render(request, template, {"reason": exception.user_message}, status=503)
+        return render(request, template, {"what": what, "reason": reason}, status=503)

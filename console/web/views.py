@@ -1,10 +1,14 @@
-"""Health, for process runners and load balancers."""
+"""Health, and the answers to what went wrong: a page, or for htmx one plain sentence that app.js shows as a notice."""
 
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+
+from console.web import htmx
+from console.web.http import Request
 
 
 @login_not_required
@@ -12,3 +16,24 @@ def health(request: HttpRequest) -> JsonResponse:
     """200 when the process serves and its database answers."""
     connection.ensure_connection()
     return JsonResponse({"status": "ok"})
+
+
+def forbidden(request: Request, exception: Exception) -> HttpResponse:
+    """403 with the decision's sentence."""
+    return _answer(request, 403, str(exception) or "You may not do this.", {"exception": str(exception)})
+
+
+def not_found(request: Request, exception: Exception) -> HttpResponse:
+    """404: what does not exist and what belongs to another tenant look alike."""
+    return _answer(request, 404, "This does not exist any more.", {})
+
+
+def failed(request: Request) -> HttpResponse:
+    """500: the log has the traceback under the request id, the visitor has the id."""
+    return _answer(request, 500, "Something went wrong in the console.", {})
+
+
+def _answer(request: Request, status: int, sentence: str, context: dict[str, object]) -> HttpResponse:
+    if hasattr(request, "htmx") and htmx.is_fragment(request):
+        return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
+    return render(request, f"{status}.html", context, status=status)

@@ -14,6 +14,7 @@ from django import forms, template
 from django.conf import settings
 from django.core.paginator import Paginator
 from django.forms import BoundField
+from django.forms.boundfield import BoundWidget
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.utils import timezone
@@ -175,6 +176,13 @@ def styled(field: BoundField) -> SafeString:
     if described:
         attrs["aria-describedby"] = " ".join(described)
     return field.as_widget(attrs=attrs)
+
+
+@register.filter
+def choice_tag(choice: BoundWidget) -> SafeString:
+    """One radio button or box of a group, with Tabler's class."""
+    choice.data["attrs"]["class"] = "form-check-input"
+    return choice.tag()
 
 
 @register.filter
