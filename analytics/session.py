@@ -62,6 +62,13 @@ def stop() -> None:
         process.wait(timeout=15)
 
 
+def kill() -> None:
+    """End the JVM at once. Whatever waits for it gets EngineLost."""
+    session = _session
+    if session is not None:
+        session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
+
+
 def is_alive() -> bool:
     """Whether the JVM runs. False before the first `get`."""
     session = _session
@@ -99,11 +106,13 @@ def _configuration(settings: settings_module.Settings) -> dict[str, str]:
     scratch = settings.home / "spark"
     for name in ("local", "warehouse"):
         (scratch / name).mkdir(parents=True, exist_ok=True)
-    log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
+    logging_file = Path(__file__).with_name("log4j2.properties").as_uri()
+    options = f"-Dlog4j2.configurationFile={logging_file} -XX:+ExitOnOutOfMemoryError -Xss4m"
     configuration = {
         # One process: its memory, its folders, no page of its own
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_settings} -Xss4m",
+        # Out of memory, a JVM may live on half dead and never answer: it ends at once, and its worker starts another.
+        "spark.driver.extraJavaOptions": options,
         "spark.driver.maxResultSize": "256m",  # what a statement may gather in the driver; more goes through files
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled, QueryFailed, QueryTimedOut
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _PERIOD_S = 0.5
 #: A statement submits several jobs one after the other, so cancelling is repeated until its thread is out, s.
 _REPEAT_S = 0.1
+#: A statement that is still not out may be busy in the driver, where no job can be cancelled: then the JVM is ended, s.
+PATIENCE_S = 30.0
 
 _lock = threading.Lock()
 _running: dict[str, "Statement"] = {}
@@ -57,7 +60,11 @@ class Statement:
                 self.end(QueryTimedOut(f"The statement ran longer than its limit of {self._time_limit_s:g} s."))
             elif reason := self.limit():
                 self.end(reason)
+        patience_ends = time.monotonic() + PATIENCE_S
         while not self._done.is_set():
+            if time.monotonic() >= patience_ends:
+                spark_session.kill()
+                return
             with contextlib.suppress(Exception):  # a dead JVM is noticed by the statement's own thread
                 context.cancelJobsWithTag(self.tag)
             self._done.wait(_REPEAT_S)

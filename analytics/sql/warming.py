@@ -1,36 +1,63 @@
 """Makes the first statement of a user as fast as the later ones: the JVM runs and has compiled what all of them use."""
 
+import logging
+import threading
 from pathlib import Path
 
 from analytics import session as spark_session
+from analytics.errors import AnalyticsError
 from analytics.lake import lake_path
 from analytics.specs import Column, QuerySpec, TableSpec
 from analytics.sql import engine
 
+_log = logging.getLogger(__name__)
 _FOLDER = "oss://gantry-warm"
 _TABLE = TableSpec("numbers", f"{_FOLDER}/numbers/", "parquet", (Column("n", "bigint"), Column("name", "string")))
-_STATEMENTS = (
-    "select name, count(*), avg(n) from numbers where n > 10 group by name order by 2 desc limit 3",
+_FIRST = "select name, count(*), avg(n) from numbers where n > 10 group by name order by 2 desc limit 3"
+#: What users' statements are made of. Just-in-time compilation needs some rounds of it.
+_FURTHER = (
     "select * from numbers where name = 'b' limit 4",
+    "select name, sum(n) from numbers group by name",
+    "select distinct name from numbers order by name",
+    "select a.name, max(b.n) from numbers a join numbers b using (n) group by a.name having max(b.n) > 1",
+    "select * from (select n, row_number() over (partition by name order by n desc) as r from numbers) where r = 1",
+    "select count(distinct name), percentile_approx(n, 0.5), cast(1.5 as decimal(5, 2)) from numbers",
 )
+_ROUNDS = 5
 
 
 def warm() -> None:
-    """Start Spark and run two small statements from guard to result file."""
+    """Start Spark, run a statement from guard to result file, and go on warming in the background for some seconds."""
     spark_session.get()
     _write_table()
-    for number, sql in enumerate(_STATEMENTS):
-        spec = QuerySpec(
-            task_id=f"warm-{number}",
-            tenant="gantry",
-            sql=sql,
-            schema="warm",
-            tables={"warm": [_TABLE]},
-            parameters=(),
-            result_file=f"{_FOLDER}/result.csv",
-            time_limit_s=60,
-        )
-        engine.run_query(spec)
+    _run("first", _FIRST)
+    threading.Thread(target=_warm_further, name="warm Spark", daemon=True).start()
+
+
+def _warm_further() -> None:
+    for number in range(_ROUNDS):
+        for sql in _FURTHER:
+            if not spark_session.is_alive():
+                return
+            try:
+                _run(f"{number}", sql)
+            except AnalyticsError as error:
+                _log.info("Warming Spark ended: %s", error.user_message)
+                return
+
+
+def _run(name: str, sql: str) -> None:
+    spec = QuerySpec(
+        task_id=f"warm-{name}",
+        tenant="gantry",
+        sql=sql,
+        schema="warm",
+        tables={"warm": [_TABLE]},
+        parameters=(),
+        result_file=f"{_FOLDER}/result.csv",
+        time_limit_s=60,
+    )
+    engine.run_query(spec)
 
 
 def _write_table() -> None:
@@ -40,4 +67,6 @@ def _write_table() -> None:
     file = Path(lake_path(_TABLE.location)) / "part-0.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        pq.write_table(pa.table({"n": range(1000), "name": ["abc"[n % 3] for n in range(1000)]}), file)
+        draft = file.with_name(f".{file.name}")
+        pq.write_table(pa.table({"n": range(1000), "name": ["abc"[n % 3] for n in range(1000)]}), draft)
+        draft.replace(file)

@@ -1,4 +1,4 @@
-"""One Spark for the whole package, a lake with the demo tables, and a cast: tenant `alice` owns demo, `bob` owns secret."""
+"""One Spark for the whole package, a lake with the demo tables, and a cast: `alice` owns demo, `bob` owns secret."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ def test_it_takes_the_java_of_java_home(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
-def test_it_refuses_a_java_home_that_is_too_old(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str
-) -> None:
+def test_it_refuses_a_java_home_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
     with pytest.raises(JavaNotFound, match="too old for Spark; install Java 17 or later, or unset JAVA_HOME"):
         find_java(tmp_path)

@@ -88,5 +88,5 @@ def test_a_preview_cuts_a_huge_cell() -> None:
 
 
 def test_a_missing_result_is_an_error_that_names_it() -> None:
-    with pytest.raises(LakeError, match="there is no file oss://alice-lake/gone.csv"):
+    with pytest.raises(LakeError, match=r"there is no file oss://alice-lake/gone\.csv"):
         lake.open_result("oss://alice-lake/gone.csv")

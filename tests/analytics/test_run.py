@@ -35,7 +35,7 @@ def test_it_names_the_kind_of_a_statement(sql: str, kind: str) -> None:
 
 
 def test_every_error_has_a_message_for_the_user() -> None:
-    for name in run.__all__:
-        item = getattr(run, name)
-        if isinstance(item, type) and issubclass(item, Exception):
-            assert item("Why.").user_message == "Why."
+    errors = [item for name in run.__all__ if isinstance(item := getattr(run, name), type)]
+    errors = [item for item in errors if issubclass(item, Exception)]
+    assert len(errors) == 8
+    assert all(issubclass(item, run.AnalyticsError) and item("Why.").user_message == "Why." for item in errors)

