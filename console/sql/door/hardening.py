@@ -95,8 +95,8 @@ class DoorConnection(PreparedStatements):
 
     async def _start(self) -> None:
         try:
+            await self.session.init(self)
             if await self._signed_in():
-                await self.session.init(self)
                 await self.command_phase()
         except asyncio.CancelledError:
             if self._kill is not KillKind.CONNECTION:

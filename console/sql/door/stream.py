@@ -97,6 +97,7 @@ class BoundedStream:
             call_connection_made=False,
             ssl_handshake_timeout=TLS_HANDSHAKE_S,
         )
+        transport.get_protocol()._over_ssl = True  # type: ignore[attr-defined]
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         _feed(protocol, early)
