@@ -6,6 +6,7 @@ from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from console.accounts.actor import Actor
 from console.accounts.models import User
@@ -25,6 +26,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         user.must_change_password = False
         super().set_password(user, password)
         audit.record(_actor(self.request, user), "accounts.user.change_password", user.username)
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        return reverse("instances.overview")
 
     def post_login(self, request: HttpRequest, user: User, **options: Any) -> HttpResponse:
         audit.record(_actor(request, user), "accounts.session.sign_in", user.username)
