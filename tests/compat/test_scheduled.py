@@ -1,0 +1,41 @@
+"""Delayed and scheduled messages come at their time, not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.compat.programs import Event
+from tests.compat.world import World, failures, sent
+
+#: The timers' precision is one second, and both ends run on one clock.
+PRECISION_MS = 1000
+
+
+def lateness_ms(world: World, producer: str, consumer: str, **options: Any) -> int:
+    """Send one message with a delay and return how long after the send it came."""
+    topic, group = world.topic("delay", message_type="DELAY"), world.group("delay")
+    running = world.start(consumer, topic, group).wait_ready()
+    events = world.run(producer, topic, group, body="later", **options)
+    assert failures(events) == []
+    (message,) = running.wait_received(["later-sync-0"])
+    sending: Event = sent(events)[0]
+    return int(message["at"]) - int(sending["at"])
+
+
+def test_start_deliver_time_of_ons_client_is_honoured(world: World) -> None:
+    if not world.embedded:
+        pytest.skip("Apache RocketMQ ignores __STARTDELIVERTIME")
+    late = lateness_ms(world, "OnsProducer", "ApacheConsumer", deliver_after_ms=3000)
+    assert 3000 - PRECISION_MS <= late <= 3000 + 4 * PRECISION_MS
+
+
+def test_a_delay_level_of_rocketmq_client_is_honoured(world: World) -> None:
+    late = lateness_ms(world, "ApacheProducer", "OnsConsumer", delay_level=2)
+    assert 5000 - PRECISION_MS <= late <= 5000 + 4 * PRECISION_MS
+
+
+def test_a_deliver_time_of_rocketmq_client_is_honoured(world: World) -> None:
+    late = lateness_ms(world, "ApacheProducer", "ApacheConsumer", deliver_after_ms=3000)
+    assert 3000 - PRECISION_MS <= late <= 3000 + 4 * PRECISION_MS

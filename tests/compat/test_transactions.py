@@ -1,0 +1,37 @@
+"""Transactional messages: committed ones come, rolled back ones never, open ones are asked for."""
+
+from __future__ import annotations
+
+from tests.compat.long_runs import LONG_SECONDS, Transaction
+from tests.compat.world import World
+
+
+def test_ons_client_commits_rolls_back_and_commits_after_a_check(
+    world: World, transaction_runs: dict[str, Transaction]
+) -> None:
+    run = transaction_runs["Ons"]
+    run.consumer.wait_received(["commit", "unknown"], LONG_SECONDS)
+    (checked,) = run.producer.named("checked")[:1]
+    assert (checked["body"], checked["topic"]) == ("unknown", run.topic)
+    assert sorted(run.consumer.bodies()) == ["commit", "unknown"]
+    assert world.message_count(run.topic) == 2
+
+
+def test_rocketmq_client_commits_rolls_back_and_rolls_back_after_a_check(
+    world: World, transaction_runs: dict[str, Transaction]
+) -> None:
+    run = transaction_runs["Apache"]
+    run.consumer.wait_received(["commit"], LONG_SECONDS)
+    run.producer.wait_until(lambda: bool(run.producer.named("checked")), "a check", LONG_SECONDS)
+    (checked,) = run.producer.named("checked")[:1]
+    assert checked["body"] == "unknown"
+    assert run.consumer.bodies() == ["commit"]
+    assert world.message_count(run.topic) == 1
+
+
+def test_a_half_message_keeps_its_id(transaction_runs: dict[str, Transaction]) -> None:
+    run = transaction_runs["Ons"]
+    run.consumer.wait_received(["commit"], LONG_SECONDS)
+    sent_ids = {e["body"]: e["id"] for e in run.producer.named("sent")}
+    received_ids = {e["body"]: e["id"] for e in run.consumer.named("received")}
+    assert received_ids["commit"] == sent_ids["commit"]

@@ -1,0 +1,67 @@
+"""What a compatibility test meets: a broker with permissions on, one tenant's instance, its keys, the Java programs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from brokercore.client import Admin
+from tests.compat.programs import Event, Keys, Program, Toolbox
+
+INSTANCE = "MQ_INST_1234567890123456_COMPAT01"
+OTHER_INSTANCE = "MQ_INST_6543210987654321_COMPAT02"
+
+
+@dataclass
+class World:
+    """One running broker and the cast: the tenant's keys, a key that may only read, a key of another tenant."""
+
+    tools: Toolbox
+    admin: Admin
+    system: Keys
+    tenant: Keys
+    read_only: Keys
+    stranger: Keys
+    embedded: bool
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def physical(self, name: str) -> str:
+        """The name on the wire of a topic or group of the tenant's instance."""
+        return f"{INSTANCE}%{name}"
+
+    def topic(self, hint: str, *, message_type: str = "NORMAL", queues: int = 4) -> str:
+        """Create a topic of the tenant's instance and return its name as its users write it."""
+        name = f"{hint}-{next(self._numbers)}"
+        self.admin.create_topic(self.physical(name), queues=queues, message_type=message_type)
+        return name
+
+    def group(self, hint: str) -> str:
+        """Create a group of the tenant's instance and return its name as its users write it."""
+        name = f"GID_{hint}_{next(self._numbers)}"
+        self.admin.create_group(self.physical(name))
+        if not self.embedded:  # Apache RocketMQ makes it when a consumer comes, who then sees it up to 30 s later
+            self.admin.create_topic(f"%RETRY%{self.physical(name)}", queues=1)
+        return name
+
+    def start(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: object) -> Program:
+        """Start a Java program with the tenant's keys, or with `keys`."""
+        return self.tools.start(program, keys or self.tenant, topic=topic, group=group, **options)
+
+    def run(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: object) -> list[Event]:
+        """Run a Java program that ends by itself and return its events."""
+        return self.tools.run(program, keys or self.tenant, topic=topic, group=group, **options)
+
+    def message_count(self, topic: str) -> int:
+        """How many messages the queues of a topic have ever held."""
+        stats = self.admin.topic_stats(self.physical(topic))
+        return sum(queue.max_offset for queue in stats.values())
+
+
+def failures(events: list[Event]) -> list[str]:
+    """The error texts among the events."""
+    return [e["error"] for e in events if e["event"] == "failed"]
+
+
+def sent(events: list[Event]) -> list[Event]:
+    """The messages that the program reported as sent."""
+    return [e for e in events if e["event"] == "sent"]

@@ -1,0 +1,66 @@
+"""Jars from Maven and classes from javac, each made once and kept until its sources change."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.needs import need_tool
+
+#: Small programs: a quick start is worth more than the last bit of speed.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx192m")
+
+
+class BuildError(Exception):
+    """Maven or javac ended with an error; the text is what it printed."""
+
+
+def maven_jars(pom: Path, stamp: Path, output: Path | None = None) -> None:
+    """Copy the runtime dependencies of `pom` into `output`, or to where the pom says; `stamp` tells that it is done.
+
+    Skips the test without mvn, fails it on CI. Raises BuildError with Maven's words, e.g. without a network.
+    """
+    poms = sorted(pom.parent.rglob("pom.xml"))
+    if _is_current(stamp, poms):
+        return
+    command = [str(need_tool("mvn")), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    if output is not None:
+        command.append(f"-DoutputDirectory={output}")
+    _run(command)
+    _mark(stamp, poms)
+
+
+def compile_java(sources: Sequence[Path], class_path: str, into: Path) -> None:
+    """Compile `sources` into the folder `into`; skips the test without a JDK, fails it on CI."""
+    stamp = into / ".sources"
+    if _is_current(stamp, sources):
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    javac = str(need_tool("javac"))
+    _run([javac, "--release", "17", "-nowarn", "-proc:none", "-cp", class_path, "-d", str(into), *map(str, sources)])
+    _mark(stamp, sources)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command[:1])} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def _digest(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_current(stamp: Path, files: Sequence[Path]) -> bool:
+    return stamp.exists() and stamp.read_text() == _digest(files)
+
+
+def _mark(stamp: Path, files: Sequence[Path]) -> None:
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(_digest(files))
