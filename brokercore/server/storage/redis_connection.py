@@ -31,13 +31,20 @@ _REPLY_BYTES = 8
 class RedisConnection(asyncio.Protocol):
     """A pipelined connection that connects again by itself.
 
-    `on_connect` runs after each connect, before `connected` is set: there the owner reads back what Redis holds.
+    `on_connect` runs after each connect: there the owner reads back what Redis holds. `on_lost` runs first of all
+    when the connection breaks, then the callbacks of what was in flight.
     """
 
-    def __init__(self, url: str, name: str, on_connect: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        on_connect: Callable[[], Awaitable[None]] | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
         self.url, self.name = url, name
         self.connected = False
-        self._on_connect = on_connect
+        self._on_connect, self._on_lost = on_connect, on_lost
         self._on_flush: list[Callable[[], None]] = []
         self._transport: asyncio.Transport | None = None
         self._reader = hiredis.Reader()
@@ -143,6 +150,8 @@ class RedisConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         was_connected, self.connected, self._transport = self.connected, False, None
+        if self._on_lost:
+            self._on_lost()
         self._fail_all(f"the connection to Redis broke ({error or 'closed by Redis'})")
         if was_connected and not self._closing:
             logger.error("redis %s: connection lost: %s", self.name, error or "closed by Redis")

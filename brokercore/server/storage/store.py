@@ -38,7 +38,7 @@ class MessageStore:
 
     def __init__(self, settings: Settings, store_host: bytes, keys: Keys) -> None:
         self.settings, self.keys, self.store_host = settings, keys, store_host
-        self.writer = RedisConnection(settings.redis_url, "writer", self._recover)
+        self.writer = RedisConnection(settings.redis_url, "writer", self._recover, self._lost)
         self.reader = RedisConnection(settings.redis_url, "reader")
         self.index = KeyIndex(self.writer, keys)
         self.by_number: dict[int, Queue] = {}
@@ -227,6 +227,9 @@ class MessageStore:
         for (place, _, _), reply in zip(cold, replies, strict=True):
             frames[place] = reply[0][1][1] if reply else None
         return [frame for frame in frames if frame is not None]
+
+    def _lost(self) -> None:
+        self.ready = False
 
     async def _recover(self) -> None:
         self.ready = False

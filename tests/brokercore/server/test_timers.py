@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from brokercore.protocol.message import decode_stored
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import broker_process
 from tests.support.redis_server import RedisServer, redis_server
@@ -37,8 +38,6 @@ def test_a_message_comes_at_its_time(wire: Wire, name: str, value: object) -> No
     while message is None and time.monotonic() < deadline:
         found = wire.pull(group, topic, queueId=1, sysFlag=6, suspendTimeoutMillis=5000)
         if found.code == 0:
-            from brokercore.protocol.message import decode_stored
-
             (message,) = decode_stored(found.body)
     assert message is not None
     assert (message.body, message.unique_id, message.queue_id, message.queue_offset) == (b"later", unique_id, 1, 0)

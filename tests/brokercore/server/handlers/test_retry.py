@@ -6,13 +6,13 @@ from typing import Any
 
 from brokercore.protocol.message import StoredMessage, decode_stored
 from tests.brokercore.server.wire import Wire, fresh, properties
-from tests.support.broker import BrokerProcess
+from tests.support.broker import BrokerProcess, eventually
 
 
 def failed(wire: Wire, group: str, topic: str, **fields: Any) -> StoredMessage:
     """Publish a message, hand it back, and return it."""
     wire.publish(topic, b"work", properties(UNIQ_KEY=fresh("ID"), KEYS="order-1", TAGS="t"))
-    message = wire.messages(group, topic)[-1]
+    message: StoredMessage = wire.messages(group, topic)[-1]
     hand_back(wire, group, message, **fields)
     return message
 
@@ -87,8 +87,6 @@ def test_nobody_hands_back_the_message_of_another_tenant(broker: BrokerProcess, 
             ext = {"group": group, "offset": message.physical_offset, "delayLevel": 1}
             answer = other.call(36, ext)
             return answer.code == 16 and topic in (answer.remark or "")
-
-        from tests.support.broker import eventually
 
         eventually(refused)
         assert other.call(33, {"offset": message.physical_offset}).code == 16
