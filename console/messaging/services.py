@@ -12,6 +12,7 @@ from console.audit import services as audit
 from console.instances import broker
 from console.messaging import dead_letters
 from console.messaging.models import Resend
+from console.messaging.records import MessageRecord
 from console.topics.models import Group, OrderType, Topic
 from console.web.errors import Refused
 
@@ -61,11 +62,12 @@ def publish_test_message(
 
 @dataclass(frozen=True)
 class ResendResult:
-    """What became of one letter; `error` is empty when it was sent again."""
+    """What became of one letter; `error` is empty when it was sent again. `letter` is None when there is none."""
 
     reference: str
     message_id: str
     error: str = ""
+    letter: MessageRecord | None = None
 
 
 def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> list[ResendResult]:
@@ -112,7 +114,7 @@ def _resend(actor: Actor, group: Group, reference: str) -> ResendResult:
         error=error_text[:512],
         actor=actor.user,
     )
-    return ResendResult(reference, letter.record.message_id, error_text)
+    return ResendResult(reference, letter.record.message_id, error_text, letter.record)
 
 
 def _check_delivery(topic: Topic, deliver_at_ms: int | None) -> None:

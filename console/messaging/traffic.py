@@ -80,17 +80,23 @@ class Sender:
 
     def __init__(self, target: Target, progress: Progress) -> None:
         self._progress = progress
-        self._producer = Producer(
-            target.namesrv,
-            target.credentials,
-            target.group,
-            namespace=target.instance_id,
-            transaction_check=lambda message: TransactionState.COMMIT,
-        )
+
+        def producer(group: str) -> Producer:
+            return Producer(
+                target.namesrv,
+                target.credentials,
+                group,
+                namespace=target.instance_id,
+                transaction_check=lambda message: TransactionState.COMMIT,
+            )
+
+        # One a kind of message: each goes round the queues of its topic by itself.
+        self._flights, self._bookings, self._reminders = map(producer, (target.group, "GID_bookings", "GID_reminders"))
 
     def close(self) -> None:
-        """Close the producer."""
-        self._producer.close()
+        """Close the producers."""
+        for producer in (self._flights, self._bookings, self._reminders):
+            producer.close()
 
     def send(self, number: int, flight: Flight) -> None:
         """Send the `number`-th flight: of ten, six are normal, two ordered, one a booking and one a reminder.
@@ -99,7 +105,7 @@ class Sender:
         """
         choice = number % 10
         if choice in (3, 7):
-            self._producer.send_ordered(_message("flights-fifo", flight), flight.tail_number)
+            self._flights.send_ordered(_message("flights-fifo", flight), flight.tail_number)
             self._progress.add_sent("flights-fifo")
         elif choice == 5:
             self._book(number, flight)
@@ -107,17 +113,17 @@ class Sender:
             delay = REMINDER_SECONDS[number // 10 % len(REMINDER_SECONDS)]
             message = _message("reminders", flight)
             message.deliver_at_ms = int(time.time() * 1000) + delay * 1000
-            self._producer.send(message)
+            self._reminders.send(message)
             self._progress.add_sent("reminders")
         else:
-            self._producer.send(_message("flights", flight))
+            self._flights.send(_message("flights", flight))
             self._progress.add_sent("flights")
 
     def _book(self, number: int, flight: Flight) -> None:
         """Every fifth booking is rolled back: nobody ever sees it."""
         fails = number // 10 % 5 == 4
         state = TransactionState.ROLLBACK if fails else TransactionState.COMMIT
-        self._producer.send_transaction(_message("bookings-tx", flight), lambda *_: state)
+        self._bookings.send_transaction(_message("bookings-tx", flight), lambda *_: state)
         if fails:
             self._progress.count("rolled back")
         else:

@@ -66,7 +66,9 @@ def moment(epoch_ms: int) -> str:
 
 def _span(curve: Curve) -> list[str]:
     """The whole range, also where there are no samples."""
-    return [moment(curve.points[0].start_ms), moment(curve.points[-1].start_ms)] if curve.points else []
+    if not curve.points:
+        return []
+    return [moment(curve.points[0].start_ms), moment(curve.points[-1].start_ms + curve.period_minutes * 60_000)]
 
 
 def _faint(color: str) -> str:

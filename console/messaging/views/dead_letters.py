@@ -80,10 +80,14 @@ def resend(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     try:
         if not references:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "Tick the letters to send again.")
-        context["results"] = services.resend_dead_letters(request.actor, group, references)
+        results = services.resend_dead_letters(request.actor, group, references)
     except Refused as refusal:
         context["refusal"] = refusal.message
         return htmx.invalid(request, _results_template(request), context)
+    letters = [result.letter for result in results if result.letter]
+    noted = dead_letters.resends(group, letters)
+    marks = [(letter.position, noted.get(letter.offset_message_id, [])) for letter in letters]
+    context |= {"results": results, "marks": marks}
     return htmx.page(request, "messaging/resent.html", "messaging/_resent.html", context)
 
 

@@ -35,7 +35,7 @@ def test_the_period_that_still_runs_is_a_mark_of_its_own() -> None:
 
 def test_the_axis_spans_the_whole_range_and_begins_at_zero() -> None:
     layout = line(curve(None, 5.0, None), "Input")["layout"]
-    assert list(layout["xaxis"]["range"]) == ["2026-01-01 00:00:00", "2026-01-01 00:02:00"]
+    assert list(layout["xaxis"]["range"]) == ["2026-01-01 00:00:00", "2026-01-01 00:03:00"]
     assert layout["yaxis"]["rangemode"] == "tozero"
     assert "template" not in layout or not layout["template"]
 
