@@ -50,7 +50,7 @@ def route(notification: Notification) -> Destination:
     ):
         if not value:
             raise UndeliverableError(f"{option} is missing in the hint.")
-    instance = _instance(notification.tenant, notification.endpoint)
+    instance = instance_of(notification.tenant, notification.endpoint)
     topic = _topic(instance, notification.topic)
     group = _group(instance, notification.producer_id)
     return Destination(
@@ -62,7 +62,14 @@ def route(notification: Notification) -> Destination:
     )
 
 
-def _instance(tenant: Tenant, endpoint: str) -> Instance:
+def endpoint_of(instance: Instance) -> str:
+    """The address of an instance as a hint names it."""
+    _, _, port = instance.cluster.namesrv.rpartition(":")
+    return f"http://{instance.instance_id}.{settings.ENDPOINT_HOST}:{port}"
+
+
+def instance_of(tenant: Tenant, endpoint: str) -> Instance:
+    """The tenant's instance that an endpoint names. Raises UndeliverableError for any other address."""
     match = _ENDPOINT.fullmatch(endpoint.strip())
     if match is None:
         raise UndeliverableError(f"mq-endpoint {endpoint!r} is no address of the form http://MQ_INST_….host:port.")

@@ -55,6 +55,12 @@ class Hint:
         return wanted if self.run_async and wanted else None
 
 
+def written(topic: str, group_id: str, endpoint: str) -> str:
+    """A hint that runs a statement asynchronously and sends the notification to a topic."""
+    values = {RUN_ASYNC: "true", NOTIFY_BY: "ons", TOPIC: topic, PRODUCER_ID: group_id, ENDPOINT: endpoint}
+    return f"/*+ {', '.join(f'{name}={value}' for name, value in values.items())} */"
+
+
 def split(text: str) -> Hint:
     """Split leading comments off `text`; those in hint form give the options, the first one of a name counts.
 

@@ -11,6 +11,7 @@ from console.accounts.models import Tenant
 from console.outbox.models import NotificationStatus
 from console.sql import hints
 from console.sql.models import ExternalTable, QueryTask, Schema, TaskStatus
+from console.topics.models import Group, Topic
 
 SUBMIT = "dla:SubmitQuery"
 #: The columns of `show query_task`, in the order of the vendor's page; clients read them by name.
@@ -142,3 +143,12 @@ def readable_schemas(actor: Actor) -> dict[str, list[ExternalTable]]:
 
 def _may_query(actor: Actor, schema: str, table: str = "*") -> bool:
     return actor.decide(SUBMIT, dla_resource(actor.tenant, schema, table), owner=actor.tenant).allowed
+
+
+def notification_targets(tenant: Tenant) -> tuple[list[Topic], list[Group]]:
+    """The topics and groups that a hint of the tenant can name."""
+    topics = Topic.objects.filter(instance__tenant=tenant).select_related("instance__cluster")
+    groups = Group.objects.filter(instance__tenant=tenant).select_related("instance")
+    return list(topics.order_by("instance__name", "name")[:500]), list(
+        groups.order_by("instance__name", "group_id")[:500]
+    )

@@ -45,6 +45,8 @@ def cast(db: None, no_acl: None, settings: Settings) -> Cast:
     charlie = accounts.create_tenant(name="other", organization=organization, password=PASSWORD)
     actor = Actor(alice)
     bob = accounts.create_user(actor=actor, name="bob", password=PASSWORD, policies=[])
+    User.objects.filter(pk=bob.pk).update(must_change_password=False)
+    bob.refresh_from_db()
     schema = Schema.objects.create(tenant=actor.tenant, name="demo")
     columns = [{"name": "carrier", "type": "string"}, {"name": "hour", "type": "int"}]
     for name in ("flights", "airlines"):

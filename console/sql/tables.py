@@ -1,0 +1,37 @@
+"""The list of query tasks."""
+
+from __future__ import annotations
+
+import django_tables2 as tables
+from django.utils.safestring import SafeString
+
+from console.sql.models import QueryTask
+from console.web.paging import column
+from console.web.templatetags.gantry import number
+
+_NUMBER = column("num-cell")
+
+
+class TaskTable(tables.Table):  # type: ignore[misc]
+    """Statement, state and cost; the latest first."""
+
+    statement = tables.TemplateColumn(template_name="sql/_statement_cell.html", verbose_name="Statement")
+    status = tables.TemplateColumn(template_name="sql/_status.html", extra_context={"small": True})
+    creator = tables.TemplateColumn(
+        "{{ record.creator.username }}", verbose_name="Submitted by", order_by="creator__username"
+    )
+    create_time = tables.TemplateColumn("{% load gantry %}{% ago record.create_time %}", verbose_name="Submitted")
+    elapse_time = tables.Column(verbose_name="Run time", attrs=_NUMBER)
+    row_count = tables.Column(verbose_name="Rows", attrs=_NUMBER)
+    notification = tables.TemplateColumn(
+        template_name="sql/_receipt.html", verbose_name="Notification", orderable=False
+    )
+
+    class Meta:
+        order_by = "-create_time"
+
+    def render_elapse_time(self, record: QueryTask) -> SafeString:
+        return number(record.elapse_time if record.ended else None, "ms")
+
+    def render_row_count(self, record: QueryTask) -> SafeString:
+        return number(record.row_count if record.result_file else None)
