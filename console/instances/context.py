@@ -9,10 +9,13 @@ from django.http import HttpRequest
 from django.urls import ResolverMatch, reverse
 
 from brokercore.policy import mq_resource
+from console.accounts.actor import Actor
 from console.instances.models import Instance
 from console.web.navigation import sections
 
 _CHOSEN = "chosen_instance"
+# Each cell of a table is a template of its own and would ask for the frame again.
+_FRAME = "_gantry_frame"
 _SHOWN = 200
 
 
@@ -33,6 +36,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     actor = getattr(request, "actor", None)
     if actor is None or getattr(request, "htmx", False):
         return {}
+    if not hasattr(request, _FRAME):
+        setattr(request, _FRAME, _frame(request, actor))
+    frame: dict[str, Any] = getattr(request, _FRAME)
+    return frame
+
+
+def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     instances = [
         instance
         for instance in Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
