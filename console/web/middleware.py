@@ -12,11 +12,12 @@ from django.shortcuts import render
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from brokercore.client.errors import ClientError
+from brokercore.client.errors import BrokerError, ClientError
 from console.web import logs
 
 log = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
+_REDIS_OUTAGE = "No connection to Redis, which holds the samples and the queue of background work."
 
 # The digest is that of the empty text: plotly inserts an empty <style> element and fills it by script.
 _EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -76,7 +77,7 @@ class CollapseSlashesMiddleware:
 
 
 class OutageMiddleware:
-    """A broker or a Redis that does not answer is shown as such: page or fragment with the reason, status 503."""
+    """A broker or a Redis that does not answer is shown as such: page or fragment with the reason, status 503; 502 when it refuses."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -85,13 +86,15 @@ class OutageMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if isinstance(exception, ClientError):
-            what, reason = "The broker", exception.user_message
+        if isinstance(exception, BrokerError):
+            status, title, reason = 502, "The broker refused", exception.user_message
+        elif isinstance(exception, ClientError):
+            status, title, reason = 503, "The broker does not answer", exception.user_message
         elif isinstance(exception, RedisError | OperationalError):
-            what, reason = "Redis", "No connection to Redis, which holds samples and the queue of background work."
+            status, title, reason = 503, "Redis does not answer", _REDIS_OUTAGE
         else:
             return None
-        log.warning("%s does not serve: %s", what, exception)
+        log.warning("%s: %s", title, exception)
         htmx = getattr(request, "htmx", None)
         template = "includes/outage.html" if htmx and not htmx.boosted else "outage.html"
-        return render(request, template, {"what": what, "reason": reason}, status=503)
+        return render(request, template, {"title": title, "reason": reason}, status=status)

@@ -1,0 +1,143 @@
+"""Every URL of the console with what each of the cast is answered. A new URL needs a row here.
+
+The columns are statuses: without sign-in, Charlie of another account, Nora without a policy, Rita who may look, Bob who
+may do everything with messages, Alice who administers the account. A redirect to the sign-in page is 302 in the first
+column; what an allowed change answers is 302 in the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+ROLES = ("anonymous", "charlie", "nora", "rita", "bob", "alice")
+
+
+class Statuses(NamedTuple):
+    """One status per role, in the order of ROLES."""
+
+    anonymous: int
+    charlie: int
+    nora: int
+    rita: int
+    bob: int
+    alice: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A request: `arguments` name what the test fills in (`instance`, `topic`, `group`, …) or are literal."""
+
+    url_name: str
+    arguments: tuple[str, ...]
+    expected: Statuses
+    method: str = "get"
+    data: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.method}-{self.url_name}"
+
+
+EVERYBODY = Statuses(200, 200, 200, 200, 200, 200)
+SIGNED_IN = Statuses(302, 200, 200, 200, 200, 200)
+LOOK = Statuses(302, 404, 403, 200, 200, 200)
+OPERATE = Statuses(302, 404, 403, 403, 200, 200)
+CHANGE = Statuses(302, 404, 403, 403, 302, 302)
+MISSING = Statuses(302, 404, 403, 404, 404, 404)
+"""For things that were not made for the test: who may look learns that they do not exist."""
+# Pages of the own account: Charlie sees his own.
+ACCOUNT_LOOK = Statuses(302, 200, 403, 200, 200, 200)
+ACCOUNT_OPERATE = Statuses(302, 200, 403, 403, 200, 200)
+QUERY = Statuses(302, 200, 403, 403, 200, 200)
+ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
+ADMINISTER = Statuses(302, 200, 403, 403, 403, 200)
+ADMINISTER_USER = Statuses(302, 404, 403, 403, 403, 302)
+
+OWN = ("instance",)
+TOPIC = ("instance", "topic")
+GROUP = ("instance", "group")
+NEW_TOPIC = {"name": "made-by-matrix", "order_type": "0"}
+NEW_GROUP = {"group_id": "GID_made_by_matrix"}
+
+MATRIX: list[Row] = [
+    Row("health", (), EVERYBODY),
+    # Sign-in
+    Row("account_login", (), Statuses(200, 302, 302, 302, 302, 302)),
+    Row("account_logout", (), Statuses(302, 200, 200, 200, 200, 200)),
+    Row("account_change_password", (), SIGNED_IN),
+    Row("account_reauthenticate", (), SIGNED_IN),
+    Row("account_inactive", (), EVERYBODY),
+    # Overview
+    Row("instances.overview", (), SIGNED_IN),
+    Row("instances.overview_figures", (), SIGNED_IN),
+    Row("instances.overview_tasks", (), SIGNED_IN),
+    # Instances
+    Row("instances.list", (), ACCOUNT_LOOK),
+    Row("instances.create", (), ACCOUNT_OPERATE),
+    Row("instances.detail", OWN, LOOK),
+    Row("instances.client", OWN, LOOK),
+    Row("instances.update", OWN, OPERATE),
+    Row("instances.update", OWN, CHANGE, "post", {"name": "renamed"}),
+    Row("instances.delete", OWN, OPERATE),
+    # Topics
+    Row("topics.list", OWN, LOOK),
+    Row("topics.create", OWN, OPERATE),
+    Row("topics.create", OWN, CHANGE, "post", NEW_TOPIC),
+    Row("topics.detail", TOPIC, LOOK),
+    Row("topics.live", TOPIC, LOOK),
+    Row("topics.mode", TOPIC, CHANGE, "post", {"perm": "4"}),
+    Row("topics.delete", TOPIC, OPERATE),
+    Row("topics.delete", TOPIC, CHANGE, "post", {"name": "orders"}),
+    # Groups
+    Row("groups.list", OWN, LOOK),
+    Row("groups.create", OWN, OPERATE),
+    Row("groups.create", OWN, CHANGE, "post", NEW_GROUP),
+    Row("groups.detail", GROUP, LOOK),
+    Row("groups.reading", GROUP, CHANGE, "post", {"enabled": "false"}),
+    Row("groups.delete", GROUP, OPERATE),
+    Row("groups.delete", GROUP, CHANGE, "post", {"name": "GID_orders"}),
+    # Messages
+    Row("messaging.search", OWN, LOOK),
+    Row("messaging.publish", TOPIC, OPERATE),
+    Row("messaging.message", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
+    Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
+    Row("messaging.track", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
+    # Consumer status and dead letters
+    Row("messaging.status", GROUP, LOOK),
+    Row("messaging.clients", GROUP, LOOK),
+    # Nobody is online in the test: the broker says so.
+    Row("messaging.stack", GROUP, Statuses(302, 404, 403, 502, 502, 502)),
+    Row("messaging.reset", GROUP, OPERATE),
+    Row("messaging.dead_letter_index", OWN, LOOK),
+    Row("messaging.dead_letters", GROUP, LOOK),
+    Row("messaging.dead_letter", (*GROUP, "broker-a.0.999"), MISSING),
+    Row("messaging.resend", GROUP, Statuses(302, 404, 403, 403, 422, 422), "post"),
+    # Statistics
+    Row("metrics.index", OWN, LOOK),
+    Row("metrics.topic", TOPIC, LOOK),
+    Row("metrics.group", GROUP, LOOK),
+    # Async SQL: a RAM user sees the own tasks only
+    Row("sql.editor", (), QUERY),
+    Row("sql.hint", (), Statuses(302, 422, 403, 403, 422, 422), "post"),
+    Row("sql.tasks", (), QUERY),
+    Row("sql.task", ("alices_task",), ALICES_TASK),
+    Row("sql.state", ("alices_task",), ALICES_TASK),
+    Row("sql.cancel", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
+    Row("sql.download", ("alices_task",), Statuses(302, 404, 403, 403, 404, 404)),
+    # AccessKeys: everybody has the own ones
+    Row("accounts.keys", (), SIGNED_IN),
+    Row("accounts.key_create", (), SIGNED_IN, "post"),
+    Row("accounts.key_switch", ("alices_key",), Statuses(302, 404, 404, 404, 404, 302), "post", {"enabled": "false"}),
+    Row("accounts.key_delete", ("alices_key",), Statuses(302, 404, 404, 404, 404, 200)),
+    # Users
+    Row("accounts.users", (), ADMINISTER),
+    Row("accounts.user_create", (), ADMINISTER),
+    Row("accounts.user", ("bob@acme",), Statuses(302, 404, 403, 403, 403, 200)),
+    Row("accounts.user", ("bob@acme",), ADMINISTER_USER, "post"),
+    Row("accounts.user_switch", ("bob@acme",), ADMINISTER_USER, "post", {"enabled": "true"}),
+    Row("accounts.user_password", ("bob@acme",), ADMINISTER_USER, "post", {"password": "Another-horse-8"}),
+    # Audit
+    Row("audit.list", (), ADMINISTER),
+    # Management API: signed requests only, a session is worth nothing
+    Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404)),
+]

@@ -1,0 +1,127 @@
+"""The standing cast of the console's tests.
+
+Alice administers the account `acme`. Bob is a RAM user there who may do everything with messages, Rita may only look,
+Nora has no policy at all. Charlie administers the account `umbrella` and must see nothing of acme's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis as redis_client
+from django.conf import settings as django_settings
+from django.core.cache import cache
+from django.test import Client
+
+from console.accounts import acl, policies
+from console.accounts import services as accounts
+from console.accounts.actor import Actor
+from console.accounts.models import Organization, Tenant, User
+from console.instances import broker as clients
+from console.instances import services as instances
+from console.instances.models import Cluster, Instance
+from console.metrics import store
+from console.topics import services as topics
+from console.topics.models import Group, OrderType, Topic
+from tests.support.broker import BrokerProcess
+
+PASSWORD = "Correct-horse-7"
+NAMES = ("alice", "bob", "rita", "nora", "charlie")
+
+
+@dataclass
+class Cast:
+    """Who there is, and acme's instance; `charlies` is umbrella's."""
+
+    users: dict[str, User]
+    cluster: Cluster
+    instance: Instance
+    charlies: Instance
+    _clients: dict[str, Client] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> User:
+        try:
+            return self.users[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+
+    def actor(self, name: str) -> Actor:
+        """The user as a fresh actor."""
+        return Actor(user=User.objects.select_related("tenant").get(pk=self.users[name].pk))
+
+    def client(self, name: str) -> Client:
+        """A signed-in browser; `anonymous` is a fresh one."""
+        if name == "anonymous":
+            return Client()
+        if name not in self._clients:
+            self._clients[name] = Client()
+            self._clients[name].force_login(self.users[name], "allauth.account.auth_backends.AuthenticationBackend")
+        return self._clients[name]
+
+    @property
+    def acme(self) -> Tenant:
+        """Alice's account."""
+        return self.instance.tenant
+
+
+@pytest.fixture
+def console(db: None, settings: Any, broker: BrokerProcess) -> Iterator[Cluster]:
+    """The console's settings point to the running broker and its Redis; the ACL table and the cache are empty."""
+    settings.REDIS_URL = broker.redis_url
+    settings.NAMESRV = broker.namesrv
+    settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET = broker.access_key_id, broker.access_key_secret
+    settings.MASTER_KEY = broker.master_key
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": f"{broker.redis_url}?db=2",
+        }
+    }
+    store.connection.cache_clear()
+    cache.clear()
+    redis_client.Redis.from_url(f"{broker.redis_url}?db=0").delete(acl.KEYS)
+    yield Cluster.objects.create(name="DefaultCluster", region=django_settings.REGION, namesrv=broker.namesrv)
+    store.connection.cache_clear()
+
+
+@pytest.fixture
+def cast(console: Cluster) -> Cast:
+    """Everybody, and an instance for each account; see `make_topic` and `make_group` for what is in it."""
+    policies.ensure_system_policies()
+    organization = Organization.objects.create(name="Head office")
+    alice = accounts.create_tenant(name="acme", organization=organization, password=PASSWORD)
+    charlie = accounts.create_tenant(name="umbrella", organization=organization, password=PASSWORD)
+    rights = {"bob": ["AliyunMQFullAccess", "AliyunDLAFullAccess"], "rita": ["AliyunMQReadOnlyAccess"], "nora": []}
+    users = {"alice": alice, "charlie": charlie}
+    for name, wanted in rights.items():
+        users[name] = accounts.create_user(
+            actor=Actor(alice), name=name, password=PASSWORD, policies=[policies.system_policy(p) for p in wanted]
+        )
+    User.objects.update(must_change_password=False)
+    return Cast(users, console, make_instance(alice, console), make_instance(charlie, console, name="charlies"))
+
+
+def make_instance(owner: User, cluster: Cluster, *, name: str = "orders", **options: Any) -> Instance:
+    """An instance with its own namespace unless said otherwise."""
+    wanted = {"independent_naming": True} | options
+    return instances.create_instance(actor=Actor(owner), cluster=cluster.name, name=name, **wanted)
+
+
+def make_topic(owner: User, instance: Instance, name: str = "orders", order_type: int = OrderType.NORMAL) -> Topic:
+    """A topic, on the broker too."""
+    return topics.create_topic(actor=Actor(owner), instance=instance, name=name, order_type=order_type)
+
+
+def make_group(owner: User, instance: Instance, group_id: str = "GID_orders") -> Group:
+    """A group, on the broker too."""
+    return topics.create_group(actor=Actor(owner), instance=instance, group_id=group_id)
+
+
+def on_broker(cluster: Cluster) -> set[str]:
+    """The topics and groups that the broker has."""
+    admin = clients.admin(cluster)
+    return set(admin.topic_configs()) | set(admin.group_configs())
