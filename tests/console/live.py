@@ -1,4 +1,4 @@
-"""A real broker and a real Redis behind the console's own services, and a tenant that owns topics on them."""
+"""Alice's instance on a real broker: topics, groups, messages and consumers of a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import redis
 
 from brokercore.client import (
     Admin,
@@ -22,13 +21,12 @@ from brokercore.client import (
     SendResult,
 )
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, Tenant, User
 from console.instances import broker as clients
-from console.instances.models import Cluster, Instance
-from console.metrics import store
+from console.instances.models import Instance
 from console.topics.models import Group, OrderType, Topic
-from tests.support.broker import BrokerProcess, broker_process
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.broker import BrokerProcess
+from tests.support.cast import Cast
+from tests.support.redis_server import RedisServer
 
 _numbers = itertools.count(1)
 _MESSAGE_TYPES = {
@@ -114,49 +112,17 @@ class Live:
 
 
 @pytest.fixture(scope="session")
-def live_redis() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
+def live_redis(redis: RedisServer) -> RedisServer:
+    return redis
 
 
 @pytest.fixture(scope="session")
-def live_broker(live_redis: RedisServer) -> Iterator[BrokerProcess]:
-    with broker_process(live_redis) as process:
-        yield process
+def live_broker(broker: BrokerProcess) -> BrokerProcess:
+    return broker
 
 
 @pytest.fixture
-def live(db: None, settings: Any, live_broker: BrokerProcess) -> Iterator[Live]:
-    settings.REDIS_URL = live_broker.redis_url
-    settings.BROKER_ACCESS_KEY_ID = live_broker.access_key_id
-    settings.BROKER_ACCESS_KEY_SECRET = live_broker.access_key_secret
-    settings.CACHES = {
-        "default": {
-            "BACKEND": "django.core.cache.backends.redis.RedisCache",
-            "LOCATION": f"{live_broker.redis_url}?db=2",
-        }
-    }
-    store.connection.cache_clear()
-    redis.Redis.from_url(f"{live_broker.redis_url}?db=2").flushdb()
-    acme = make_tenant("acme", "1001")
-    alice = make_user("alice", acme)
-    cluster = Cluster.objects.create(name="DefaultCluster", region="mq-private", namesrv=live_broker.namesrv)
-    instance = Instance.objects.create(
-        instance_id=f"MQ_INST_1001_live{next(_numbers):04d}", tenant=acme, cluster=cluster,
-        region="mq-private", name="live",
-    )  # fmt: skip
-    running = Live(live_broker, instance, Actor(user=alice))
+def live(cast: Cast, broker: BrokerProcess) -> Iterator[Live]:
+    running = Live(broker, cast.instance, cast.actor("alice"))
     yield running
     running.stop_consumers()
-    store.connection.cache_clear()
-
-
-def make_tenant(name: str, uid: str) -> Tenant:
-    organization, _ = Organization.objects.get_or_create(name="Head office", parent=None)
-    return Tenant.objects.create(uid=uid, name=name, organization=organization)
-
-
-def make_user(name: str, tenant: Tenant, *, admin: bool = True) -> User:
-    return User.objects.create_user(
-        username=f"{name}@{tenant.name}", uid=f"2{next(_numbers):05d}", tenant=tenant, is_tenant_admin=admin
-    )

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from console.accounts.actor import Actor
 from console.messaging import queries, scan
 from console.messaging.queries import Source
 from console.messaging.records import Position
 from console.topics.models import OrderType
 from console.web.errors import Refused
-from tests.console.live import Live, make_user
+from tests.console.live import Live
 from tests.support.broker import eventually
+from tests.support.cast import Cast
 
 pytestmark = pytest.mark.real
 HOUR = 3_600_000
@@ -113,11 +113,11 @@ def test_large_messages_come_newest_first_too(live: Live) -> None:
     assert [m.body[0] for m in page.messages] == [5, 4, 3, 2, 1]
 
 
-def test_a_query_task_is_its_callers_and_its_topics(live: Live) -> None:
+def test_a_query_task_is_its_callers_and_its_topics(live: Live, cast: Cast) -> None:
     topic, other = live.topic(), live.topic()
     live.send(topic)
     task_id = queries.search_by_time(live.actor, Source.of_topic(topic), 0, now_ms() + 1000).task_id
-    bob = Actor(user=make_user("bob", live.actor.tenant))
+    bob = cast.actor("bob")
     for actor, source, asked in [
         (bob, Source.of_topic(topic), task_id),
         (live.actor, Source.of_topic(other), task_id),

@@ -1,5 +1,6 @@
-"""The fixtures of a running broker."""
+"""The cast of the console on a running broker."""
 
-from tests.console.live import live, live_broker, live_redis
+from tests.console.live import live
+from tests.support.cast import cast, console
 
-__all__ = ["live", "live_broker", "live_redis"]
+__all__ = ["cast", "console", "live"]

@@ -1,0 +1,45 @@
+"""Stored messages as records."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokercore.client import StoredMessage
+from console.instances.models import Instance
+from console.messaging.names import shown_name
+from console.messaging.records import Position, belongs_to
+
+
+@pytest.mark.parametrize(
+    ("topic", "real_topic", "mine"),
+    [
+        ("inst%flights", "", True),
+        ("inst%other", "", False),
+        ("inst%other", "inst%flights", False),
+        ("rmq_sys_wheel_timer", "inst%flights", True),
+        ("SCHEDULE_TOPIC_XXXX", "inst%other", False),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", "inst%flights", False),
+    ],
+)
+def test_a_message_belongs_to_the_topic_it_lies_in_or_waits_for(topic: str, real_topic: str, mine: bool) -> None:
+    message = StoredMessage(topic, properties={"REAL_TOPIC": real_topic} if real_topic else {})
+    assert belongs_to(message, "inst%flights") is mine
+
+
+def test_a_position_survives_its_text() -> None:
+    place = Position("broker-a", 3, 17)
+    assert str(place) == "broker-a:3:17"
+    assert Position.parse(str(place)) == place
+
+
+@pytest.mark.parametrize("text", ["", "broker-a", "broker-a:3", ":3:17", "b:x:1", "b:1:-1", "b" * 300 + ":1:1"])
+def test_what_is_no_position_is_none(text: str) -> None:
+    assert Position.parse(text) is None
+
+
+def test_names_are_shown_without_the_namespace() -> None:
+    instance = Instance(instance_id="MQ_INST_1_abc")
+    assert shown_name(instance, "MQ_INST_1_abc%flights") == "flights"
+    assert shown_name(instance, "%DLQ%MQ_INST_1_abc%GID_a") == "%DLQ%GID_a"
+    assert shown_name(instance, "MQ_INST_2_xyz%flights") == "MQ_INST_2_xyz%flights"
+    assert shown_name(instance, "bare") == "bare"
