@@ -37,6 +37,7 @@ class Output:
     def __init__(self, folder: Path, stream: TextIO, *, colour: bool) -> None:
         self._folder, self._stream, self._colour = folder, stream, colour
         self._files: dict[str, RotatingFileHandler] = {}
+        self._hushed = False
         self._waiting: queue.Queue[str | None] = queue.Queue(BACKLOG)
         self._writer = threading.Thread(target=self._write, name="terminal", daemon=True)
         self._writer.start()
@@ -44,7 +45,12 @@ class Output:
     def line(self, name: str, text: str) -> None:
         """Show one line of the process `name` and keep it in its log."""
         self._file(name).emit(logging.makeLogRecord({"msg": text}))
-        self.banner(f"{self._painted(name)} {text}")
+        if name == OWN or not self._hushed:
+            self.banner(f"{self._painted(name)} {text}")
+
+    def hush(self) -> None:
+        """Show only the launcher's own lines from now on: what processes say while they stop is for their logs."""
+        self._hushed = True
 
     def say(self, text: str) -> None:
         """Show and keep a line of the launcher's own."""

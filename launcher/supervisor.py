@@ -82,6 +82,7 @@ class Supervisor:
         if not self._asked.is_set():
             self._asked_at = now
             self._output.say("stopping; a second Ctrl-C kills")
+            self._output.hush()
             self._asked.set()
         elif now - self._asked_at > IMPATIENCE:
             self._hurry = True

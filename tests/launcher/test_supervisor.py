@@ -133,6 +133,17 @@ def test_a_line_is_kept_in_the_log_of_its_process(launch: Launch) -> None:
     assert log.stat().st_mode & 0o777 == 0o600
 
 
+def test_what_a_process_says_while_it_stops_is_for_its_log(launch: Launch) -> None:
+    code = "import signal; signal.signal(15, lambda *_: 1 / 0); print('ready'); signal.pause()"
+    launched = launch(f"""service("base", {code!r})""")
+    launched.await_line("all ready")
+    launched.ask()
+    launched.end()
+    assert not launched.has("Traceback")
+    assert "Traceback" in (launched.home / "log" / "base.log").read_text()
+    assert launched.has("base stopped")
+
+
 def test_it_goes_on_without_its_terminal(launch: Launch) -> None:
     launched = launch("""service("base", GETS_READY), service("chatty", GETS_READY_LATE, "base")""", listen=False)
     assert launched.process.stdout
