@@ -132,7 +132,7 @@ def java(product: Product, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     demo = product.demo
     tools = Toolbox(tmp_path_factory.mktemp("java"), demo["namesrv"], demo["instance_id"])
     yield tools
-    tools.stop_since()
+    tools.kill_since()
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import org.apache.rocketmq.remoting.RPCHook;
 
 /** What the rocketmq-client programs share: credentials, address and namespace, the message built from the arguments. */
 final class ApacheClient {
+    private static final int API_TIMEOUT_MILLIS = 10_000; // 3 s are little for a JVM that starts on a busy machine
+
     private ApacheClient() {}
 
     /** The hook that signs each request; null without an AccessKey, so that a request without signature can be tried. */
@@ -24,6 +26,9 @@ final class ApacheClient {
     @SuppressWarnings("deprecation")
     static void configure(ClientConfig client, Arguments arguments) {
         client.setNamesrvAddr(arguments.text("namesrv"));
+        client.setMqClientApiTimeout(API_TIMEOUT_MILLIS);
+        // Two broadcasting consumers on one machine are one client unless their instances have names of their own.
+        client.setInstanceName("pid" + ProcessHandle.current().pid());
         String instance = arguments.text("instance", "");
         if (!instance.isEmpty()) {
             client.setNamespace(instance);

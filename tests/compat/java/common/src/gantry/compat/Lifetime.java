@@ -12,8 +12,11 @@ final class Lifetime {
         }
     }
 
-    /** Closes the client, so that it commits its offsets and leaves its group, and says so. */
+    /**
+     * Says that the work is done, closes the client, so that it commits its offsets and leaves its group, and says so.
+     */
     static void end(Runnable shutdown) {
+        Output.event("done");
         shutdown.run();
         Output.event("closed");
         System.exit(0); // the clients leave threads behind

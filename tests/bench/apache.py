@@ -1,0 +1,147 @@
+"""Apache RocketMQ 5.3.3 beside us: name server and broker from Maven jars, authentication and authorization on."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from tests.bench import processes
+from tests.support.java import QUICK_START, maven_jars
+
+HERE = Path(__file__).parent
+READY_SECONDS = 90
+
+#: 512 MB and 1 GB of heap are what the vendor's own scripts shrink to on a small machine.
+NAMESRV_HEAP = ("-Xmx512m",)
+BROKER_HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g")
+
+AUTHENTICATION = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": (
+        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
+    ),
+    "authorizationEnabled": "true",
+    "authorizationProvider": "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": (
+        "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider"
+    ),
+}
+
+
+class StartError(Exception):
+    """A server did not become ready; the text holds the end of its log."""
+
+
+def jars() -> str:
+    """Return the class path of server, tools and client; fetched once into the user's cache folder."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry-bench" / "jars"
+    maven_jars(HERE / "java" / "pom.xml", cache.parent / "jars.stamp", cache)
+    return f"{cache}/*"
+
+
+class ApacheRocketMQ:
+    """Name server and broker on two ports, with an empty store under `home`; `admin_secret` is of the user `admin`."""
+
+    def __init__(self, home: Path, ports: tuple[int, int], broker_lines: tuple[str, ...] = ()) -> None:
+        self.home = home
+        self._namesrv_port, self._broker_port = ports
+        self.namesrv = f"127.0.0.1:{self._namesrv_port}"
+        self.admin_key = "admin"
+        self.admin_secret = secrets.token_urlsafe(18)
+        self._broker_lines = broker_lines
+        self._class_path = jars()
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start both from an empty store and wait until they are ready. Raises StartError."""
+        shutil.rmtree(self.home, ignore_errors=True)
+        configuration = self.home / "conf"
+        configuration.mkdir(parents=True)
+        (configuration / "namesrv.conf").write_text(f"listenPort={self._namesrv_port}\n")
+        (configuration / "broker.conf").write_text("\n".join(self._broker_configuration()) + "\n")
+        credentials = f"accessKey: {self.admin_key}\nsecretKey: {self.admin_secret}\n"
+        (configuration / "tools.yml").write_text(credentials)
+        self._start("namesrv", NAMESRV_HEAP, "org.apache.rocketmq.namesrv.NamesrvStartup")
+        self._start("broker", BROKER_HEAP, "org.apache.rocketmq.broker.BrokerStartup")
+        self._wait_until_registered()
+
+    def stop(self) -> None:
+        """End both, the broker first."""
+        while self._processes:
+            processes.end(self._processes.pop())
+
+    def pids(self) -> list[int]:
+        """Process ids of name server and broker."""
+        return [process.pid for process in self._processes]
+
+    def mqadmin(self, *arguments: str) -> str:
+        """Run one mqadmin command as the administrator and return what it printed."""
+        command = [*self._java(QUICK_START), "org.apache.rocketmq.tools.command.MQAdminStartup", *arguments]
+        command += ["-n", self.namesrv]
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False, timeout=60)
+        return done.stdout + done.stderr
+
+    def create_user(self, name: str, secret: str, *, actions: str = "Pub,Sub,Get", names: str = "*") -> None:
+        """Create a Normal user that has the rights `actions` on the topics and groups whose names match `names`."""
+        self.mqadmin("createUser", "-c", "DefaultCluster", "-u", name, "-p", secret, "-t", "Normal")
+        rights = ("-r", f"Topic:{names},Group:{names}", "-a", actions, "-d", "Allow")
+        self.mqadmin("createAcl", "-c", "DefaultCluster", "-s", f"User:{name}", *rights)
+
+    def create_topic(self, name: str, queues: int = 8) -> None:
+        """Create a topic with as many queues for reading as for writing."""
+        self.mqadmin("updateTopic", "-c", "DefaultCluster", "-t", name, "-r", str(queues), "-w", str(queues))
+
+    def _broker_configuration(self) -> list[str]:
+        user = {"username": self.admin_key, "password": self.admin_secret}
+        inner = {"accessKey": self.admin_key, "secretKey": self.admin_secret}
+        settings = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerId": "0",
+            "brokerIP1": "127.0.0.1",
+            "listenPort": str(self._broker_port),
+            "namesrvAddr": self.namesrv,
+            "storePathRootDir": str(self.home / "store"),
+            "mappedFileSizeCommitLog": "268435456",
+            "authConfigPath": str(self.home / "auth"),
+            **AUTHENTICATION,
+            "initAuthenticationUser": json.dumps(user),
+            "innerClientAuthenticationCredentials": json.dumps(inner),
+        }
+        return [f"{name}={value}" for name, value in settings.items()] + list(self._broker_lines)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"ROCKETMQ_HOME": str(self.home)}
+
+    def _java(self, options: tuple[str, ...]) -> list[str]:
+        return ["java", *options, f"-Duser.home={self.home}", "-cp", self._class_path]
+
+    def _start(self, name: str, heap: tuple[str, ...], main_class: str) -> None:
+        log = self.home / f"{name}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*self._java(heap), main_class, "-c", str(self.home / "conf" / f"{name}.conf")],
+                env=self._environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._processes.append(process)
+        deadline = time.monotonic() + READY_SECONDS
+        while "boot success" not in log.read_text(errors="replace"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise StartError(f"{name} is not ready:\n{log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.1)
+
+    def _wait_until_registered(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while "broker-a" not in self.mqadmin("clusterList"):
+            if time.monotonic() > deadline:
+                self.stop()
+                raise StartError("the broker did not register with the name server")
