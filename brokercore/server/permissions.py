@@ -44,14 +44,18 @@ def _resource(topic: str) -> str:
     return group_of(topic) or topic
 
 
+def _given(command: Command, *fields: str) -> tuple[str, ...]:
+    """Every name that stands in one of `fields`: which of them the handler reads must not matter here."""
+    ext = command.ext
+    return tuple({name for field in fields if (name := ext.get(field))}) or ("",)
+
+
 def _sent_topic(command: Command) -> tuple[str, ...]:
-    topic = command.ext.get("b") or command.ext.get("topic") or ""
-    return () if topic[:1] == "%" and group_of(topic) else (topic,)
+    return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic))
 
 
 def _sent_retry(command: Command) -> tuple[str, ...]:
-    topic = command.ext.get("b") or command.ext.get("topic") or ""
-    return (group_of(topic),) if topic[:1] == "%" and group_of(topic) else ()
+    return tuple(group for topic in _given(command, "b", "topic") if (group := group_of(topic)))
 
 
 def _topic(command: Command) -> tuple[str, ...]:
@@ -63,9 +67,8 @@ def _optional_topic(command: Command) -> tuple[str, ...]:
 
 
 def _group(command: Command) -> tuple[str, ...]:
-    ext = command.ext
-    group = ext.get("consumerGroup") or ext.get("group") or ext.get("groupName") or ""
-    return () if group in SYSTEM_GROUPS else (group,)
+    groups = _given(command, "consumerGroup", "group", "groupName")
+    return tuple(group for group in groups if group not in SYSTEM_GROUPS)
 
 
 def _producer_group(command: Command) -> tuple[str, ...]:
@@ -208,7 +211,7 @@ def check(connection: Connection, command: Command, caller: Caller) -> None:
         return
     ext, known = command.ext, None
     if command.code in _BY_NAMES:
-        known = command.code, ext.get("b") or ext.get("topic"), ext.get("consumerGroup")
+        known = command.code, ext.get("b"), ext.get("topic"), ext.get("consumerGroup"), ext.get("group")
         if known in caller.passed:
             return
     address = connection.peer[0]

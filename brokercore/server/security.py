@@ -50,8 +50,8 @@ class Caller:
         self._inner, self._outer = _hmac_states(secret)
         rows = (*grantee.statements, *grantee.grants) if grantee else ()
         self.conditional = any(statement.conditions for statement in rows)
-        self.passed: set[tuple[int, str | None, str | None]] = set()
-        """Requests that passed before, by code, topic and group; filled by the permission table."""
+        self.passed: set[tuple[int | str | None, ...]] = set()
+        """Requests that passed before, by code and every name in them; filled by the permission table."""
         self._decisions: dict[tuple[str, str], bool] = {}
 
     @property
@@ -59,7 +59,7 @@ class Caller:
         """True for the credentials of Gantry's own processes, which may do everything."""
         return self.grantee is None
 
-    def remember(self, request: tuple[int, str | None, str | None]) -> None:
+    def remember(self, request: tuple[int | str | None, ...]) -> None:
         """This kind of request passes until the table of AccessKeys changes this key."""
         if len(self.passed) >= _MAX_DECISIONS:
             self.passed.clear()

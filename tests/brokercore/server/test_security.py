@@ -229,3 +229,26 @@ def test_without_its_table_the_broker_lets_only_the_system_key_in() -> None:
             assert system.call(106).code == 0
             server.start()
             eventually(lambda: tenant.call(106).code == 0)
+
+
+@pytest.mark.parametrize(("code", "own", "other"), [(10, "b", "topic"), (310, "topic", "b"), (10, "topic", "b")])
+def test_a_second_name_in_a_send_does_not_hide_the_first(
+    wire: Wire, allow: Allow, code: int, own: str, other: str
+) -> None:
+    mine, theirs = f"{MINE}%{fresh('t')}", f"{OTHERS}%{fresh('t')}"
+    for topic in (mine, theirs):
+        wire.topic(name=topic)
+    caller = allow(EVERYTHING)
+    fields = {"queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "producerGroup": "p"}
+    short = {"e": "0", "f": "0", "g": "1", "h": "0", "a": "p"}
+    answer = caller.call(code, fields | short | {own: mine, other: theirs}, b"body")
+    assert (answer.code, theirs in (answer.remark or "")) == (16, True)
+
+
+@pytest.mark.parametrize("code", [15, 36, 38, 203, 208, 222])
+def test_a_second_group_in_a_request_does_not_hide_the_first(wire: Wire, allow: Allow, code: int) -> None:
+    mine, theirs = f"{MINE}%GID_{fresh()}", f"{OTHERS}%GID_{fresh()}"
+    caller = allow(EVERYTHING)
+    for first, second in (("consumerGroup", "group"), ("group", "consumerGroup"), ("groupName", "group")):
+        answer = caller.call(code, {first: mine, second: theirs, "topic": f"{MINE}%t"})
+        assert (answer.code, theirs in (answer.remark or "")) == (16, True)
