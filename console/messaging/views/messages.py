@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages as notices
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -112,7 +111,6 @@ def publish(request: Request, instance_id: str, name: str) -> HttpResponse:
             form.add_error(refusal.field if refusal.field in form.fields else None, refusal.message)
         else:
             context |= {"result": result, "deliver_at_ms": arguments["deliver_at_ms"]}
-            notices.success(request, f"Published {result.message_id}.")
     if not form.is_valid():
         return htmx.invalid(
             request, "messaging/_publish.html" if htmx.is_fragment(request) else "messaging/publish.html", context
