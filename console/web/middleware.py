@@ -77,7 +77,7 @@ class CollapseSlashesMiddleware:
 
 
 class OutageMiddleware:
-    """A broker or a Redis that does not answer is shown as such: page or fragment with the reason, status 503; 502 when it refuses."""
+    """A broker or a Redis that does not answer is shown as such, with the reason: status 503, and 502 for a refusal."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

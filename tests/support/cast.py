@@ -68,9 +68,11 @@ class Cast:
 
 
 @pytest.fixture
-def console(db: None, settings: Any, broker: BrokerProcess) -> Iterator[Cluster]:
+def console(db: None, settings: Any, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """The console's settings point to the running broker and its Redis; the ACL table and the cache are empty."""
     settings.REDIS_URL = broker.redis_url
+    # The settings module composes its addresses once, when it is imported.
+    monkeypatch.setattr(acl, "redis_url", lambda database: f"{broker.redis_url}?db={database}")
     settings.NAMESRV = broker.namesrv
     settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET = broker.access_key_id, broker.access_key_secret
     settings.MASTER_KEY = broker.master_key

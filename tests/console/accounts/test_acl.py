@@ -1,0 +1,143 @@
+"""The ACL table: what is compiled into it, and that the broker lives by it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+import redis
+
+from brokercore.client import Admin, Credentials, Message, Producer
+from brokercore.client.errors import NoPermission
+from console.accounts import acl, services
+from console.accounts.policies import system_policy
+from console.accounts.services import IssuedKey
+from console.topics.models import Grant, Relation
+from tests.support.broker import BrokerProcess
+from tests.support.cast import Cast, make_group, make_instance, make_topic
+
+DEADLINE_SECONDS = 5.0
+
+
+def _key(cast: Cast, name: str) -> IssuedKey:
+    return services.create_access_key(actor=cast.actor("alice"), user=cast.users[name])
+
+
+def test_an_entry_names_the_user_and_stays_inside_the_account(cast: Cast) -> None:
+    issued = _key(cast, "rita")
+    entry = acl.compiled()[issued.access_key_id]
+    assert entry["principal"] == "rita@acme"
+    assert entry["tenant"] == cast.acme.uid
+    assert entry["boundary"] == [f"acs:mq:*:*:MQ_INST_{cast.acme.uid}_*"]
+    assert entry["statements"] == [{"Effect": "Allow", "Action": ["mq:Query*"], "Resource": "*"}]
+    assert issued.access_key_secret not in str(entry)
+
+
+def test_bare_names_of_the_default_instance_are_inside_its_accounts_boundary_only(cast: Cast) -> None:
+    bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    make_topic(cast.alice, bare, "bare-topic")
+    make_group(cast.alice, bare, "GID_bare")
+    ours, theirs = _key(cast, "alice"), services.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
+    table = acl.compiled()
+    assert {"acs:mq:*:*:bare-topic", "acs:mq:*:*:GID_bare"} <= set(table[ours.access_key_id]["boundary"])
+    assert not [r for r in table[theirs.access_key_id]["boundary"] if "bare" in r]
+
+
+def test_disabled_and_expired_keys_and_keys_of_disabled_users_are_absent(cast: Cast) -> None:
+    disabled, of_disabled, expired = _key(cast, "alice"), _key(cast, "bob"), _key(cast, "rita")
+    key = cast.alice.access_keys.get(access_key_id=disabled.access_key_id)
+    services.set_access_key_enabled(actor=cast.actor("alice"), key=key, enabled=False)
+    services.set_user_enabled(actor=cast.actor("alice"), user=cast.bob, enabled=False)
+    cast.rita.access_keys.update(expires_at="2020-01-01T00:00:00Z")
+    assert not acl.compiled().keys() & {
+        disabled.access_key_id,
+        of_disabled.access_key_id,
+        expired.access_key_id,
+    }
+
+
+def test_a_grant_reaches_the_grantees_administrator_and_a_named_user(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    Grant.objects.create(topic=topic, tenant=cast.charlies.tenant, relation=Relation.SUBSCRIBE)
+    issued = services.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
+    grants = acl.compiled()[issued.access_key_id]["grants"]
+    assert grants == [{"Effect": "Allow", "Action": ["mq:SUB"], "Resource": f"acs:mq:*:*:{topic.physical_name}"}]
+
+
+def test_a_role_key_has_its_token_and_its_expiry(cast: Cast) -> None:
+    role = services.create_role(
+        tenant=cast.acme, name="Sender", description="", trust_policy={}, policies=[system_policy("AliyunMQFullAccess")]
+    )
+    issued = services.assume_role(role, session_name="run")
+    entry = acl.compiled()[issued.access_key_id]
+    assert entry["token"] == issued.security_token
+    assert issued.expires_at is not None
+    assert entry["expires_ms"] == int(issued.expires_at.timestamp() * 1000)
+
+
+def test_publishing_twice_changes_the_version_once(cast: Cast, broker: BrokerProcess) -> None:
+    client = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    issued = _key(cast, "alice")
+    assert acl.publish()
+    version = client.get(acl.VERSION)
+    assert not acl.publish()
+    assert client.get(acl.VERSION) == version
+    assert client.hexists(acl.KEYS, issued.access_key_id)
+
+
+def test_every_change_is_published_on_commit(
+    cast: Cast, broker: BrokerProcess, django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]]
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        issued = _key(cast, "bob")
+    client = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    assert client.hexists(acl.KEYS, issued.access_key_id)
+
+
+def test_the_broker_lets_a_key_in_refuses_what_its_policy_lacks_and_drops_a_disabled_one(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    writer, reader = _key(cast, "bob"), _key(cast, "rita")
+    acl.publish()
+    _until(lambda: _send(cast, writer, topic.physical_name) is None)
+    refused = _send(cast, reader, topic.physical_name)
+    assert isinstance(refused, NoPermission)
+    assert "mq:PUB" in refused.text
+    key = cast.bob.access_keys.get()
+    services.set_access_key_enabled(actor=cast.actor("alice"), key=key, enabled=False)
+    acl.publish()
+    _until(lambda: isinstance(_send(cast, writer, topic.physical_name), NoPermission), seconds=2)
+
+
+def test_another_accounts_administrator_is_refused_by_the_broker(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    stranger = services.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
+    acl.publish()
+    credentials = Credentials(stranger.access_key_id, stranger.access_key_secret)
+    with Admin(cast.cluster.namesrv, credentials) as admin:
+        _until(lambda: not isinstance(_answer(admin.topic_names), NoPermission))
+        assert topic.physical_name not in admin.topic_names()
+        assert isinstance(_answer(lambda: admin.topic_stats(topic.physical_name)), NoPermission)
+
+
+def _send(cast: Cast, key: IssuedKey, topic: str) -> Exception | None:
+    credentials = Credentials(key.access_key_id, key.access_key_secret)
+    with Producer(cast.cluster.namesrv, credentials, "GID_any") as producer:
+        return _answer(lambda: producer.send(Message(topic, b"hello")))
+
+
+def _answer(call: Callable[[], object]) -> Exception | None:
+    try:
+        call()
+    except NoPermission as error:
+        return error
+    return None
+
+
+def _until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s")
+        time.sleep(0.05)

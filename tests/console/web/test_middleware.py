@@ -1,0 +1,90 @@
+"""What every answer carries, and how outages and errors are shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from console.instances.models import Cluster
+from console.web import views
+from tests.support.cast import Cast, make_topic
+
+ROOT = Path(django_settings.BASE_DIR)
+FRAGMENT = {"HX-Request": "true"}
+
+
+def test_every_page_forbids_inline_script_and_style(cast: Cast) -> None:
+    policy = Client().get(reverse("account_login"))["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert cast.client("alice").get("/nothing/here")["Content-Security-Policy"] == policy
+
+
+@pytest.mark.parametrize("template", sorted(ROOT.glob("templates/**/*.html")), ids=lambda p: p.name)
+def test_no_template_has_inline_script_or_style(template: Path) -> None:
+    text = template.read_text()
+    assert " style=" not in text
+    assert "<style" not in text
+    assert not [word for word in (" onclick=", " onchange=", " onsubmit=", " onload=", "javascript:") if word in text]
+    for opening in text.split("<script")[1:]:
+        assert opening.lstrip().startswith("src="), "scripts come from files"
+
+
+def test_no_value_is_marked_safe_in_a_template() -> None:
+    for template in ROOT.glob("templates/**/*.html"):
+        assert "|safe" not in template.read_text(), template
+
+
+def test_our_own_scripts_stay_small() -> None:
+    assert sum(len(f.read_text().splitlines()) for f in ROOT.glob("static/js/*.js")) < 300
+
+
+def test_an_outage_of_the_broker_is_a_page_that_says_so(cast: Cast) -> None:
+    make_topic(cast.alice, cast.instance)
+    Cluster.objects.update(namesrv="127.0.0.1:1")
+    url = reverse("topics.live", args=[cast.instance.instance_id, "orders"])
+    page = cast.client("alice").get(url)
+    assert page.status_code == 503
+    assert "The broker does not answer" in page.content.decode()
+    fragment = cast.client("alice").get(url, headers=FRAGMENT)
+    assert fragment.status_code == 503
+    assert "<html" not in fragment.content.decode()
+    assert page["X-Request-Id"] in page.content.decode()
+
+
+def test_an_outage_of_redis_is_said_as_well(cast: Cast, settings: Any, tmp_path: Path) -> None:
+    from console.metrics import store
+
+    settings.CACHES = {"default": settings.CACHES["default"] | {"LOCATION": f"unix://{tmp_path}/none.sock?db=2"}}
+    store.connection.cache_clear()
+    page = cast.client("alice").get("/")
+    store.connection.cache_clear()
+    assert page.status_code == 503
+    assert "Redis does not answer" in page.content.decode()
+
+
+def test_a_refusal_inside_a_fragment_is_one_plain_sentence(cast: Cast) -> None:
+    url = reverse("topics.create", args=[cast.instance.instance_id])
+    response = cast.client("rita").get(url, headers=FRAGMENT)
+    assert (response.status_code, response["Content-Type"]) == (403, "text/plain; charset=utf-8")
+    assert response.content.decode().startswith("denied: no statement allows mq:CreateTopic")
+
+
+def test_an_error_page_shows_the_request_id_and_no_traceback(db: None) -> None:
+    request: Any = RequestFactory().get("/")
+    request.request_id = "the-id"
+    response = views.failed(request)
+    text = response.content.decode()
+    assert response.status_code == 500
+    assert "the-id" in text
+    assert "Traceback" not in text
+
+
+def test_the_error_page_needs_no_context() -> None:
+    assert "Something went wrong" in render_to_string("500.html")

@@ -1,0 +1,79 @@
+"""Numbers, sizes, times, icons and assets in templates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.paginator import Paginator
+from django.template import TemplateSyntaxError
+from django.utils import timezone
+
+from console.web.templatetags import gantry
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "exact"),
+    [
+        (0, "0", "0"),
+        (9999, "9,999", "9,999"),
+        (12345, "12.3 k", "12,345"),
+        (4_560_000, "4.6 M", "4,560,000"),
+        (7_800_000_000, "7.8 G", "7,800,000,000"),
+        (0.5, "0.50", "0.5"),
+        (12.34, "12.3", "12.34"),
+        (3.0, "3", "3"),
+    ],
+)
+def test_a_number_is_short_and_keeps_its_exact_value_on_hover(value: float, shown: str, exact: str) -> None:
+    html = gantry.number(value)
+    assert f">{shown}<" in html
+    assert f'title="{exact}"' in html
+
+
+def test_none_is_a_dash_and_never_a_zero() -> None:
+    assert "–" in gantry.number(None)
+    assert "–" in gantry.byte_size(None)
+    assert "–" in gantry.time(None)
+    assert "–" in gantry.ago(None)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 1024**3, "5.0 GiB")]
+)
+def test_a_size_is_in_binary_units(value: int, shown: str) -> None:
+    assert shown in gantry.byte_size(value)
+
+
+def test_a_time_is_utc_and_carries_what_the_browser_needs() -> None:
+    html = gantry.time(datetime(2026, 11, 21, 10, 1, 56, 123000, tzinfo=UTC), "milliseconds")
+    assert 'datetime="2026-11-21T10:01:56.123+00:00"' in html
+    assert ">2026-11-21 10:01:56.123<" in html
+    assert gantry.time(1_795_255_316_123).count("2026-11-21") == 3
+
+
+def test_a_time_of_a_broken_client_is_a_dash() -> None:
+    assert "–" in gantry.time(10**18)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(2, "just now"), (40, "40 seconds ago"), (61, "1 minute ago"), (7300, "2 hours ago")]
+)
+def test_an_age_is_in_words(seconds: int, words: str) -> None:
+    assert words in gantry.ago(timezone.now() - timedelta(seconds=seconds))
+
+
+def test_an_unknown_icon_or_asset_is_an_error_of_the_template() -> None:
+    with pytest.raises(TemplateSyntaxError):
+        gantry.icon("no-such-icon")
+    with pytest.raises(TemplateSyntaxError):
+        gantry.asset("css/no-such.css")
+
+
+def test_our_own_assets_carry_their_digest() -> None:
+    assert "?v=" in gantry.asset("js/app.js")
+    assert "?v=" not in gantry.asset("vendor/htmx-2.0.11/htmx.min.js")
+
+
+def test_a_pager_leaves_out_the_middle() -> None:
+    assert list(gantry.pages_around(Paginator(range(400), 20), 10)) == [1, None, 8, 9, 10, 11, 12, None, 20]
