@@ -1,0 +1,105 @@
+"""What a notification names is checked before it is sent, in the words of `mq_error_msg`."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.accounts import policies
+from console.accounts.models import Role
+from console.instances.models import Instance
+from console.outbox.routing import UndeliverableError, endpoint_of, route, trusts_a_service
+from tests.console.outbox.conftest import TRUST, Make
+from tests.support.cast import Cast
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+
+
+def refusal(make: Make, **fields: object) -> str:
+    with pytest.raises(UndeliverableError) as refused:
+        route(make(**fields))
+    return str(refused.value)
+
+
+def test_a_right_notification_has_a_destination(make: Make) -> None:
+    notification = make()
+    destination = route(notification)
+    assert (destination.topic, destination.group) == (notification.topic, notification.producer_id)
+    assert destination.namespace == destination.role.tenant.instances.get().instance_id
+
+
+def test_names_may_stand_as_on_the_wire(make: Make, cast: Cast) -> None:
+    notification = make()
+    route(make(topic=cast.instance.physical_name(notification.topic)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"notify_by": "mns"}, "no queue endpoint"),
+        ({"notify_by": "smtp"}, "allowed are ons and mns"),
+        ({"notify_by": ""}, "allowed are ons and mns"),
+        ({"topic": ""}, "mq-topic is missing"),
+        ({"producer_id": ""}, "mq-producer-id is missing"),
+        ({"endpoint": ""}, "mq-endpoint is missing"),
+        ({"topic": "nowhere"}, "Topic 'nowhere' does not exist"),
+        ({"producer_id": "GID_nobody"}, "Group 'GID_nobody' does not exist"),
+        ({"endpoint": "http://MQ_INST_1_other.localhost"}, "names no instance of this account"),
+        ({"endpoint": "localhost:9876"}, "names no instance of this account"),
+        ({"endpoint": "two words"}, "is no address"),
+    ],
+)
+def test_it_says_what_is_wrong(make: Make, fields: dict[str, str], reason: str) -> None:
+    assert reason in refusal(make, **fields)
+
+
+def test_another_accounts_instance_is_unknown(make: Make, cast: Cast) -> None:
+    assert "names no instance of this account" in refusal(make, endpoint=f"http://{cast.charlies.instance_id}")
+
+
+@pytest.mark.parametrize("host", [".cn-hangzhou.example.com", ".cn-hangzhou.example.com:80", ".localhost:1"])
+def test_an_endpoint_elsewhere_is_another_region(make: Make, cast: Cast, host: str) -> None:
+    assert "not in the query service's region" in refusal(make, endpoint=f"http://{cast.instance.instance_id}{host}")
+
+
+def test_an_instance_of_another_region_is_refused(make: Make, cast: Cast) -> None:
+    Instance.objects.update(region="elsewhere")
+    assert "not in the query service's region" in refusal(make)
+
+
+def test_the_endpoint_that_the_editor_fills_in_is_right(make: Make, cast: Cast) -> None:
+    route(make(endpoint=endpoint_of(cast.instance)))
+
+
+def test_without_the_role_nothing_is_sent(make: Make, role: Role) -> None:
+    notification = make()
+    role.delete()
+    with pytest.raises(UndeliverableError, match="AliyunOpenAnalyticsAccessingMQRole does not exist"):
+        route(notification)
+
+
+def test_the_role_must_trust_a_service(make: Make, role: Role) -> None:
+    role.trust_policy = {"Version": "1", "Statement": [TRUST["Statement"][0] | {"Principal": {"Service": [""]}}]}
+    role.save()
+    assert "names no service" in refusal(make)
+
+
+def test_the_role_must_be_allowed_to_publish(make: Make, role: Role) -> None:
+    role.policies.set([policies.system_policy("AliyunMQSubOnlyAccess")])
+    assert "may not publish" in refusal(make)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        {},
+        {"Statement": "x"},
+        {"Statement": [TRUST["Statement"][0] | {"Effect": "Deny"}]},
+        {"Statement": [TRUST["Statement"][0] | {"Action": "sts:Other"}]},
+        {"Statement": [TRUST["Statement"][0] | {"Principal": {"RAM": ["acs:ram::1:root"]}}]},
+        {"Statement": [TRUST["Statement"][0] | {"Principal": "*"}]},
+    ],
+)
+def test_only_a_named_service_is_trusted(document: object) -> None:
+    assert not trusts_a_service(document)
+    assert trusts_a_service(TRUST)

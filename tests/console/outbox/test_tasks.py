@@ -1,0 +1,88 @@
+"""Delivery to a running broker, signed with a temporary key of the role."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.accounts.models import AccessKey, Role
+from console.outbox import sending, services, tasks
+from console.outbox.models import Notification, NotificationStatus
+from tests.console.live import Live
+from tests.console.outbox.conftest import Make, group_of, topic_of
+from tests.support.broker import eventually
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+
+
+@pytest.fixture(autouse=True)
+def fresh_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a database of its own, so kept keys of roles would be another test's."""
+    monkeypatch.setattr(sending, "_keys", {})
+
+
+def delivered(notification: Notification) -> Notification:
+    tasks.deliver(notification.pk)
+    notification.refresh_from_db()
+    return notification
+
+
+def test_a_consumer_receives_it(make: Make, live: Live) -> None:
+    notification = delivered(make())
+    assert (notification.status, notification.error) == (NotificationStatus.SUCCESS, "")
+    got = live.consume(live.group(), topic_of(notification))
+    message = eventually(lambda: got and got[0])
+    assert (message.keys, message.tags, message.body) == ("q1", "SUCCESS", b'{"id": "q1"}')
+    assert message.message_id == notification.message_id
+    assert len(notification.message_id) == 32
+    assert notification.total_time_ms is not None
+
+
+def test_it_is_signed_with_a_key_of_the_role(make: Make, role: Role) -> None:
+    delivered(make())
+    delivered(make())
+    assert AccessKey.objects.filter(role=role).count() == 1
+
+
+def test_delivered_twice_is_sent_once(make: Make, live: Live) -> None:
+    notification = delivered(make())
+    tasks.deliver(notification.pk)
+    stats = live.admin.topic_stats(topic_of(notification).physical_name)
+    assert sum(q.max_offset for q in stats.values()) == 1
+
+
+def test_after_a_kill_between_commit_and_send_it_is_delivered(make: Make, kicked: list[int]) -> None:
+    notification = make()
+    assert services.claim(notification.pk)  # the sender dies here
+    Notification.objects.update(claimed_at=notification.due_at - services.SENDER_LOST_AFTER)
+    services.sweep()
+    assert kicked == [notification.pk]
+    assert delivered(notification).status == NotificationStatus.SUCCESS
+
+
+def test_a_wrong_destination_ends_it_at_once(make: Make) -> None:
+    notification = delivered(make(topic="nowhere"))
+    assert (notification.status, notification.attempts) == (NotificationStatus.FAILURE, 1)
+    assert "'nowhere' does not exist" in notification.error
+
+
+def test_a_broker_that_is_away_is_tried_again(make: Make, live: Live, kicked: list[int]) -> None:
+    notification = make()
+    cluster = live.instance.cluster
+    namesrv, cluster.namesrv = cluster.namesrv, "127.0.0.1:1"
+    cluster.save()
+    notification.endpoint = f"http://{live.instance.instance_id}"
+    notification.save()
+    assert delivered(notification).status == NotificationStatus.PENDING
+    assert "127.0.0.1:1" in notification.error
+    cluster.namesrv = namesrv
+    cluster.save()
+    Notification.objects.update(due_at=notification.created_at)
+    assert delivered(notification).status == NotificationStatus.SUCCESS
+
+
+def test_the_group_of_the_hint_sends_it(make: Make, live: Live) -> None:
+    notification = delivered(make())
+    stored = live.admin.query_message(topic_of(notification).physical_name, "q1")
+    assert [m.properties.get("PGROUP", group_of(notification).physical_name) for m in stored] == [
+        group_of(notification).physical_name
+    ]
