@@ -1,0 +1,311 @@
+"""What statements are answered with, over a real socket, for real accounts."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from django.db import connection as database
+
+from analytics import errors
+from analytics import run as engine
+from analytics.specs import Column, QueryResult, QuerySpec
+from console.accounts import services as accounts
+from console.accounts.models import AccessKey
+from console.sql import lifecycle, queries, worker
+from console.sql.door import auth, session
+from console.sql.door.session import SqlSession
+from console.sql.door.waiting import Waiter, in_thread
+from console.sql.models import QueryTask, TaskStatus
+from tests.console.sql.conftest import Cast, allow
+from tests.support.broker import eventually
+from tests.support.needs import need_tool
+from tests.support.sql_door import running_door
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PASSWORD = "sql Pass 77"
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture
+def door(cast: Cast) -> Iterator[int]:
+    accounts.set_database_password(user=cast.alice.user, name="demo", password=PASSWORD)
+    waiter = Waiter()
+    with running_door(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name)) as port:
+        yield port
+
+
+class Engine:
+    """Analytics, answering at once: `columns` and the text of result.csv, or an error."""
+
+    def __init__(self) -> None:
+        self.specs: list[QuerySpec] = []
+        self.columns = [Column("carrier", "string"), Column("n", "bigint"), Column("day", "date")]
+        self.content = "carrier,n,day\nUA,58665,2013-01-01\n,,\n"
+        self.error: Exception | None = None
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def run_query(self, spec: QuerySpec) -> QueryResult:
+        self.specs.append(spec)
+        assert self.gate.wait(20)
+        if self.error:
+            raise self.error
+        file = Path(engine.lake_path(spec.result_file))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.content)
+        return QueryResult(2, 2, 2, "id", 1, self.columns)
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """A worker of this process takes every task."""
+    answers, threads = Engine(), []
+
+    def work(task_id: str) -> None:
+        worker.run(task_id)
+        database.close()
+
+    def hand_over(task_id: str) -> None:
+        threads.append(threading.Thread(target=work, args=(task_id,)))
+        threads[-1].start()
+
+    monkeypatch.setattr(engine, "run_query", answers.run_query)
+    monkeypatch.setattr(lifecycle, "hand_over", hand_over)
+    yield answers
+    answers.gate.set()
+    for thread in threads:
+        thread.join(20)
+
+
+def connect(port: int, user: str = "demo", password: str = PASSWORD, **options: Any) -> pymysql.Connection:
+    settings = {"database": "demo", "ssl_disabled": True} | options
+    return pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, read_timeout=20, **settings)
+
+
+def rows(connection: pymysql.Connection, text: str) -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+        return list(cursor.fetchall())
+
+
+def code(call: Callable[[], object]) -> int:
+    with pytest.raises(pymysql.err.MySQLError) as error:
+        call()
+    return int(error.value.args[0])
+
+
+# --- Who
+
+
+def test_a_database_account_signs_in(door: int) -> None:
+    with connect(door) as connection:
+        assert rows(connection, "select database()") == [("demo",)]
+
+
+def test_an_access_key_pair_signs_in(door: int, cast: Cast) -> None:
+    with connect(door, cast.key.access_key_id, cast.key.access_key_secret) as connection:
+        assert rows(connection, "show tables") == [("airlines",), ("flights",)]
+
+
+def test_wrong_disabled_and_foreign_credentials_are_refused(door: int, cast: Cast) -> None:
+    key = cast.key
+    assert code(lambda: connect(door, password="wrong")) == 1045
+    assert code(lambda: connect(door, key.access_key_id, PASSWORD)) == 1045
+    assert code(lambda: connect(door, "nobody")) == 1045
+    assert code(lambda: connect(door, database="secret")) == 1049
+    AccessKey.objects.update(enabled=False)
+    assert code(lambda: connect(door, key.access_key_id, key.access_key_secret)) == 1045
+
+
+def test_a_key_that_is_disabled_later_answers_nothing_more(door: int, cast: Cast) -> None:
+    with connect(door, cast.key.access_key_id, cast.key.access_key_secret) as connection:
+        AccessKey.objects.update(enabled=False)
+        assert code(lambda: rows(connection, "show tables")) == 1045
+
+
+def test_a_temporary_key_of_a_role_is_no_account(door: int, cast: Cast) -> None:
+    role = accounts.create_role(tenant=cast.alice.tenant, name="r", description="", trust_policy={}, policies=[])
+    drawn = accounts.assume_role(role, session_name="s")
+    assert code(lambda: connect(door, drawn.access_key_id, drawn.access_key_secret)) == 1045
+
+
+# --- What
+
+
+def test_an_asynchronous_statement_answers_with_its_id(door: int, handed_over: list[str]) -> None:
+    with connect(door) as connection, connection.cursor() as cursor:
+        cursor.execute("/*+ run_async=true */ select * from flights")
+        task_id = cursor.fetchone()[0]
+        assert [column[0] for column in cursor.description] == ["ASYNC_TASK_ID"]
+        task = QueryTask.objects.get()
+        assert (task.pk, task.command) == (task_id, "/*+ run_async=true */ select * from flights")
+        assert len(str(task.connection_id)) == 14
+        cursor.execute(f"show query_task where id='{task_id}'")
+        assert tuple(column[0] for column in cursor.description) == queries.COLUMNS
+        row = dict(zip(queries.COLUMNS, cursor.fetchone(), strict=True))
+        assert (row["status"], row["row_count"], row["mq_status"]) == ("RUNNING", 0, None)
+
+
+def test_an_unknown_or_foreign_task_is_an_empty_result(door: int, cast: Cast, handed_over: list[str]) -> None:
+    with connect(door) as connection:
+        assert rows(connection, "show query_task where id='q1'") == []
+        rows(connection, "/*+ run_async=true */ select 1")
+    accounts.set_database_password(user=allow(cast.bob.user).user, name="bob", password=PASSWORD)
+    with connect(door, "bob") as connection:
+        task_id = QueryTask.objects.get().pk
+        assert rows(connection, f"show query_task where id='{task_id}'") == []
+        assert code(lambda: rows(connection, f"cancel query_task where id='{task_id}'")) == 1105
+
+
+def test_a_task_is_cancelled(door: int, handed_over: list[str]) -> None:
+    with connect(door) as connection:
+        ((task_id,),) = rows(connection, "/*+ run_async=true */ select 1")
+        rows(connection, f"cancel query_task where id='{task_id}'")
+        assert QueryTask.objects.get().status == TaskStatus.CANCELLED
+        assert len(rows(connection, "show query_task")) == 1
+
+
+def test_a_synchronous_statement_answers_with_its_rows(door: int, spark: Engine) -> None:
+    import datetime
+
+    with connect(door) as connection:
+        assert rows(connection, "select carrier, n, day from flights") == [
+            ("UA", 58665, datetime.date(2013, 1, 1)),
+            (None, None, None),
+        ]
+    assert QueryTask.objects.get().synchronous
+    assert (spark.specs[0].max_result_rows, spark.specs[0].time_limit_s) == (10_000, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "text"),
+    [
+        (errors.QueryFailed("No table x.", "TABLE_OR_VIEW_NOT_FOUND"), 1146, "No table x."),
+        (errors.QueryFailed("No column x.", "UNRESOLVED_COLUMN.WITH_SUGGESTION"), 1054, "No column x."),
+        (errors.QueryFailed("Syntax.", "PARSE_SYNTAX_ERROR"), 1064, "Syntax."),
+        (errors.QueryRefused("Not allowed."), 1142, "Not allowed."),
+        (errors.QueryTimedOut("Too long."), 3024, "--comments"),
+        (errors.QueryFailed("More than 10,000 rows; run it asynchronously."), 1105, "--comments"),
+        (errors.QueryCancelled("x"), 1317, "Cancelled"),
+    ],
+)
+def test_failures_have_mysqls_codes(door: int, spark: Engine, error: Exception, expected: int, text: str) -> None:
+    spark.error = error
+    with connect(door) as connection, pytest.raises(pymysql.err.MySQLError, match=text) as raised:
+        rows(connection, "select x from flights")
+    assert raised.value.args[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/*+ run_async=true * / select 1", 1064),
+        ("/*+ run_async=true */", 1065),
+        ("/*+ run_async=true */ show tables", 1235),
+        ("use secret", 1049),
+        ("describe nothing", 1146),
+        ("show tables from secret", 1049),
+        ("select @@nothing", 1193),
+        ("set nothing = 1", 1193),
+        ("select $$", 1054),
+        ("kill 1", 1094),
+    ],
+)
+def test_what_cannot_be_answered_has_a_code(door: int, handed_over: list[str], text: str, expected: int) -> None:
+    with connect(door) as connection:
+        assert code(lambda: rows(connection, text)) == expected
+        assert rows(connection, "select 1") == [(1,)]
+    assert handed_over == []
+
+
+def test_without_a_schema_a_statement_asks_for_one(door: int, handed_over: list[str]) -> None:
+    with connect(door, database=None) as connection:
+        assert code(lambda: rows(connection, "show tables")) == 1046
+        assert code(lambda: rows(connection, "select * from flights")) == 1046
+        rows(connection, "use demo")
+        assert len(rows(connection, "show tables")) == 2
+
+
+def test_clients_questions_are_answered_without_spark(door: int, handed_over: list[str]) -> None:
+    with connect(door) as connection:
+        assert rows(connection, "show databases") == [("demo",)]
+        assert rows(connection, "show full tables like 'fl%'") == [("flights", "BASE TABLE")]
+        assert rows(connection, "describe flights")[0][:2] == ("carrier", "string")
+        assert rows(connection, "show variables like 'version_comment'") == [("version_comment", "Gantry async SQL")]
+        assert rows(connection, "select @@autocommit, @@session.sql_mode x, version()")[0][:2] == (1, "")
+        assert rows(connection, "show warnings") == []
+        for text in ("set names utf8mb4", "set session sql_mode = 'ANSI'", "begin", "commit"):
+            rows(connection, text)
+        assert rows(connection, "select @@sql_mode") == [("ANSI",)]
+    assert handed_over == []
+
+
+def test_a_ram_user_needs_a_right(door: int, cast: Cast, handed_over: list[str]) -> None:
+    accounts.set_database_password(user=cast.bob.user, name="bob", password=PASSWORD)
+    assert code(lambda: connect(door, "bob")) == 1049
+    with connect(door, "bob", database=None) as connection:
+        assert rows(connection, "show databases") == []
+        assert code(lambda: rows(connection, "show query_task")) == 1142
+
+
+# --- Leaving
+
+
+def test_a_client_that_leaves_stops_its_statement(door: int, spark: Engine) -> None:
+    spark.gate.clear()
+    connection = connect(door)
+    connection._execute_command(3, "select * from flights")
+    eventually(lambda: QueryTask.objects.filter(status=TaskStatus.RUNNING).exists())
+    connection._force_close()
+    eventually(lambda: QueryTask.objects.get().cancel_requested)
+
+
+def test_the_same_user_may_kill_a_statement_others_not(door: int, cast: Cast, spark: Engine) -> None:
+    spark.gate.clear()
+    accounts.set_database_password(user=allow(cast.bob.user).user, name="bob", password=PASSWORD)
+    victim = connect(door)
+    ((number,),) = rows(victim, "select connection_id()")
+    victim._execute_command(3, "select * from flights")
+    eventually(lambda: QueryTask.objects.filter(status=TaskStatus.RUNNING).exists())
+    with connect(door, "bob") as other:
+        assert code(lambda: rows(other, f"kill {number}")) == 1094
+    with connect(door) as own:
+        rows(own, f"kill query {number}")
+    assert code(victim._read_query_result) == 1317
+    assert QueryTask.objects.get().cancel_requested
+    assert rows(victim, "select 1") == [(1,)]
+
+
+def test_a_statement_that_takes_too_long_is_stopped(door: int, spark: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SYNCHRONOUS_LIMIT_S", 0.2)
+    spark.gate.clear()
+    with connect(door) as connection, pytest.raises(pymysql.err.MySQLError, match="run_async=true") as raised:
+        rows(connection, "select * from flights")
+    assert raised.value.args[0] == 3024
+    assert QueryTask.objects.get().cancel_requested
+
+
+# --- The command line
+
+
+def test_the_mysql_command_line_submits_and_asks(door: int, handed_over: list[str]) -> None:
+    mysql = need_tool("mysql")
+
+    def run(statement: str, *options: str) -> str:
+        command = [str(mysql), *options, "-h", "127.0.0.1", "-P", str(door), "-udemo", f"-p{PASSWORD}", "demo"]
+        done = subprocess.run(
+            [*command, "-N", "-e", statement], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    task_id = run("/*+ run_async=true, mq-topic =t */ select * from flights;", "--comments")
+    assert task_id == QueryTask.objects.get().pk
+    assert task_id in run(f"show query_task where id = '{task_id}';")
+    assert run("show tables") == "airlines\nflights"

@@ -1,0 +1,158 @@
+"""What a Spark worker does with a task, whatever analytics answers. Spark itself runs in the end-to-end tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+
+from analytics import errors
+from analytics import run as engine
+from analytics.specs import Column, QueryResult, QuerySpec
+from console.outbox.models import Notification
+from console.sql import keeper, lifecycle, services, worker
+from console.sql.models import QueryTask, TaskStatus
+from tests.console.sql.conftest import Cast, allow
+from tests.support.broker import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+RESULT = QueryResult(4, 10, 230, "20260115_103000_00001_abcde", 490, [Column("n", "bigint")])
+Answer = Callable[[QuerySpec], QueryResult]
+
+
+@pytest.fixture
+def task(cast: Cast, handed_over: list[str], kicked: list[int]) -> QueryTask:
+    return services.submit(cast.alice, "/*+ run_async=true, mq-notify-by=ons, mq-topic=t */ select 1", "demo")
+
+
+@pytest.fixture(autouse=True)
+def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A worker process that has lost nothing yet; returns the exit codes it would end with."""
+    exits: list[int] = []
+    monkeypatch.setattr(worker, "_end_process", lambda: exits.append(worker.ENGINE_LOST_EXIT))
+    yield exits
+    worker._engine_lost.clear()
+    worker._shutting_down.clear()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, task: QueryTask, answer: Answer) -> QueryTask:
+    monkeypatch.setattr(engine, "run_query", answer)
+    worker.run(task.pk)
+    task.refresh_from_db()
+    return task
+
+
+def raising(error: Exception) -> Answer:
+    def answer(spec: QuerySpec) -> QueryResult:
+        raise error
+
+    return answer
+
+
+def test_a_success_is_told_with_its_figures(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs: list[QuerySpec] = []
+    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    assert (task.status, task.row_count, task.elapse_time) == (TaskStatus.SUCCESS, 4, 490)
+    assert (task.scanned_row_count, task.scanned_data_bytes) == (10, 230)
+    assert task.mpp_query_id == "20260115_103000_00001_abcde"
+    assert task.result_columns == [{"name": "n", "type": "bigint"}]
+    assert task.result_file == specs[0].result_file
+    assert task.result_file.endswith(f"/{task.pk}/result.csv")
+    assert Notification.objects.get().tag == "SUCCESS"
+
+
+def test_the_engine_is_told_what_the_author_may_read(
+    cast: Cast, handed_over: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {
+        "Version": "1",
+        "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
+    }
+    task = services.submit(allow(cast.bob.user, document), "select ?", "demo", parameters=("it's",))
+    specs: list[QuerySpec] = []
+    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    assert {s: [t.name for t in tables] for s, tables in specs[0].tables.items()} == {"demo": ["flights"]}
+    assert specs[0].parameters == ("it's",)
+    assert specs[0].max_result_rows is None
+
+
+def test_an_author_who_was_disabled_reads_nothing(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    type(task.creator).objects.update(is_active=False)
+    specs: list[QuerySpec] = []
+    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    assert specs[0].tables == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "condition"),
+    [
+        (errors.QueryFailed("No such table.", "TABLE_OR_VIEW_NOT_FOUND"), "No such table.", "TABLE_OR_VIEW_NOT_FOUND"),
+        (errors.QueryRefused("Not allowed.", 2, 7), "Not allowed. (line 2, column 7)", "QUERY_REFUSED"),
+        (errors.QueryTimedOut("Too long."), "Too long.", "QUERY_TIMED_OUT"),
+        (errors.LakeError("No such file."), "No such file.", ""),
+    ],
+)
+def test_a_failure_has_its_reason(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str, condition: str
+) -> None:
+    run(monkeypatch, task, raising(error))
+    assert (task.status, task.message, task.error_condition) == (TaskStatus.FAILURE, message, condition)
+    assert Notification.objects.get().tag == "FAILURE"
+
+
+def test_an_unknown_error_is_logged_not_shown(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(monkeypatch, task, raising(RuntimeError("secret detail")))
+    assert task.status == TaskStatus.FAILURE
+    assert "secret" not in task.message
+    assert task.pk in task.message
+
+
+def test_a_lost_engine_ends_the_process_and_another_one_tries_again(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch, fresh_worker: list[int]
+) -> None:
+    lost = raising(errors.EngineLost("The JVM died."))
+    run(monkeypatch, task, lost)
+    assert task.status == TaskStatus.QUEUED
+    eventually(lambda: fresh_worker == [worker.ENGINE_LOST_EXIT])
+    assert run(monkeypatch, task, lost).attempts == 1, "a dying worker takes nothing on"
+    worker._engine_lost.clear()
+    run(monkeypatch, task, lost)
+    assert task.status == TaskStatus.FAILURE
+    assert "The JVM died. The statement was tried 2 times" in task.message
+
+
+def test_a_worker_that_shuts_down_gives_its_task_back(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cancelled(spec: QuerySpec) -> QueryResult:
+        worker._shutting_down.set()
+        raise errors.QueryCancelled("shutting down")
+
+    run(monkeypatch, task, cancelled)
+    assert (task.status, task.attempts) == (TaskStatus.QUEUED, 0)
+    worker._shutting_down.clear()
+    assert run(monkeypatch, task, lambda spec: RESULT).status == TaskStatus.SUCCESS
+
+
+def test_a_task_that_was_cancelled_before_is_not_run(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    QueryTask.objects.update(cancel_requested=True)
+    assert run(monkeypatch, task, raising(AssertionError("ran"))).status == TaskStatus.CANCELLED
+
+
+def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(keeper, "LOOK_S", 0.01)
+    stopped = threading.Event()
+    kept = keeper.Keeper(lambda task_id: stopped.set())
+    held = lifecycle.claim(task.pk, kept.name)
+    assert held is not None
+    with kept.holding(held):
+        eventually(lambda: QueryTask.objects.get().heartbeat_at != held.heartbeat_at)
+        services.cancel(cast.alice, task)
+        assert stopped.wait(5)
+    assert kept.running == []
+    connection.close()
+
+
+def test_two_workers_never_have_the_same_name() -> None:
+    assert keeper.worker_name() != keeper.worker_name()
