@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
 from console.accounts import queries as account_queries
-from console.instances import access, queries, services
+from console.instances import access, queries, services, storage
 from console.instances import overview as overviews
 from console.instances.forms import CreateForm, InstanceForm
 from console.instances.models import Instance
@@ -38,6 +38,12 @@ def overview_figures(request: Request) -> HttpResponse:
 @require_GET
 def overview_tasks(request: Request) -> HttpResponse:
     return render(request, "instances/_tasks.html", {"tasks": overviews.tasks(request.actor)})
+
+
+@require_GET
+def overview_storage(request: Request) -> HttpResponse:
+    accounts.tenant(request, "mq:QueryInstance")
+    return render(request, "instances/_storage.html", {"brokers": storage.brokers()})
 
 
 @require_GET

@@ -81,3 +81,13 @@ def test_creating_leads_to_the_new_instance(cast: Cast) -> None:
     taken = cast.client("alice").post(reverse("instances.create"), data)
     assert taken.status_code == 422
     assert "is taken" in str(taken.context["form"].errors["name"])
+
+
+def test_the_overview_tells_how_full_the_broker_is(cast: Cast) -> None:
+    response = cast.client("alice").get(reverse("instances.overview_storage"))
+    broker = response.context["brokers"][0]
+    assert broker.name == "broker-a"
+    assert broker.max_bytes == 1024**3
+    assert 0 <= broker.used_bytes < broker.max_bytes
+    assert broker.retention_hours == 72
+    assert "1.0 GiB" in response.content.decode()

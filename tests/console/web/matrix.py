@@ -71,6 +71,7 @@ MATRIX: list[Row] = [
     Row("instances.overview", (), SIGNED_IN),
     Row("instances.overview_figures", (), SIGNED_IN),
     Row("instances.overview_tasks", (), SIGNED_IN),
+    Row("instances.overview_storage", (), ACCOUNT_LOOK),
     # Instances
     Row("instances.list", (), ACCOUNT_LOOK),
     Row("instances.create", (), ACCOUNT_OPERATE),
