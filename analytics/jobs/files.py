@@ -43,11 +43,16 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Day:
-    """A day's folder as it was looked at: the manifest and the raw files that it does not contain."""
+    """A day's folder as it was looked at.
+
+    `raw` are the files that the manifest does not contain; `leftover` are those that it does: left by a crash, or
+    written again by a sampler's task that was delivered twice.
+    """
 
     folder: Path
     manifest: Manifest
     raw: list[Path]
+    leftover: list[Path]
 
 
 def look(day: date) -> Day:
@@ -58,8 +63,9 @@ def look(day: date) -> Day:
         manifest = Manifest(**json.loads((folder / "manifest.json").read_text()))
     with suppress(FileNotFoundError):
         names = {name for name in os.listdir(folder) if name.startswith("raw-")}
-        return Day(folder, manifest, sorted(folder / name for name in names - set(manifest.merged)))
-    return Day(folder, manifest, [])
+        new, old = names.difference(manifest.merged), names.intersection(manifest.merged)
+        return Day(folder, manifest, sorted(folder / name for name in new), sorted(folder / name for name in old))
+    return Day(folder, manifest, [], [])
 
 
 def replace_manifest(day: Day, manifest: Manifest) -> None:

@@ -37,7 +37,7 @@ def rollup(day: date) -> bool:
         manifest = files.Manifest(
             samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),
             rollup=_load(transform(samples), "rollup", ("minutes", *_SERIES, "ts_ms"), state.folder),
-            merged=[file.name for file in state.raw],
+            merged=[file.name for file in state.raw + state.leftover],
         )
         files.replace_manifest(state, manifest)
         return True
@@ -50,7 +50,7 @@ def days_to_roll_up() -> list[date]:
 
 def extract(spark: "SparkSession", state: files.Day) -> "DataFrame":
     """All samples of the day: those merged before and those that came since."""
-    paths = [str(file) for file in state.raw]
+    paths = [str(file) for file in state.raw + state.leftover]
     if state.manifest.samples:
         paths.append(str(state.folder / state.manifest.samples))
     return spark.read.schema(_SAMPLES).parquet(*paths)

@@ -1,12 +1,15 @@
 """Turns what Spark, py4j and the JVM throw into one clean sentence for the user."""
 
+import logging
 import re
+import secrets
 import time
 
 from analytics import session as spark_session
 from analytics import settings
 from analytics.errors import AnalyticsError, EngineLost, QueryFailed
 
+_log = logging.getLogger(__name__)
 #: An error condition of Spark (error-conditions.json) and its text, up to the SQLSTATE, the position or the plan.
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE:|; line \d+ pos|\n\s*\n|\n== |\n\tat |$)", re.DOTALL
@@ -14,7 +17,16 @@ _CONDITION = re.compile(
 _POSITION = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)\)?")
 #: Advice that a tenant cannot follow.
 _USELESS = re.compile(r"\s*(?:If necessary s|S)et \"?spark\.[\w.]+\"? (?:config )?to \"?\w+\"?[^.]*\.")
+#: Errors of the JVM that a statement survived: what to say, and the condition.
+_EXHAUSTED = {
+    "StackOverflowError": (
+        "The statement is nested too deeply or has too many operators in a row; divide it.",
+        "FAILED_TO_PARSE_TOO_COMPLEX",
+    ),
+    "OutOfMemoryError": ("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY"),
+}
 _LONGEST = 800
+_MOST_CAUSES = 6
 #: How long the JVM may take to be gone after its connection broke, s.
 _GRACE_S = 3.0
 _LOST = "The SQL engine stopped while the statement ran, most likely out of memory. Read less, or try again."
@@ -26,18 +38,25 @@ def translate(error: BaseException) -> AnalyticsError:
         return error
     if _engine_is_lost(error):
         return EngineLost(_LOST)
-    text = _text(error)
-    if "StackOverflowError" in text:
-        return QueryFailed(
-            "The statement is nested too deeply or has too many operators in a row; divide it.",
-            "FAILED_TO_PARSE_TOO_COMPLEX",
-        )
-    if "OutOfMemoryError" in text:
-        return QueryFailed("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY")
+    if not _is_of_spark(error):
+        number = secrets.token_hex(4)
+        _log.error("A statement ended by an error of ours, %s", number, exc_info=error)
+        return QueryFailed(f"The SQL engine failed by an error of its own; its log has it under {number}.")
+    text = text_of(error)
+    for sign, failure in _EXHAUSTED.items():
+        if sign in text:
+            return QueryFailed(*failure)
     found = _CONDITION.search(text)
     if found is None:
         return QueryFailed(_cleaned(text.strip().splitlines()[0] if text.strip() else type(error).__name__))
     return QueryFailed(_cleaned(found[2]) + _position(text), found[1])
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return isinstance(error, PySparkException | Py4JJavaError)
 
 
 def _engine_is_lost(error: BaseException) -> bool:
@@ -54,12 +73,18 @@ def _engine_is_lost(error: BaseException) -> bool:
     return True
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """All that an error says, with the causes inside the JVM, which Spark wraps more than once."""
     from py4j.protocol import Py4JJavaError
 
-    if isinstance(error, Py4JJavaError):
-        return str(error.java_exception)
-    return str(error)
+    if not isinstance(error, Py4JJavaError):
+        return str(error)
+    said: list[str] = []
+    cause = error.java_exception
+    while cause is not None and len(said) < _MOST_CAUSES:
+        said.append(str(cause.toString()))
+        cause = cause.getCause()
+    return "\n".join(said)
 
 
 def _position(text: str) -> str:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from analytics.errors import AnalyticsError, QueryFailed
 from analytics.specs import Column
+from analytics.sql import failures
 from analytics.sql.running import Statement
 
 if TYPE_CHECKING:
@@ -29,16 +30,13 @@ if TYPE_CHECKING:
 SMALL_ROWS = 10_000
 #: A result file larger than this ends the statement: a cross join writes a gigabyte in a quarter of a minute.
 MAX_BYTES = 8 * 1024**3
+#: Statements that read more than this are not tried with a LIMIT first: when the result is large they would run twice.
+SMALL_INPUT_BYTES = 64 * 1024**2
 _TOO_LARGE_TO_GATHER = "maxResultSize"
-_WRITER_OPTIONS = {
-    "header": "false",
-    "quote": '"',
-    "escape": '"',
-    "emptyValue": '""',
-    "nullValue": "",
-    "ignoreLeadingWhiteSpace": "false",
-    "ignoreTrailingWhiteSpace": "false",
-    "lineSep": "\n",
+#: Types whose text never holds a comma, a quote or a line end.
+_PLAIN_TYPES = {
+    *("byte", "short", "integer", "long", "float", "double", "decimal"),
+    *("boolean", "date", "timestamp", "timestamp_ntz"),
 }
 
 
@@ -55,10 +53,9 @@ def write(frame: "DataFrame", path: Path, statement: Statement, max_rows: int | 
     """Run the statement and leave its result at `path`, whole or not at all. Raises QueryFailed beyond a limit."""
     fields = frame.schema.fields
     columns = [Column(field.name, field.dataType.simpleString()) for field in fields]
-    texts = _as_texts(frame)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _draft(path) as draft:
-        table = _gathered(frame, texts, statement, max_rows)
+        table = _gathered(frame, statement, max_rows)
         if table is not None:
             with draft.open("wb") as file:
                 _write_header(file, columns)
@@ -66,20 +63,23 @@ def write(frame: "DataFrame", path: Path, statement: Statement, max_rows: int | 
             return Written(table.num_rows, f"{statement.tag}-small", columns)
         statement.check()
         with _tagged(frame, f"{statement.tag}-large"):
-            _write_parts(texts, draft, columns, statement)
+            _write_parts(frame, draft, columns, statement)
         return Written(None, f"{statement.tag}-large", columns)
 
 
-def _gathered(frame: "DataFrame", texts: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
+def _gathered(frame: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
     """The whole result when it is small, else None."""
     known = frame._jdf.queryExecution().analyzed().maxRows()  # without looking at data, such as by a LIMIT
     is_small = known.isDefined() and known.get() <= SMALL_ROWS
-    most = SMALL_ROWS if max_rows is None else min(SMALL_ROWS, max_rows)
+    if not is_small and max_rows is None and _input_bytes(frame) > SMALL_INPUT_BYTES:
+        return None
+    most = SMALL_ROWS if max_rows is None else max_rows
+    texts = _as_texts(frame)
     try:
         with _tagged(frame, f"{statement.tag}-small"):
             table = (texts if is_small else texts.limit(most + 1)).toArrow()
     except Exception as error:
-        if _TOO_LARGE_TO_GATHER in str(error):
+        if max_rows is None and _TOO_LARGE_TO_GATHER in failures.text_of(error):
             return None
         raise
     if max_rows is not None and table.num_rows > max_rows:
@@ -87,6 +87,12 @@ def _gathered(frame: "DataFrame", texts: "DataFrame", statement: Statement, max_
             f"The result has more than {max_rows:,} rows, the most here; add a LIMIT or run it asynchronously."
         )
     return table if is_small or table.num_rows <= most else None
+
+
+def _input_bytes(frame: "DataFrame") -> int:
+    """Sizes of the tables behind the statement, as Spark's catalog knows them."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return sum(int(str(leaves.apply(number).stats().sizeInBytes())) for number in range(leaves.size()))
 
 
 @contextlib.contextmanager
@@ -138,6 +144,20 @@ def _text_expression(name: str, kind: "DataType") -> str:
             return f"cast({name} as string) as {name}"
 
 
+def _as_lines(frame: "DataFrame") -> "DataFrame":
+    """The frame as lines of CSV in one column, quoted as `_quoted` does: Spark's writer drops a line of one null."""
+    cells = []
+    for number, field in enumerate(frame.schema.fields):
+        text = _text_expression(f"c{number}", field.dataType).partition(" as ")[0]
+        if field.dataType.typeName() in _PLAIN_TYPES:
+            cells.append(f"coalesce(cast({text} as string), '')")
+        else:
+            quoted = f"concat('\"', replace({text}, '\"', '\"\"'), '\"')"
+            cells.append(f"coalesce(if({text} = '' or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
+    names = [f"c{number}" for number in range(len(cells))]
+    return frame.toDF(*names).selectExpr(f"concat_ws(',', {', '.join(cells)}) as line")
+
+
 def _write_header(file: IO[bytes], columns: list[Column]) -> None:
     names = pa.array([[column.name] for column in columns])
     file.write(b",".join(_quoted(names.flatten()).cast(pa.binary()).to_pylist()) + b"\n")
@@ -160,13 +180,13 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.fill_null(texts, "")
 
 
-def _write_parts(texts: "DataFrame", draft: Path, columns: list[Column], statement: Statement) -> None:
+def _write_parts(frame: "DataFrame", draft: Path, columns: list[Column], statement: Statement) -> None:
     parts = _parts(draft)
     statement.limit = lambda: _size_limit(parts)
-    texts.write.options(**_WRITER_OPTIONS).csv(str(parts))
+    _as_lines(frame).write.text(str(parts))
     with draft.open("wb") as file:
         _write_header(file, columns)
-        for part in sorted(parts.glob("part-*.csv")):
+        for part in sorted(parts.glob("part-*.txt")):
             statement.check()
             with part.open("rb") as piece:
                 shutil.copyfileobj(piece, file, 4 * 1024**2)
