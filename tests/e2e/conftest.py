@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.compat.programs import Keys, Toolbox, build_programs
 from tests.support.needs import need_tool
-from tests.support.product import ROOT, Product
+from tests.support.product import ROOT, SLOWNESS, Product
 
 SCREENSHOTS = ROOT / "test-results" / "screenshots"
 # Chromium's own calls home fail on a closed network and would only disturb.
@@ -53,12 +53,17 @@ def traffic(product: Product) -> Iterator[Path]:
         process.wait(30)
 
 
+#: A busy machine is slow, not broken: only what never comes fails.
+PATIENCE_MS = 60_000 * SLOWNESS
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, headless."""
     chromium = need_tool("chromium")
     shutil.rmtree(SCREENSHOTS, ignore_errors=True)
     SCREENSHOTS.mkdir(parents=True)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=str(chromium), args=CHROMIUM)
 
@@ -75,7 +80,7 @@ class Visitor:
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.troubles.append(f"script error: {error}"))
         self.page.on("requestfailed", self._failed)
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(PATIENCE_MS)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
