@@ -16,8 +16,6 @@ from console.demo import services
 
 class Command(BaseCommand):
     help = "Create or mend the demo tenant and write demo.json."
-    # `migrate` has just run them; without them the pages and their libraries need not be loaded.
-    requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
