@@ -31,6 +31,7 @@ def run_query(spec: QuerySpec) -> QueryResult:
     with running.watched(context, spec.task_id, spec.time_limit_s) as statement:
         try:
             context.setLocalProperty("spark.scheduler.pool", spec.tenant)
+            context.setInterruptOnCancel(True)
             context.addJobTag(statement.tag)
             written = _execute(spec, path, statement)
             counters = metrics.read(context, written.tag)

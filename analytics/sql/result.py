@@ -1,8 +1,7 @@
 """Writes result.csv: UTF-8, comma, RFC 4180 quoting, a header line, one file (docs/lake.md).
 
-Null is an empty cell, an empty text is `""`. Decimals are exact, times are `yyyy-MM-dd HH:mm:ss[.ffffff]` in UTC, bytes
-are base64, nested values are JSON. A small result takes one job and is written here; any other is written by Spark's
-tasks in parts which are joined, so that it never sits in the driver's memory. Both ways give the same bytes.
+A small result takes one job and is written here; any other is written by Spark's tasks in parts which are joined, so
+that it never sits in the driver's memory. Both ways give the same bytes (`csv_text`).
 """
 
 import contextlib
@@ -12,19 +11,17 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from analytics.errors import AnalyticsError, QueryFailed
 from analytics.specs import Column
-from analytics.sql import failures
+from analytics.sql import csv_text, failures
 from analytics.sql.running import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 #: Up to this many rows a result is gathered in the driver.
 SMALL_ROWS = 10_000
@@ -33,11 +30,6 @@ MAX_BYTES = 8 * 1024**3
 #: Statements that read more than this are not tried with a LIMIT first: when the result is large they would run twice.
 SMALL_INPUT_BYTES = 64 * 1024**2
 _TOO_LARGE_TO_GATHER = "maxResultSize"
-#: Types whose text never holds a comma, a quote or a line end.
-_PLAIN_TYPES = {
-    *("byte", "short", "integer", "long", "float", "double", "decimal"),
-    *("boolean", "date", "timestamp", "timestamp_ntz"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +50,8 @@ def write(frame: "DataFrame", path: Path, statement: Statement, max_rows: int | 
         table = _gathered(frame, statement, max_rows)
         if table is not None:
             with draft.open("wb") as file:
-                _write_header(file, columns)
-                _write_rows(file, table)
+                csv_text.write_header(file, columns)
+                csv_text.write_rows(file, table)
             return Written(table.num_rows, f"{statement.tag}-small", columns)
         statement.check()
         with _tagged(frame, f"{statement.tag}-large"):
@@ -74,7 +66,7 @@ def _gathered(frame: "DataFrame", statement: Statement, max_rows: int | None) ->
     if not is_small and max_rows is None and _input_bytes(frame) > SMALL_INPUT_BYTES:
         return None
     most = SMALL_ROWS if max_rows is None else max_rows
-    texts = _as_texts(frame)
+    texts = csv_text.as_texts(frame)
     try:
         with _tagged(frame, f"{statement.tag}-small"):
             table = (texts if is_small else texts.limit(most + 1)).toArrow()
@@ -122,70 +114,12 @@ def _parts(draft: Path) -> Path:
     return draft.with_name(draft.name + ".parts")
 
 
-def _as_texts(frame: "DataFrame") -> "DataFrame":
-    """The frame with every column that only Spark can write exactly as text, and with names that cannot clash."""
-    fields = frame.schema.fields
-    names = [f"c{number}" for number in range(len(fields))]
-    expressions = [_text_expression(name, field.dataType) for name, field in zip(names, fields, strict=True)]
-    if expressions == names and len({field.name.lower() for field in fields}) == len(fields):
-        return frame
-    return frame.toDF(*names).selectExpr(*expressions)
-
-
-def _text_expression(name: str, kind: "DataType") -> str:
-    match kind.typeName():
-        case "string" | "byte" | "short" | "integer" | "long" | "boolean" | "date":
-            return name
-        case "array" | "map" | "struct" | "variant":
-            return f"to_json({name}) as {name}"
-        case "binary":
-            return f"base64({name}) as {name}"
-        case _:
-            return f"cast({name} as string) as {name}"
-
-
-def _as_lines(frame: "DataFrame") -> "DataFrame":
-    """The frame as lines of CSV in one column, quoted as `_quoted` does: Spark's writer drops a line of one null."""
-    cells = []
-    for number, field in enumerate(frame.schema.fields):
-        text = _text_expression(f"c{number}", field.dataType).partition(" as ")[0]
-        if field.dataType.typeName() in _PLAIN_TYPES:
-            cells.append(f"coalesce(cast({text} as string), '')")
-        else:
-            quoted = f"concat('\"', replace({text}, '\"', '\"\"'), '\"')"
-            cells.append(f"coalesce(if({text} = '' or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
-    names = [f"c{number}" for number in range(len(cells))]
-    return frame.toDF(*names).selectExpr(f"concat_ws(',', {', '.join(cells)}) as line")
-
-
-def _write_header(file: IO[bytes], columns: list[Column]) -> None:
-    names = pa.array([[column.name] for column in columns])
-    file.write(b",".join(_quoted(names.flatten()).cast(pa.binary()).to_pylist()) + b"\n")
-
-
-def _write_rows(file: IO[bytes], table: pa.Table) -> None:
-    if table.num_rows == 0:
-        return
-    cells = [_quoted(pc.cast(column.combine_chunks(), pa.string())) for column in table.columns]
-    lines = pc.binary_join_element_wise(*cells, ",")
-    file.write("\n".join(lines.to_pylist()).encode() + b"\n")
-
-
-def _quoted(texts: pa.Array) -> pa.Array:
-    """Cells as RFC 4180 wants them: quotes around what holds a comma, a quote or a line end; null becomes nothing."""
-    needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(texts, ""))
-    if pc.any(needed).as_py():
-        doubled = pc.replace_substring(texts, '"', '""')
-        texts = pc.if_else(needed, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
-    return pc.fill_null(texts, "")
-
-
 def _write_parts(frame: "DataFrame", draft: Path, columns: list[Column], statement: Statement) -> None:
     parts = _parts(draft)
     statement.limit = lambda: _size_limit(parts)
-    _as_lines(frame).write.text(str(parts))
+    csv_text.as_lines(frame).write.text(str(parts))
     with draft.open("wb") as file:
-        _write_header(file, columns)
+        csv_text.write_header(file, columns)
         for part in sorted(parts.glob("part-*.txt")):
             statement.check()
             with part.open("rb") as piece:

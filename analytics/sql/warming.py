@@ -31,13 +31,13 @@ def warm() -> None:
     spark_session.get()
     _write_table()
     _run("first", _FIRST)
-    threading.Thread(target=_warm_further, name="warm Spark", daemon=True).start()
+    threading.Thread(target=_warm_further, name="warm Spark").start()
 
 
 def _warm_further() -> None:
     for number in range(_ROUNDS):
         for sql in _FURTHER:
-            if not spark_session.is_alive():
+            if not (spark_session.is_alive() and threading.main_thread().is_alive()):
                 return
             try:
                 _run(f"{number}", sql)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
+import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from analytics import run
 from analytics.sql import result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 VALUES = {
     "cast('12345678901234567890.123456789012345678' as decimal(38, 18))": "12345678901234567890.123456789012345678",
@@ -102,9 +108,14 @@ def test_what_reads_much_is_written_in_parts_without_a_first_try(
     assert ask("select count(*) from flights").row_count == 1
 
 
-def test_a_result_beyond_the_limit_of_size_ends_the_statement(
-    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
+    spark: SparkSession, ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result, "MAX_BYTES", 2_000_000)
     with pytest.raises(run.QueryFailed, match="The result is larger than"):
-        ask("select a.id, repeat('x', 1000) as x from range(100000) a cross join range(1000) b")
+        ask("select a.id, repeat('x', 1000) as x from range(100000) a cross join range(100000) b")
+    scala: Any = spark.sparkContext._jsc.sc()
+    deadline = time.monotonic() + 20
+    while any(executor.numRunningTasks() for executor in scala.statusTracker().getExecutorInfos()):
+        assert time.monotonic() < deadline, "its tasks go on after the statement has ended"
+        threading.Event().wait(0.1)
