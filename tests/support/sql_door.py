@@ -47,7 +47,7 @@ class EchoSession(DoorSession):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cancelled = threading.Event()
+        self.waiting = threading.Event()
         sessions.append(self)
 
     async def sign_in(self, account: Any, schema: str | None) -> None:
@@ -60,10 +60,8 @@ class EchoSession(DoorSession):
 
     async def execute(self, text: str, parameters: tuple[Any, ...]) -> Any:
         if text == "wait":
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.cancelled.set()
+            self.waiting.set()
+            await asyncio.Event().wait()
         if text.lower().startswith("set "):
             return None
         if text.startswith("rows "):
@@ -188,3 +186,13 @@ def native_scramble(password: str, nonce: bytes) -> bytes:
     once = hashlib.sha1(password.encode()).digest()
     mask = hashlib.sha1(nonce + hashlib.sha1(once).digest()).digest()
     return bytes(a ^ b for a, b in zip(once, mask, strict=True))
+
+
+def read_result(client: RawClient, ends: int) -> list[bytes]:
+    """The packets up to the last of so many EOFs; an error packet fails."""
+    packets = []
+    while ends:
+        packets.append(client.read())
+        assert packets[-1][:1] != b"\xff", packets[-1]
+        ends -= packets[-1][:1] == b"\xfe" and len(packets[-1]) < 9
+    return packets

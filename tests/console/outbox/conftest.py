@@ -18,9 +18,10 @@ from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, cast, console
 
 __all__ = ["cast", "console", "live"]
-TRUST = {
-    "Version": "1",
-    "Statement": [{"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": ["openanalytics.example"]}}],
+TRUSTED: dict[str, object] = {
+    "Action": "sts:AssumeRole",
+    "Effect": "Allow",
+    "Principal": {"Service": ["openanalytics.example"]},
 }
 
 
@@ -37,7 +38,7 @@ def role(cast: Cast) -> Role:
         tenant=cast.acme,
         name=routing.ROLE,
         description="",
-        trust_policy=TRUST,
+        trust_policy={"Version": "1", "Statement": [TRUSTED]},
         policies=[policies.system_policy("AliyunMQFullAccess")],
     )
 

@@ -8,7 +8,7 @@ from console.accounts import policies
 from console.accounts.models import Role
 from console.instances.models import Instance
 from console.outbox.routing import UndeliverableError, endpoint_of, route, trusts_a_service
-from tests.console.outbox.conftest import TRUST, Make
+from tests.console.outbox.conftest import TRUSTED, Make
 from tests.support.cast import Cast
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
@@ -78,7 +78,7 @@ def test_without_the_role_nothing_is_sent(make: Make, role: Role) -> None:
 
 
 def test_the_role_must_trust_a_service(make: Make, role: Role) -> None:
-    role.trust_policy = {"Version": "1", "Statement": [TRUST["Statement"][0] | {"Principal": {"Service": [""]}}]}
+    role.trust_policy = {"Version": "1", "Statement": [TRUSTED | {"Principal": {"Service": [""]}}]}
     role.save()
     assert "names no service" in refusal(make)
 
@@ -94,12 +94,12 @@ def test_the_role_must_be_allowed_to_publish(make: Make, role: Role) -> None:
         None,
         {},
         {"Statement": "x"},
-        {"Statement": [TRUST["Statement"][0] | {"Effect": "Deny"}]},
-        {"Statement": [TRUST["Statement"][0] | {"Action": "sts:Other"}]},
-        {"Statement": [TRUST["Statement"][0] | {"Principal": {"RAM": ["acs:ram::1:root"]}}]},
-        {"Statement": [TRUST["Statement"][0] | {"Principal": "*"}]},
+        {"Statement": [TRUSTED | {"Effect": "Deny"}]},
+        {"Statement": [TRUSTED | {"Action": "sts:Other"}]},
+        {"Statement": [TRUSTED | {"Principal": {"RAM": ["acs:ram::1:root"]}}]},
+        {"Statement": [TRUSTED | {"Principal": "*"}]},
     ],
 )
 def test_only_a_named_service_is_trusted(document: object) -> None:
     assert not trusts_a_service(document)
-    assert trusts_a_service(TRUST)
+    assert trusts_a_service({"Statement": [TRUSTED]})

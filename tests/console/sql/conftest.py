@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -55,7 +55,7 @@ def cast(db: None, no_acl: None, settings: Settings) -> Cast:
     return Cast(actor, Actor(bob), Actor(charlie), accounts.create_access_key(actor=actor, user=alice))
 
 
-def allow(user: User, document: dict[str, object] = ALLOW_SQL) -> Actor:
+def allow(user: User, document: Mapping[str, object] = ALLOW_SQL) -> Actor:
     """Attach a policy to a RAM user; returns the user as a fresh actor."""
     policy = Policy.objects.create(tenant=user.tenant, name=f"policy-{Policy.objects.count()}", document=document)
     user.policies.add(policy)

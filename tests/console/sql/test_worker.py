@@ -44,6 +44,14 @@ def run(monkeypatch: pytest.MonkeyPatch, task: QueryTask, answer: Answer) -> Que
     return task
 
 
+def noting(specs: list[QuerySpec]) -> Answer:
+    def answer(spec: QuerySpec) -> QueryResult:
+        specs.append(spec)
+        return RESULT
+
+    return answer
+
+
 def raising(error: Exception) -> Answer:
     def answer(spec: QuerySpec) -> QueryResult:
         raise error
@@ -53,7 +61,7 @@ def raising(error: Exception) -> Answer:
 
 def test_a_success_is_told_with_its_figures(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
     specs: list[QuerySpec] = []
-    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    run(monkeypatch, task, noting(specs))
     assert (task.status, task.row_count, task.elapse_time) == (TaskStatus.SUCCESS, 4, 490)
     assert (task.scanned_row_count, task.scanned_data_bytes) == (10, 230)
     assert task.mpp_query_id == "20260115_103000_00001_abcde"
@@ -72,7 +80,7 @@ def test_the_engine_is_told_what_the_author_may_read(
     }
     task = services.submit(allow(cast.bob.user, document), "select ?", "demo", parameters=("it's",))
     specs: list[QuerySpec] = []
-    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    run(monkeypatch, task, noting(specs))
     assert {s: [t.name for t in tables] for s, tables in specs[0].tables.items()} == {"demo": ["flights"]}
     assert specs[0].parameters == ("it's",)
     assert specs[0].max_result_rows is None
@@ -81,7 +89,7 @@ def test_the_engine_is_told_what_the_author_may_read(
 def test_an_author_who_was_disabled_reads_nothing(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
     type(task.creator).objects.update(is_active=False)
     specs: list[QuerySpec] = []
-    run(monkeypatch, task, lambda spec: specs.append(spec) or RESULT)
+    run(monkeypatch, task, noting(specs))
     assert specs[0].tables == {}
 
 
