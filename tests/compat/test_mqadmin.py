@@ -10,6 +10,7 @@ import pytest
 from tests.compat.mqadmin import Mqadmin
 from tests.compat.programs import Event
 from tests.compat.world import World, sent
+from tests.support.product import eventually
 
 #: Each command idles for 3 s when its client shuts down: several at once.
 AT_ONCE = 4
@@ -49,7 +50,6 @@ def said(
             "updateTopic": pool.submit(system, "updateTopic", "-c", "DefaultCluster", "-t", created, "-r4", "-w4"),
             "clusterList": pool.submit(system, "clusterList"),
             "topicStatus": pool.submit(system, "topicStatus", "-t", physical_topic),
-            "consumerProgress": pool.submit(system, "consumerProgress", "-g", physical_group),
             "consumerConnection": pool.submit(system, "consumerConnection", "-g", physical_group),
             "queryMsgByKey": pool.submit(system, "queryMsgByKey", "-t", physical_topic, "-k", "K1001"),
             "queryMsgByUniqueKey": pool.submit(
@@ -61,6 +61,9 @@ def said(
         }
         running["updateTopic"].result()
         running["topicList"] = pool.submit(system, "topicList")
+        # A consumer commits its offsets every 5 s, for the first time after 10 s.
+        eventually(lambda: world.committed(topic, group) == len(messages), seconds=40)
+        running["consumerProgress"] = pool.submit(system, "consumerProgress", "-g", physical_group)
         return {name: future.result() for name, future in running.items()}
 
 

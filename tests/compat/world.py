@@ -56,6 +56,11 @@ class World:
         stats = self.admin.topic_stats(self.physical(topic))
         return sum(queue.max_offset for queue in stats.values())
 
+    def committed(self, topic: str, group: str) -> int:
+        """How many messages of a topic the group has committed."""
+        stats = self.admin.consume_stats(self.physical(group), self.physical(topic))
+        return sum(queue.consumer_offset for queue in stats.queues.values())
+
 
 def failures(events: list[Event]) -> list[str]:
     """The error texts among the events."""
