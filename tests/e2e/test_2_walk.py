@@ -54,7 +54,7 @@ def test_a_group_can_be_created(visitor: Visitor) -> None:
     page = visitor.go("~/create-group/")
     page.get_by_label("Group ID").fill("GID_walk")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("heading", name="GID_walk")).to_be_visible()
+    expect(page.get_by_role("link", name="GID_walk", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize(("name", "naming"), [("walk-namespaced", "true"), ("walk-default", "false")])
@@ -150,14 +150,15 @@ def test_a_dead_letter_is_inspected_and_sent_again(visitor: Visitor, traffic: Pa
 def test_the_curves_of_topic_and_group_are_drawn(visitor: Visitor, traffic: Path) -> None:
     page = visitor.page
 
-    def drawn() -> bool:
+    def sampled() -> bool:
         visitor.go("~/topics/flights/statistics/")
-        return page.locator("#figure svg.main-svg").count() > 0
+        return page.locator("[data-chart]").count() > 0
 
-    eventually(drawn, seconds=90, every=3, what="the curve of the topic flights")
+    eventually(sampled, seconds=90, every=3, what="samples of the topic flights")
+    expect(page.locator("[data-chart] svg.main-svg").first).to_be_visible()
     visitor.shoot("curve-topic")
     visitor.go("~/groups/GID_flights/statistics/")
-    expect(page.locator("#figure svg.main-svg").first).to_be_visible()
+    expect(page.locator("[data-chart] svg.main-svg").first).to_be_visible()
     visitor.shoot("curve-group")
 
 
