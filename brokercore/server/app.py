@@ -44,7 +44,7 @@ class Server:
         dispatcher, loop = Dispatcher(self.broker), asyncio.get_running_loop()
         for listening in self._sockets:
             server = await loop.create_server(
-                lambda: Connection(dispatcher, self.broker.opened), sock=listening, backlog=_BACKLOG
+                lambda: Connection(dispatcher, self.broker.opened, self.broker.turn), sock=listening, backlog=_BACKLOG
             )
             self._servers.append(server)
 

@@ -25,6 +25,7 @@ from brokercore.server.storage.store import MessageStore
 from brokercore.server.storage.topics import TopicTable
 from brokercore.server.timers import Timers
 from brokercore.server.transactions import Transactions
+from brokercore.server.turn import Turn
 from brokercore.server.waiting import WaitingPulls
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ class Broker:
         )
         self.started_ms = int(time.time() * 1000)
         keys = Keys(settings.broker_name)
-        self.store = MessageStore(settings, self.store_host, keys)
+        self.turn = Turn(asyncio.get_running_loop())
+        self.store = MessageStore(settings, self.store_host, keys, self.turn)
         writer = self.store.writer
         self.topics = TopicTable(self.store)
         self.groups = GroupTable(writer, keys)
@@ -75,8 +77,11 @@ class Broker:
     async def start(self) -> None:
         """Read back everything from Redis and start the broker's own tasks. Raises StoreUnavailable."""
         await self.store.start()
-        for table in (self.topics, self.groups, self.offsets, self.key_values):
-            await table.load()
+        try:
+            for table in (self.topics, self.groups, self.offsets, self.key_values):
+                await table.load()
+        except RedisError as error:
+            raise StoreUnavailable(str(error)) from error
         await self.security.refresh()
         self._own(self.security.watch(), "permissions")
         self._own(self.timers.run(), "timers")

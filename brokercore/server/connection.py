@@ -14,6 +14,7 @@ from brokercore.protocol.errors import FrameError
 from brokercore.protocol.frame import FrameReader
 from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
+from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ Dispatch = Callable[["Connection", Command], None]
 class Connection(asyncio.Protocol):
     """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
 
-    def __init__(self, dispatch: Dispatch, opened: Callable[[Connection], None]) -> None:
-        self._dispatch, self._opened = dispatch, opened
+    def __init__(self, dispatch: Dispatch, opened: Callable[[Connection], None], turn: Turn) -> None:
+        self._dispatch, self._opened, self._turn = dispatch, opened, turn
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
@@ -64,6 +65,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_seen = time.monotonic()
+        self._turn.begin()
         try:
             for frame in self._reader.feed(data):
                 command = decode(frame)
@@ -74,6 +76,8 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             logger.warning("connection %s closed: %s", self.address, error)
             self.abort()
+        finally:
+            self._turn.end(self)
 
     def pause_writing(self) -> None:
         if self._transport is not None:
@@ -100,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._out += parts
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self.flush)
+            self._turn.later(self.flush)
 
     def send(self, command: Command) -> None:
         """Queue a command."""
@@ -114,7 +118,7 @@ class Connection(asyncio.Protocol):
         """Hand what is queued to the socket."""
         self._scheduled = False
         out, self._out = self._out, []
-        if self._transport is not None and out:
+        if self._transport is not None and out and not self._transport.is_closing():
             self._transport.writelines(out)
 
     async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:

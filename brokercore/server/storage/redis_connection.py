@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import hiredis
 
 from brokercore.server.errors import RedisError, SettingsError, StoreUnavailable
+from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ Callback = Callable[[Any], None]
 MAX_IN_FLIGHT_BYTES = 128 << 20
 """Bytes written and not yet answered, above which nothing more is taken: a Redis that hangs must not fill memory."""
 
+_JOINED_BYTES = 512 << 10
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _CONNECT_SECONDS = 5.0
 _REPLY_BYTES = 8
@@ -41,6 +43,7 @@ class RedisConnection(asyncio.Protocol):
         name: str,
         on_connect: Callable[[], Awaitable[None]] | None = None,
         on_lost: Callable[[], None] | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.url, self.name = url, name
         self.connected = False
@@ -56,10 +59,12 @@ class RedisConnection(asyncio.Protocol):
         self._in_flight: deque[tuple[Callback | None, int]] = deque()
         self._in_flight_bytes = 0
         self._scheduled = False
+        self._silent_until = 0.0
         self._closing = False
         self._lost = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._turn = turn or Turn(self._loop)
 
     # Life
 
@@ -99,7 +104,7 @@ class RedisConnection(asyncio.Protocol):
         self._batch_bytes += size
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.later(self._flush)
 
     def submit_first(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add a command ahead of all others of this turn: references, which must be there before what they name."""
@@ -107,7 +112,7 @@ class RedisConnection(asyncio.Protocol):
         self._first_callbacks.append(callback or self._log_error)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._turn.later(self._flush)
 
     def send(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add one command to this turn's write. Raises StoreUnavailable."""
@@ -142,11 +147,15 @@ class RedisConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reader, in_flight = self._reader, self._in_flight
         reader.feed(data)
-        while (reply := reader.gets()) is not False:
-            callback, size = in_flight.popleft()
-            self._in_flight_bytes -= size
-            if callback is not None:
-                callback(reply)
+        self._turn.begin()
+        try:
+            while (reply := reader.gets()) is not False:
+                callback, size = in_flight.popleft()
+                self._in_flight_bytes -= size
+                if callback is not None:
+                    callback(reply)
+        finally:
+            self._turn.end()
 
     def connection_lost(self, error: Exception | None) -> None:
         was_connected, self.connected, self._transport = self.connected, False, None
@@ -178,7 +187,10 @@ class RedisConnection(asyncio.Protocol):
         share = size // len(callbacks) + _REPLY_BYTES
         self._in_flight.extend([(callback, share) for callback in callbacks])
         self._in_flight_bytes += share * len(callbacks)
-        self._transport.writelines(parts)
+        if size <= _JOINED_BYTES:  # one copy costs less than many small pieces in a system call
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
 
     def _fail_all(self, reason: str) -> None:
         error = ConnectionError(reason)
@@ -192,7 +204,9 @@ class RedisConnection(asyncio.Protocol):
                 callback(error)
 
     def _log_error(self, reply: Any) -> None:
-        if isinstance(reply, hiredis.ReplyError):
+        """Log what Redis refuses, at most once a second: a full disk refuses everything."""
+        if isinstance(reply, hiredis.ReplyError) and self._loop.time() >= self._silent_until:
+            self._silent_until = self._loop.time() + 1
             logger.error("redis %s: %s", self.name, reply)
 
     async def _keep(self) -> None:

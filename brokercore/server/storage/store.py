@@ -20,6 +20,7 @@ from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.redis_connection import RedisConnection
 from brokercore.server.storage.scripts import Script
+from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +37,10 @@ OVERHEAD_FACTOR = 1.15
 class MessageStore:
     """All queues of this broker. One writer: offsets are given out here and read back from Redis after a break."""
 
-    def __init__(self, settings: Settings, store_host: bytes, keys: Keys) -> None:
+    def __init__(self, settings: Settings, store_host: bytes, keys: Keys, turn: Turn | None = None) -> None:
         self.settings, self.keys, self.store_host = settings, keys, store_host
-        self.writer = RedisConnection(settings.redis_url, "writer", self._recover, self._lost)
-        self.reader = RedisConnection(settings.redis_url, "reader")
+        self.writer = RedisConnection(settings.redis_url, "writer", self._recover, self._lost, turn)
+        self.reader = RedisConnection(settings.redis_url, "reader", turn=turn)
         self.index = KeyIndex(self.writer, keys)
         self.by_number: dict[int, Queue] = {}
         self.used_bytes = 0

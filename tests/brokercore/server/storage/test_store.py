@@ -259,11 +259,11 @@ async def test_all_commands_of_a_turn_leave_in_one_write(store: MessageStore) ->
     assert real is not None
 
     class Counting:
-        def writelines(self, parts: list[bytes]) -> None:
+        def write(self, data: bytes) -> None:
             nonlocal writes
             assert real is not None
             writes += 1
-            real.writelines(parts)
+            real.write(data)
 
         def __getattr__(self, name: str) -> object:
             return getattr(real, name)
