@@ -6,6 +6,7 @@ Tenants never get this session itself: `sql.sessions` derives one with a catalog
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ DROPPED_FUNCTIONS = (
     "input_file_block_length",
 )
 
+#: How long the JVM may take to end before it is killed, s.
+_STOP_S = 8
 _lock = threading.Lock()
 _session: "SparkSession | None" = None
 
@@ -50,6 +53,7 @@ def stop() -> None:
         if session is None:
             return
         from pyspark import SparkContext
+        from pyspark.sql import SparkSession
 
         gateway = session.sparkContext._gateway
         with contextlib.suppress(Exception):  # the JVM may be gone already
@@ -57,9 +61,15 @@ def stop() -> None:
         with contextlib.suppress(Exception):
             gateway.shutdown()  # type: ignore[union-attr]
         process = gateway.proc  # type: ignore[union-attr]
-        SparkContext._gateway = SparkContext._jvm = None
+        # PySpark forgets a context only when its JVM could be asked to stop it.
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
         process.stdin.close()
-        process.wait(timeout=15)
+        try:
+            process.wait(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def kill() -> None:

@@ -40,7 +40,7 @@ def test_a_hostile_statement_is_refused_and_never_executed(
     started = time.monotonic()
     with pytest.raises(REFUSED) as refusal:
         run.run_query(spec)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20  # refused in milliseconds; the first one waits for a session
     assert refusal.value.user_message.count("\n") == 0
     assert len(refusal.value.user_message) > 10
     assert not canary.exists()
