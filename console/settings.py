@@ -115,6 +115,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.web.middleware.CollapseSlashesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "console.web.middleware.ViewerZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

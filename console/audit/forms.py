@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from django import forms
+from datetime import date
 
+from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
+
+from console.web import zone
+
+_DAYS_TEXT = "Choose a day from 1970 to 2999."
+_DAYS = [MinValueValidator(date(1970, 1, 1), _DAYS_TEXT), MaxValueValidator(date(2999, 12, 31), _DAYS_TEXT)]
 _DATE = forms.DateInput(attrs={"type": "date"})
 
 
@@ -26,5 +33,5 @@ class FilterForm(forms.Form):
         required=False,
         choices=[("", "Any channel"), ("page", "Page"), ("api", "API"), ("sql", "SQL"), ("command", "Command")],
     )
-    begin = forms.DateField(label="From (UTC)", required=False, widget=_DATE)
-    end = forms.DateField(label="To (UTC)", required=False, widget=_DATE)
+    begin = forms.DateField(label=zone.labelled("From"), required=False, widget=_DATE, validators=_DAYS)
+    end = forms.DateField(label="To", required=False, widget=_DATE, validators=_DAYS)

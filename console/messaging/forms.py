@@ -1,15 +1,19 @@
-"""What the message pages ask for. Times are UTC."""
+"""What the message pages ask for. Times are in the viewer's zone."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import timedelta
+from datetime import timezone as fixed_zone
 from typing import Any
 
 from django import forms
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from console.instances.models import Instance
 from console.topics.models import OrderType, Topic
+from console.web import zone
 
 PRESETS = [
     ("15m", "Last 15 minutes", 15),
@@ -23,14 +27,39 @@ _BODY_BYTES = 4 * 1024 * 1024
 _ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 
 
+_AS_TYPED = fixed_zone(timedelta(), "as typed")
+
+
 class MomentField(forms.DateTimeField):
-    """A UTC time to the second; cleaned to epoch milliseconds."""
+    """A time to the second, in the viewer's zone unless it has an offset of its own; cleaned to epoch milliseconds.
+
+    An hour that a change of clocks repeats is the earlier one, with `later` the later one; Django would refuse it.
+    """
 
     widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
 
+    def __init__(self, *, later: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._fold = int(later)
+
     def clean(self, value: Any) -> int | None:
-        moment = super().clean(value)
-        return None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+        with timezone.override(_AS_TYPED):
+            moment = super().clean(value)
+        if moment is None:
+            return None
+        if moment.tzinfo is _AS_TYPED:
+            moment = moment.replace(tzinfo=timezone.get_current_timezone(), fold=self._fold)
+        epoch_ms = int(moment.timestamp() * 1000)
+        if not 0 <= epoch_ms < zone.END_MS:
+            raise forms.ValidationError("Choose a time from 1970 on.")
+        return epoch_ms
+
+    def prepare_value(self, value: Any) -> Any:
+        # Browsers leave the input empty for a text with an offset.
+        try:
+            return super().prepare_value((parse_datetime(value) if isinstance(value, str) else None) or value)
+        except (ValueError, OverflowError):
+            return value
 
 
 class RangeForm(forms.Form):
@@ -39,8 +68,8 @@ class RangeForm(forms.Form):
     range = forms.ChoiceField(
         label="Stored", choices=[(k, text) for k, text, _ in PRESETS] + [("custom", "From … to …")], initial="1h"
     )
-    begin = MomentField(label="From (UTC)", required=False)
-    end = MomentField(label="To (UTC)", required=False)
+    begin = MomentField(label=zone.labelled("From"), required=False)
+    end = MomentField(label="To", required=False, later=True)
 
     def clean(self) -> dict[str, Any]:
         """Adds `begin_ms` and `end_ms`."""
@@ -114,8 +143,8 @@ class KeySearchForm(_OnTopic):
 
     topic = TopicField()
     key = forms.CharField(label="Key", max_length=1024, help_text="One whole key. The 64 newest messages are shown.")
-    begin = MomentField(label="From (UTC)", required=False)
-    end = MomentField(label="To (UTC)", required=False)
+    begin = MomentField(label=zone.labelled("From"), required=False)
+    end = MomentField(label="To", required=False, later=True)
 
 
 class PublishForm(forms.Form):
@@ -191,7 +220,7 @@ class ResetForm(forms.Form):
         initial="end",
         widget=forms.RadioSelect,
     )
-    at = MomentField(label="Time (UTC)", required=False)
+    at = MomentField(label=zone.labelled("Time"), required=False)
 
     def clean(self) -> dict[str, Any]:
         """Adds `target` as `offsets.reset_offset` wants it."""
@@ -200,7 +229,8 @@ class ResetForm(forms.Form):
             self.add_error("at", "Choose the time.")
         return cleaned | {"target": cleaned.get("at") if cleaned.get("to") == "time" else cleaned.get("to")}
 
-
-def shown_moment(epoch_ms: int) -> str:
-    """A time as `datetime-local` fields want it, UTC."""
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    @property
+    def exact_at(self) -> str:
+        """The chosen time with its offset: the reset goes to the time of the preview, whatever the zone is by then."""
+        chosen = self.cleaned_data.get("at")
+        return "" if chosen is None else zone.local(chosen).isoformat()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import plotly.graph_objects as go
 
 from console.metrics.queries import Curve
+from console.web import zone
 
 _UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
 
@@ -33,7 +33,7 @@ def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
         marker={"size": 4, "color": color},
         fill="tozeroy",
         fillcolor=_faint(color),
-        hovertemplate="%{x|%d %b %H:%M} UTC<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
+        hovertemplate="%{x|%d %b %H:%M}<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
     )
     running = [p for p in curve.points if not p.complete and p.value is not None]
     if running:
@@ -43,16 +43,16 @@ def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
             name="so far",
             mode="markers",
             marker={"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
-            hovertemplate="%{x|%H:%M} UTC, still running<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
+            hovertemplate="%{x|%H:%M}, still running<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
         )
     figure.update_layout(
         template=None,
-        margin={"l": 56, "r": 16, "t": 16, "b": 40},
+        margin={"l": 56, "r": 16, "t": 16, "b": 52},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         showlegend=False,
         hovermode="closest",
-        xaxis={"type": "date", "range": _span(curve), "showgrid": False},
+        xaxis={"title": {"text": zone.current_name()}, "type": "date", "range": _span(curve), "showgrid": False},
         yaxis={"title": {"text": text}, "rangemode": "tozero", "zeroline": False},
     )
     figure_dict: dict[str, Any] = figure.to_dict()
@@ -60,8 +60,8 @@ def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
 
 
 def moment(epoch_ms: int) -> str:
-    """A time as plotly and people read it, UTC."""
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """A time as plotly and people read it, in the viewer's zone."""
+    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S}"
 
 
 def _span(curve: Curve) -> list[str]:

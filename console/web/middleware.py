@@ -1,4 +1,4 @@
-"""What every request passes: an id, security headers, and outages shown as outages."""
+"""What every request passes: an id, security headers, the viewer's zone, and outages shown as outages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from brokercore.client.errors import BrokerError, ClientError
-from console.web import logs
+from console.web import logs, zone
 
 log = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -74,6 +75,17 @@ class CollapseSlashesMiddleware:
         if path != request.path_info and path.startswith("/json/"):
             request.path_info = request.path = path
         return self.get_response(request)
+
+
+class ViewerZoneMiddleware:
+    """Times of the request are in the zone that the browser named in its cookie, else in UTC."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with timezone.override(zone.named(request.COOKIES.get(zone.COOKIE, ""))):
+            return self.get_response(request)
 
 
 class OutageMiddleware:

@@ -1,7 +1,9 @@
 // What every page needs beside htmx: times in the viewer's zone, copying, dialogs, menus, notices.
 (function () {
   const pad = (number, width = 2) => String(number).padStart(width, "0");
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
+  // The server renders and reads times in this zone from the next request on.
+  if (zone) document.cookie = `gantry_zone=${zone}; path=/; max-age=31536000; SameSite=Lax`;
 
   function shown(date, precision) {
     const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
@@ -26,7 +28,7 @@
   function showTimes(root) {
     for (const element of every(root, "time[data-time]:not([data-shown])")) {
       const date = new Date(element.dateTime);
-      element.title = `${element.textContent} UTC · shown in ${zone}`;
+      element.title = `${element.title.split(" · ")[0]} · shown in ${zone || "local time"}`;
       element.textContent = shown(date, element.dataset.time);
       element.dataset.shown = "";
     }

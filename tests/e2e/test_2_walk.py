@@ -107,6 +107,8 @@ def test_messages_are_found_by_topic_and_time(visitor: Visitor, traffic: Path) -
     page.get_by_label("Topic").fill("flights")
     page.get_by_role("button", name="Search").click()
     expect(page.locator("#search table tbody tr").first).to_be_visible()
+    # The zone is that of the browser, which conftest.py chooses.
+    expect(page.get_by_role("columnheader", name="Stored (Europe/Berlin)")).to_be_visible()
     visitor.shoot("messages")
 
 

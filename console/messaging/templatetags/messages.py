@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from django import template
 
 from console.instances.models import Instance
 from console.messaging import bodies
 from console.messaging.names import shown_name
+from console.web import zone
 
 register = template.Library()
 
@@ -18,16 +17,16 @@ _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 @register.filter
 def moment(epoch_ms: int | None) -> str:
-    """An epoch time in milliseconds as `2026-11-21 09:41:02.123`, UTC; a dash for none."""
-    if not epoch_ms or not 0 < epoch_ms < 253_402_300_800_000:
+    """An epoch time in milliseconds as `2026-11-21 09:41:02.123`, in the viewer's zone; a dash for none."""
+    if not epoch_ms or not 0 < epoch_ms < zone.END_MS:
         return "–"
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{epoch_ms % 1000:03d}"
+    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S}.{epoch_ms % 1000:03d}"
 
 
 @register.filter
 def minute(epoch_ms: int) -> str:
-    """An epoch time in milliseconds to the minute, UTC."""
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+    """An epoch time in milliseconds to the minute, in the viewer's zone."""
+    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M}"
 
 
 @register.filter

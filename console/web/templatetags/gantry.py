@@ -21,6 +21,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.web import zone
+
 register = template.Library()
 
 _SPRITE = "vendor/tabler-icons-3.51.0/sprite.svg"
@@ -28,8 +30,6 @@ _DASH = "–"
 _SCALES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 _SIZES = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 _AGES = ((86_400, "day"), (3600, "hour"), (60, "minute"))
-_EPOCH_MS_END = 253_402_300_800_000
-"""The year 10000: later times come from broken clients."""
 
 
 @lru_cache
@@ -107,23 +107,35 @@ def _moment(value: datetime | int | float | None) -> datetime | None:
     """A datetime, or epoch milliseconds, in UTC; None for no or no sensible time."""
     if isinstance(value, datetime):
         return value.astimezone(UTC)
-    if value is None or not 0 < value < _EPOCH_MS_END:
+    if value is None or not 0 < value < zone.END_MS:
         return None
     return datetime.fromtimestamp(value / 1000, UTC)
 
 
 @register.simple_tag
 def time(value: datetime | int | float | None, precision: str = "seconds") -> SafeString:
-    """A time, rendered in UTC; app.js shows it in the viewer's zone. `precision`: seconds, milliseconds or date."""
+    """A time in the viewer's zone, with UTC on hover. `precision`: seconds, milliseconds or date.
+
+    app.js renders it again in the browser's zone, for the first page that a browser asks for.
+    """
     moment = _moment(value)
     if moment is None:
         return format_html('<span class="text-secondary">{}</span>', _DASH)
     iso = moment.isoformat(timespec="milliseconds")
-    if precision == "date":
-        shown = f"{moment:%Y-%m-%d}"
-    else:
-        shown = moment.isoformat(" ", timespec=precision).removesuffix("+00:00")
-    return format_html('<time datetime="{0}" data-time="{1}" title="{2} UTC">{2}</time>', iso, precision, shown)
+    shown = f"{timezone.localtime(moment):%Y-%m-%d}" if precision == "date" else _local_text(moment, precision)
+    hover = moment.replace(tzinfo=None).isoformat(" ", "seconds" if precision == "date" else precision)
+    return format_html(
+        '<time datetime="{}" data-time="{}" title="{} UTC · shown in {}">{}</time>',
+        iso,
+        precision,
+        hover,
+        zone.current_name(),
+        shown,
+    )
+
+
+def _local_text(moment: datetime, precision: str) -> str:
+    return timezone.localtime(moment).replace(tzinfo=None).isoformat(" ", precision)
 
 
 @register.simple_tag
@@ -133,8 +145,14 @@ def ago(value: datetime | int | float | None) -> SafeString:
     if moment is None:
         return format_html('<span class="text-secondary">{}</span>', _DASH)
     iso = moment.isoformat(timespec="milliseconds")
-    title = moment.isoformat(" ", timespec="seconds").removesuffix("+00:00")
-    return format_html('<time datetime="{}" data-ago title="{} UTC">{}</time>', iso, title, _age(moment))
+    title = f"{_local_text(moment, 'seconds')} {zone.current_name()}"
+    return format_html('<time datetime="{}" data-ago title="{}">{}</time>', iso, title, _age(moment))
+
+
+@register.simple_tag(name="zone")
+def zone_name() -> str:
+    """The name of the viewer's zone, to be shown once beside times."""
+    return zone.current_name()
 
 
 def _age(moment: datetime) -> str:

@@ -44,10 +44,32 @@ def test_it_filters_by_text_result_channel_and_day(cast: Cast) -> None:
     assert shown(begin="2026-01-03") == {"alpha", "beta"}
 
 
+def test_a_day_is_one_of_the_viewers_zone_and_so_is_a_time(cast: Cast) -> None:
+    Entry.objects.all().delete()
+    entry = record(cast.actor("bob"), "topics.topic.create", "alpha")
+    Entry.objects.filter(pk=entry.pk).update(at=datetime(2026, 1, 2, 23, 30, tzinfo=UTC))
+    client = cast.client("alice")
+
+    def page(day: str, zone: str) -> str:
+        client.cookies["gantry_zone"] = zone
+        return client.get(URL, {"begin": day, "end": day}).content.decode()
+
+    berlin = page("2026-01-03", "Europe/Berlin")
+    assert ">2026-01-03 00:30:00<" in berlin
+    assert "From (Europe/Berlin)" in berlin
+    assert "alpha" not in page("2026-01-02", "Europe/Berlin")
+    assert "alpha" not in page("2026-01-03", "Mars/Olympus")
+    utc = page("2026-01-02", "Mars/Olympus")
+    assert ">2026-01-02 23:30:00<" in utc
+    assert "From (UTC)" in utc
+
+
 def test_an_odd_filter_is_said_and_not_applied(cast: Cast) -> None:
     response = cast.client("alice").get(URL, {"begin": "yesterday", "result": "odd"})
     assert response.status_code == 200
     assert set(response.context["form"].errors) == {"begin", "result"}
+    ends = cast.client("alice").get(URL, {"begin": "0001-01-01", "end": "9999-12-31"})
+    assert set(ends.context["form"].errors) == {"begin", "end"}
 
 
 def test_it_pages_with_the_same_queries_for_more_rows(cast: Cast) -> None:

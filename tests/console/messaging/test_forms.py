@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+import pytest
+from django.utils import timezone
+
 from console.messaging.forms import PublishForm, RangeForm, ResetForm
 from console.topics.models import OrderType, Topic
 
@@ -15,11 +18,53 @@ def test_a_preset_ends_now() -> None:
     assert abs(form.cleaned_data["end_ms"] - time.time() * 1000) < 5000
 
 
-def test_a_range_of_its_own_is_utc_and_its_last_second_counts_whole() -> None:
+def test_a_range_of_its_own_is_utc_without_a_zone_and_its_last_second_counts_whole() -> None:
     form = RangeForm({"range": "custom", "begin": "2026-01-01T00:00:00", "end": "2026-01-01T00:00:10"})
     assert form.is_valid()
     assert form.cleaned_data["begin_ms"] == 1767225600000
     assert form.cleaned_data["end_ms"] == 1767225610999
+
+
+def test_a_range_of_its_own_is_in_the_viewers_zone() -> None:
+    with timezone.override("Europe/Berlin"):
+        form = RangeForm({"range": "custom", "begin": "2026-01-01T00:00:00", "end": "2026-07-01T00:00:00"})
+        assert form.is_valid()
+        assert form.cleaned_data["begin_ms"] == 1767222000000
+        assert form.cleaned_data["end_ms"] == 1782856800999
+        assert form["begin"].label == "From (Europe/Berlin)"
+
+
+def test_of_an_hour_that_comes_twice_a_range_has_both() -> None:
+    with timezone.override("Europe/Berlin"):
+        form = RangeForm({"range": "custom", "begin": "2026-10-25T02:00:00", "end": "2026-10-25T02:59:59"})
+        assert form.is_valid()
+        assert form.cleaned_data["end_ms"] - form.cleaned_data["begin_ms"] == 2 * 3_600_000 - 1
+
+
+def test_a_time_with_an_offset_of_its_own_is_taken_at_its_word_and_shown_in_the_zone() -> None:
+    with timezone.override("Asia/Tokyo"):
+        form = ResetForm({"topic": "t", "to": "time", "at": "2026-01-01T00:00:00+01:00"})
+        assert form.is_valid()
+        assert form.cleaned_data["target"] == 1767222000000
+        assert 'value="2026-01-01T08:00:00"' in str(form["at"])
+
+
+@pytest.mark.parametrize("odd", ["0001-01-01T00:00:00", "9999-12-31T23:59:59-12:00", "2026-13-01T00:00:00", "soon"])
+def test_an_odd_time_is_refused_and_shown_again(odd: str) -> None:
+    with timezone.override("Europe/Berlin"):
+        form = ResetForm({"topic": "t", "to": "time", "at": odd})
+        assert list(form.errors) == ["at"]
+        assert "datetime-local" in str(form["at"])
+
+
+def test_a_previewed_reset_means_the_same_time_in_whatever_zone_it_comes_back() -> None:
+    with timezone.override("Europe/Berlin"):
+        preview = ResetForm({"topic": "t", "to": "time", "at": "2026-01-01T00:00:00"})
+        assert preview.is_valid()
+        at = preview.exact_at
+    again = ResetForm({"topic": "t", "to": "time", "at": at})
+    assert again.is_valid()
+    assert again.cleaned_data["target"] == preview.cleaned_data["target"] == 1767222000000
 
 
 def test_a_range_that_ends_before_it_begins_is_refused_beside_its_field() -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from console.messaging.templatetags.messages import duration, moment, release
+from django.utils import timezone
+
+from console.messaging.templatetags.messages import duration, minute, moment, release
 
 
-def test_times_are_utc_to_the_millisecond() -> None:
+def test_times_are_utc_without_a_zone_to_the_millisecond() -> None:
     assert moment(1767225600123) == "2026-01-01 00:00:00.123"
     assert moment(0) == moment(None) == moment(10**18) == "–"
+
+
+def test_times_are_in_the_viewers_zone_through_the_change_of_clocks() -> None:
+    with timezone.override("Europe/Berlin"):
+        assert moment(1767225600123) == "2026-01-01 01:00:00.123"
+        assert minute(1774745940000) == "2026-03-29 01:59"
+        assert minute(1774746000000) == "2026-03-29 03:00"
+    with timezone.override("Pacific/Kiritimati"):
+        assert moment(253_402_300_799_000) == "–"
 
 
 def test_durations_have_their_two_largest_units() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.urls import reverse
 
 from console.audit.models import Entry
-from console.messaging import dead_letters
+from console.messaging import dead_letters, queries
 from console.messaging.models import Resend
 from console.messaging.records import MessageRecord
 from console.topics.models import Group, OrderType, Topic
@@ -102,6 +104,25 @@ def test_a_search_shows_the_messages_and_pages_through_them(live: Live, cast: Ca
     expired = htmx(cast, "alice", f"{path}&task=gone&page=2")
     assert expired.status_code == 422
     assert "This search has expired" in text(expired)
+
+
+def test_a_search_asks_and_shows_in_the_viewers_zone(live: Live, cast: Cast) -> None:
+    topic = live.topic()
+    sent = live.send(topic, b"x")
+    (found,) = queries.find_by_id(queries.Source.of_topic(topic), sent.message_id)
+    stored = datetime.fromtimestamp(found.stored_at_ms / 1000, ZoneInfo("Asia/Tokyo")).replace(tzinfo=None)
+    begin, end = ((stored + timedelta(minutes=m)).isoformat(timespec="seconds") for m in (-1, 1))
+    search = {"by": "time", "search": "1", "range": "custom", "topic": topic.name, "begin": begin, "end": end}
+    cast.client("alice").cookies["gantry_zone"] = "Asia/Tokyo"
+    tokyo = text(htmx(cast, "alice", url(live, "messaging.search"), search))
+    assert "1 message in this range" in tokyo
+    assert "Stored (Asia/Tokyo)" in tokyo
+    assert stored.isoformat(" ", "milliseconds") in tokyo
+    assert f'value="{begin}"' in tokyo
+    cast.client("alice").cookies["gantry_zone"] = "../Tokyo"
+    utc = text(htmx(cast, "alice", url(live, "messaging.search"), search))
+    assert "0 messages in this range" in utc
+    assert "From (UTC)" in utc
 
 
 def test_a_wrong_topic_is_said_beside_its_field(live: Live, cast: Cast) -> None:

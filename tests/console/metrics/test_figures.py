@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from django.utils import timezone
+
 from console.metrics.figures import line, unit
 from console.metrics.queries import Curve, Point
 
@@ -38,6 +40,16 @@ def test_the_axis_spans_the_whole_range_and_begins_at_zero() -> None:
     assert list(layout["xaxis"]["range"]) == ["2026-01-01 00:00:00", "2026-01-01 00:03:00"]
     assert layout["yaxis"]["rangemode"] == "tozero"
     assert "template" not in layout or not layout["template"]
+
+
+def test_its_times_are_in_the_viewers_zone_which_the_axis_names() -> None:
+    with timezone.override("Europe/Berlin"):
+        figure = line(curve(1.0, 2.0, running=1.0), "Input")
+    assert list(figure["data"][0]["x"])[:2] == ["2026-01-01 01:00:00", "2026-01-01 01:01:00"]
+    assert list(figure["data"][1]["x"]) == ["2026-01-01 01:02:00"]
+    assert list(figure["layout"]["xaxis"]["range"]) == ["2026-01-01 01:00:00", "2026-01-01 01:03:00"]
+    assert figure["layout"]["xaxis"]["title"]["text"] == "Europe/Berlin"
+    assert line(curve(1.0), "Input")["layout"]["xaxis"]["title"]["text"] == "UTC"
 
 
 def test_it_says_what_the_numbers_are() -> None:

@@ -45,15 +45,29 @@ def test_a_size_is_in_binary_units(value: int, shown: str) -> None:
     assert shown in gantry.byte_size(value)
 
 
-def test_a_time_is_utc_and_carries_what_the_browser_needs() -> None:
+def test_a_time_is_utc_without_a_zone_and_carries_what_the_browser_needs() -> None:
     html = gantry.time(datetime(2026, 11, 21, 10, 1, 56, 123000, tzinfo=UTC), "milliseconds")
     assert 'datetime="2026-11-21T10:01:56.123+00:00"' in html
     assert ">2026-11-21 10:01:56.123<" in html
     assert gantry.time(1_795_255_316_123).count("2026-11-21") == 3
 
 
+def test_a_time_is_in_the_viewers_zone_with_utc_on_hover() -> None:
+    at = datetime(2026, 7, 21, 22, 1, 56, 123000, tzinfo=UTC)
+    with timezone.override("Europe/Berlin"):
+        html = gantry.time(at, "milliseconds")
+        assert ">2026-07-22 00:01:56.123<" in html
+        assert 'datetime="2026-07-21T22:01:56.123+00:00"' in html
+        assert 'title="2026-07-21 22:01:56.123 UTC · shown in Europe/Berlin"' in html
+        assert ">2026-07-22<" in gantry.time(at, "date")
+        assert 'title="2026-07-22 00:01:56 Europe/Berlin"' in gantry.ago(at)
+        assert gantry.zone_name() == "Europe/Berlin"
+
+
 def test_a_time_of_a_broken_client_is_a_dash() -> None:
     assert "–" in gantry.time(10**18)
+    with timezone.override("Pacific/Kiritimati"):
+        assert "–" in gantry.time(253_402_300_799_000)
 
 
 @pytest.mark.parametrize(
