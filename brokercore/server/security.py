@@ -65,10 +65,12 @@ class Caller:
             self.passed.clear()
         self.passed.add(request)
 
-    def digest(self, data: bytes) -> bytes:
+    def digest(self, fields: bytes, body: bytes) -> bytes:
         """HMAC-SHA1 of the signed fields and the body, in Base64."""
         inner = self._inner.copy()
-        inner.update(data)
+        inner.update(fields)
+        if body:
+            inner.update(body)
         outer = self._outer.copy()
         outer.update(inner.digest())
         return base64.b64encode(outer.digest())
@@ -141,8 +143,8 @@ class Security:
         given = ext.get(SIGNATURE)
         if not given or not given.isascii():
             return False
-        data = "".join(self._signed_values(ext)).encode() + command.body
-        if hmac.compare_digest(caller.digest(data), given.encode()):
+        fields = "".join(self._signed_values(ext)).encode()
+        if hmac.compare_digest(caller.digest(fields, command.body), given.encode()):
             return True
         return verify(command.code, ext, command.body, caller.secret)
 
