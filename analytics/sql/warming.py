@@ -55,7 +55,7 @@ def _run(name: str, sql: str) -> None:
         tables={"warm": [_TABLE]},
         parameters=(),
         result_file=f"{_FOLDER}/result.csv",
-        time_limit_s=60,
+        time_limit_s=600,
     )
     engine.run_query(spec)
 

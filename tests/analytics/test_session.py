@@ -18,7 +18,7 @@ find_java = java.find_java
 session.find_java = lambda home: find_java(home, bundled=True)
 
 def spec(task_id, sql):
-    return run.QuerySpec(task_id, "alice", sql, "demo", {"demo": []}, (), f"oss://alice-lake/{task_id}.csv", 60.0)
+    return run.QuerySpec(task_id, "alice", sql, "demo", {"demo": []}, (), f"oss://alice-lake/{task_id}.csv", 250.0)
 
 run.warm()
 print("java", session.get()._jvm.System.getProperty("java.home"))
