@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.compat.programs import Event, Program
-from tests.compat.world import World, sent
+from tests.compat.world import World, failures, sent
 
 #: The longest of the waits, and room for a busy machine.
 LONG_SECONDS = 110.0
@@ -41,6 +41,7 @@ def start_retry(world: World, client: str, retries: int) -> Retry:
     sending = world.group("retry_sender")
     once = world.run(f"{client}Producer", topic, sending, body="once", key="k-once", properties="fails=1")
     always = world.run(f"{client}Producer", topic, sending, body="always", key="k-always", properties="fails=99")
+    assert failures(once + always) == []
     consumer = world.start(f"{client}Consumer", topic, group, max_reconsume_times=retries)
     by_body = {e["body"].removesuffix("-sync-0"): e for e in sent(once + always)}
     return Retry(topic, group, retries, consumer, by_body)

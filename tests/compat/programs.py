@@ -49,11 +49,16 @@ class Toolbox:
     instance_id: str
     running: list[Program] = field(default_factory=list)
 
-    def start(self, name: str, keys: Keys, *, topic: str, group: str, **options: object) -> Program:
-        """Start a program by its class name; an option `max_reconsume_times=1` becomes `--max-reconsume-times 1`."""
+    def start(
+        self, name: str, keys: Keys, *, topic: str, group: str, jvm: tuple[str, ...] = (), **options: object
+    ) -> Program:
+        """Start a program by its class name; an option `max_reconsume_times=1` becomes `--max-reconsume-times 1`.
+
+        `jvm` are options of the JVM.
+        """
         module = "ons" if name.startswith("Ons") else "apache"
         arguments = {"namesrv": self.namesrv, "instance": self.instance_id, "topic": topic, "group": group} | options
-        command = [*self.java(module), f"gantry.compat.{name}"]
+        command = [*self.java(module, *jvm), f"gantry.compat.{name}"]
         for option, value in arguments.items():
             command += ["--" + option.replace("_", "-"), str(value)]
         environment = os.environ | {"ACCESS_KEY": keys.access_key_id, "SECRET_KEY": keys.secret}
@@ -61,7 +66,7 @@ class Toolbox:
         self.running.append(program)
         return program
 
-    def run(self, name: str, keys: Keys, *, topic: str, group: str, **options: object) -> list[Event]:
+    def run(self, name: str, keys: Keys, *, topic: str, group: str, **options: Any) -> list[Event]:
         """Run a program that ends by itself and return its events, as soon as its work is done.
 
         Its client closes meanwhile: rocketmq-client idles for up to 3 s then.

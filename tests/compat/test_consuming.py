@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.compat.programs import Program
-from tests.compat.world import World, failures, sent
+from tests.compat.world import INSTANCE, World, failures, sent
 
 ATTRIBUTES: dict[str, Any] = {"tag": "TagA", "key": "order-1", "properties": "colour=blue,city=Zürich"}
 CLIENTS = pytest.mark.parametrize("client", ["Ons", "Apache"])
@@ -100,3 +102,18 @@ def test_a_compressed_body_arrives_whole(world: World) -> None:
     ]
     for consumer in consumers:
         assert consumer.wait_received(e["body"] for e in sent(events))[0]["body"].startswith("large-sync-0...")
+
+
+@CLIENTS
+def test_the_instance_s_endpoint_is_accepted_in_place_of_its_id(world: World, client: str, tmp_path: Path) -> None:
+    topic, group = world.topic("endpoint"), world.group("endpoint")
+    hosts = tmp_path / "hosts"  # stands for the wildcard in the DNS that such endpoints need
+    hosts.write_text(f"127.0.0.1 {INSTANCE}.rocketmq.test\n127.0.0.1 {socket.gethostname()}\n")
+    options: dict[str, Any] = {
+        "namesrv": f"http://{INSTANCE}.rocketmq.test:{world.tools.namesrv.rpartition(':')[2]}",
+        "instance": "",
+        "jvm": (f"-Djdk.net.hosts.file={hosts}",),
+    }
+    events = world.run(f"{client}Producer", topic, group, body="by endpoint", **options)
+    assert failures(events) == []
+    world.start(f"{client}Consumer", topic, group, **options).wait_received(["by endpoint-sync-0"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 from brokercore.client import Admin
 from tests.compat.programs import Event, Keys, Program, Toolbox
@@ -43,11 +44,11 @@ class World:
             self.admin.create_topic(f"%RETRY%{self.physical(name)}", queues=1)
         return name
 
-    def start(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: object) -> Program:
+    def start(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: Any) -> Program:
         """Start a Java program with the tenant's keys, or with `keys`."""
         return self.tools.start(program, keys or self.tenant, topic=topic, group=group, **options)
 
-    def run(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: object) -> list[Event]:
+    def run(self, program: str, topic: str, group: str, keys: Keys | None = None, **options: Any) -> list[Event]:
         """Run a Java program that ends by itself and return its events."""
         return self.tools.run(program, keys or self.tenant, topic=topic, group=group, **options)
 
