@@ -7,14 +7,13 @@ from typing import Any
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from brokercore.policy import mq_resource
 from console.instances import access as instances
 from console.messaging.names import shown_name
 from console.metrics import figures, queries
 from console.metrics.forms import CurveForm
 from console.metrics.queries import Curve
 from console.topics import access as topics
-from console.topics.models import Group, Topic
+from console.topics.queries import visible_groups, visible_topics
 from console.web import htmx
 from console.web.http import Request
 
@@ -29,20 +28,13 @@ def index(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryTrend")
     rates = queries.rates(instance.cluster)
 
-    def may(physical: str) -> bool:
-        return request.actor.decide("mq:QueryTrend", mq_resource(physical), owner=instance.tenant).allowed
-
-    own_topics = Topic.objects.filter(instance=instance)[:_INDEX_ROWS]
-    own_groups = Group.objects.filter(instance=instance)[:_INDEX_ROWS]
+    own_topics = visible_topics(request.actor, instance, "mq:QueryTrend")[:_INDEX_ROWS]
+    own_groups = visible_groups(request.actor, instance, "mq:QueryTrend")[:_INDEX_ROWS]
     context = {
         "instance": instance,
         "age_seconds": rates.age_seconds,
-        "topics": [(t, rates.in_tps.get(t.physical_name)) for t in own_topics if may(t.physical_name)],
-        "groups": [
-            (g, rates.out_tps.get(g.physical_name), rates.backlog.get(g.physical_name))
-            for g in own_groups
-            if may(g.physical_name)
-        ],
+        "topics": [(t, rates.in_tps.get(t.physical_name)) for t in own_topics],
+        "groups": [(g, rates.out_tps.get(g.physical_name), rates.backlog.get(g.physical_name)) for g in own_groups],
     }
     return htmx.page(request, "metrics/index.html", "metrics/_index.html", context)
 

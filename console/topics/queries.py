@@ -21,20 +21,20 @@ def groups(tenant: Tenant, instance: Instance) -> QuerySet[Group]:
     return Group.objects.filter(instance=instance, instance__tenant=tenant).order_by("group_id")
 
 
-def visible_topics(actor: Actor, instance: Instance) -> QuerySet[Topic]:
-    """The topics of an instance on which the actor may do mq:QueryTopic."""
+def visible_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopic") -> QuerySet[Topic]:
+    """The topics of an instance on which the actor may do `action`."""
     found = topics(actor.tenant, instance)
     if actor.user.is_tenant_admin:
         return found
-    return found.filter(pk__in=_allowed(actor, instance, "mq:QueryTopic", found.values_list("pk", "physical_name")))
+    return found.filter(pk__in=_allowed(actor, instance, action, found.values_list("pk", "physical_name")))
 
 
-def visible_groups(actor: Actor, instance: Instance) -> QuerySet[Group]:
-    """The groups of an instance on which the actor may do mq:QueryGroup."""
+def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGroup") -> QuerySet[Group]:
+    """The groups of an instance on which the actor may do `action`."""
     found = groups(actor.tenant, instance)
     if actor.user.is_tenant_admin:
         return found
-    return found.filter(pk__in=_allowed(actor, instance, "mq:QueryGroup", found.values_list("pk", "physical_name")))
+    return found.filter(pk__in=_allowed(actor, instance, action, found.values_list("pk", "physical_name")))
 
 
 def _allowed(

@@ -15,6 +15,7 @@ from console.messaging.views.messages import download, page_number
 from console.metrics.queries import dead_letter_counts
 from console.topics import access as topics
 from console.topics.models import Group
+from console.topics.queries import visible_groups
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.http import Request
@@ -25,7 +26,7 @@ def index(request: Request, instance_id: str) -> HttpResponse:
     """The groups of the instance with the number of letters of each, as last sampled."""
     instance = instances.instance(request, instance_id, "mq:QueryGroup")
     counts, age_seconds = dead_letter_counts(instance)
-    groups = Group.objects.filter(instance=instance).order_by("group_id")
+    groups = visible_groups(request.actor, instance)
     rows = [(group, counts.get(group.physical_name, 0)) for group in groups]
     rows.sort(key=lambda row: -row[1])
     context = {"instance": instance, "rows": rows, "age_seconds": age_seconds}

@@ -7,11 +7,13 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_http_methods
 
+from console.accounts.actor import Actor
 from console.messaging import diagnosis, offsets
 from console.messaging import status as group_status
 from console.messaging.forms import ResetForm
 from console.topics import access as topics
-from console.topics.models import Group, Topic
+from console.topics.models import Group
+from console.topics.queries import visible_topics
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.http import Request
@@ -53,7 +55,7 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     group = topics.group(request, instance_id, group_id, "mq:ResetOffset")
     data = request.POST if request.method == "POST" else request.GET if "to" in request.GET else None
     form = ResetForm(data, initial={"topic": request.GET.get("topic", "")})
-    context = {"instance": group.instance, "group": group, "form": form, "names": _topic_names(group)}
+    context = {"instance": group.instance, "group": group, "form": form, "names": _topic_names(request.actor, group)}
     if data is None:
         return render(request, "messaging/reset.html", context)
     if form.is_valid():
@@ -74,6 +76,6 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     return htmx.page(request, "messaging/reset.html", "messaging/_reset.html", context)
 
 
-def _topic_names(group: Group) -> list[str]:
+def _topic_names(actor: Actor, group: Group) -> list[str]:
     """Topics of the group's instance that it may be reset in, at most 300 as suggestions."""
-    return list(Topic.objects.filter(instance=group.instance).values_list("name", flat=True)[:300])
+    return list(visible_topics(actor, group.instance).values_list("name", flat=True)[:300])

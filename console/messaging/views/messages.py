@@ -9,7 +9,6 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
-from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
 from console.instances import access as instances
 from console.instances import broker
@@ -20,6 +19,7 @@ from console.messaging.queries import FOREVER_MS, Source
 from console.messaging.records import MessageRecord, Position
 from console.topics import access as topics
 from console.topics.models import Topic
+from console.topics.queries import visible_topics
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.http import Request
@@ -174,9 +174,5 @@ def _tabs(instance: Instance, chosen: str) -> list[dict[str, Any]]:
 
 def _suggestions(actor: Actor, instance: Instance) -> list[str]:
     """Topics to choose from: those the caller may query."""
-    rows = Topic.objects.filter(instance=instance).values_list("name", "physical_name")[:_SUGGESTED_TOPICS]
-    return [
-        name
-        for name, physical in rows
-        if actor.decide("mq:QueryMessage", mq_resource(physical), owner=instance.tenant).allowed
-    ]
+    found = visible_topics(actor, instance, "mq:QueryMessage")
+    return list(found.values_list("name", flat=True)[:_SUGGESTED_TOPICS])
