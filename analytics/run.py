@@ -82,7 +82,7 @@ def statement_kind(sql: str) -> str:
 
 
 def warm() -> None:
-    """Start Spark and run statements through all layers, so that the first user does not wait.
+    """Start Spark, and run statements through all layers in the background, so that the first user does not wait.
 
     Raises EngineUnavailable with one sentence that says what to do.
     """

@@ -58,11 +58,13 @@ def services(config: Config) -> list[Service]:
         Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
         Service("broker", _python("-m", "brokercore"), after=redis, ready=readiness.line("ready "), deadline=120),
         Service("demo", _manage("demo"), after=ready, deadline=600),
-        _web(config, after=ready),
-        _worker(config, "worker", "default", threads=4, after=ready),
-        _worker(config, "spark", "spark", threads=8, after=ready, environ={"GANTRY_WARM_SPARK": "true"}, deadline=180),
-        _beat(config, after=ready),
-        Service("sql", _manage("sqldoor"), after=ready, ready=readiness.line("ready"), grace=2),
+        # One after the other: started at once they would only take the processors from Spark's JVM.
+        _web(config, after=("demo",)),
+        _worker(config, "worker", "default", threads=4, after=("web",)),
+        # Its JVM takes longest, and needs neither tables nor broker before the first task.
+        _worker(config, "spark", "spark", threads=8, after=redis, environ={"GANTRY_WARM_SPARK": "true"}, deadline=180),
+        _beat(config, after=("sql",)),
+        Service("sql", _manage("sqldoor"), after=("worker",), ready=readiness.line("ready"), grace=2),
     ]
     left_out = {"redis"} - set(redis) | {"broker"} - set(broker)
     return [service for service in plan if service.name not in left_out]

@@ -13,9 +13,9 @@ from analytics.sql import engine
 _log = logging.getLogger(__name__)
 _FOLDER = "oss://gantry-warm"
 _TABLE = TableSpec("numbers", f"{_FOLDER}/numbers/", "parquet", (Column("n", "bigint"), Column("name", "string")))
-_FIRST = "select name, count(*), avg(n) from numbers where n > 10 group by name order by 2 desc limit 3"
 #: What users' statements are made of. Just-in-time compilation needs some rounds of it.
-_FURTHER = (
+_STATEMENTS = (
+    "select name, count(*), avg(n) from numbers where n > 10 group by name order by 2 desc limit 3",
     "select * from numbers where name = 'b' limit 4",
     "select name, sum(n) from numbers group by name",
     "select distinct name from numbers order by name",
@@ -27,16 +27,15 @@ _ROUNDS = 5
 
 
 def warm() -> None:
-    """Start Spark, run a statement from guard to result file, and go on warming in the background for some seconds."""
+    """Start Spark and return when it takes statements; go on warming it in the background for some seconds."""
     spark_session.get()
+    threading.Thread(target=_run_all, name="warm Spark").start()
+
+
+def _run_all() -> None:
     _write_table()
-    _run("first", _FIRST)
-    threading.Thread(target=_warm_further, name="warm Spark").start()
-
-
-def _warm_further() -> None:
     for number in range(_ROUNDS):
-        for sql in _FURTHER:
+        for sql in _STATEMENTS:
             if not (spark_session.is_alive() and threading.main_thread().is_alive()):
                 return
             try:
