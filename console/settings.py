@@ -93,7 +93,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "django_filters",
     "django_htmx",
     "django_tables2",
     "console.web",

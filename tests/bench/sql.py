@@ -14,7 +14,7 @@ from tests.bench import figures
 from tests.bench.copy import running_copy
 
 QUERIES = 20
-WARM_UP = 2
+WARM_UP = 100
 PATIENCE_SECONDS = 120
 POLL_SECONDS = 0.02
 STATEMENT = "select carrier, count(*) as flights from flights where month = {month} group by carrier"
