@@ -1,6 +1,6 @@
 """The only builder of the SparkSession: one for the life of the process, warmed once, shared by all threads.
 
-Tenants never get this session itself: `sql.sessions` derives one with a catalog of its own for each of them.
+Tenants never get it directly: `sql.sessions` derives one with a catalog of its own for each of them.
 """
 
 import contextlib
