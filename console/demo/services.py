@@ -12,7 +12,7 @@ from analytics.run import TableSpec, write_demo_tables
 from console.accounts import acl, policies
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, ResourceSet, Role, Tenant, User
+from console.accounts.models import Organization, ResourceSet, Tenant, User
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
@@ -60,7 +60,7 @@ def create() -> dict[str, str]:
         topics.create_topic(actor=actor, instance=instance, name=name, order_type=order_type, remark=remark)
     for group_id, remark in DEMO_GROUPS.items():
         topics.create_group(actor=actor, instance=instance, group_id=group_id, remark=remark)
-    _create_schema(user.tenant or actor.tenant, write_demo_tables("gantry-demo", TENANT))
+    _create_schema(actor.tenant, write_demo_tables("gantry-demo", TENANT))
     return issued | {"instance_id": instance.instance_id}
 
 
@@ -105,8 +105,8 @@ def _create_tenant() -> dict[str, str]:
 
 
 def exists() -> bool:
-    """True when the demo tenant is there, whole: its role is the last thing the first transaction makes."""
-    return Role.objects.filter(tenant__name=TENANT).exists() and Schema.objects.filter(tenant__name=TENANT).exists()
+    """True when the demo tenant is there, whole: its schema is the last thing that `create` makes."""
+    return Schema.objects.filter(tenant__name=TENANT).exists()
 
 
 def remove_half_made() -> None:

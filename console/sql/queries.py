@@ -125,11 +125,6 @@ def visible_tasks(actor: Actor) -> QuerySet[QueryTask]:
     return tasks if actor.user.is_tenant_admin else tasks.filter(creator=actor.user)
 
 
-def recent_tasks(tenant: Tenant, limit: int) -> list[QueryTask]:
-    """The tenant's latest tasks, for the overview."""
-    return list(tasks_of(tenant)[:limit])
-
-
 def readable_schemas(actor: Actor) -> dict[str, list[ExternalTable]]:
     """The schemas and tables that the actor may query: all that a statement of theirs can name."""
     tables = Prefetch("tables", queryset=ExternalTable.objects.order_by("name"))

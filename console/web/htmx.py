@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django_htmx.http import HttpResponseClientRedirect, trigger_client_event
+from django_htmx.http import HttpResponseClientRedirect
 
 from console.web.http import Request
 
@@ -29,10 +29,10 @@ def invalid(request: Request, template: str, context: dict[str, Any]) -> HttpRes
     return render(request, template, context, status=422)
 
 
-def done(request: Request, url_name: str, *args: Any, event: str = "") -> HttpResponse:
+def done(request: Request, url_name: str, *args: Any) -> HttpResponse:
     """After a change: htmx follows a client redirect, a plain browser a 302."""
     url = reverse(url_name, args=args)
     if not request.htmx:
         return redirect(url)
     response: HttpResponse = HttpResponseClientRedirect(url)
-    return trigger_client_event(response, event, {}) if event else response
+    return response

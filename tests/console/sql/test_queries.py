@@ -62,7 +62,7 @@ def test_a_ram_user_sees_own_tasks_only(cast: Cast, handed_over: list[str]) -> N
     assert list(queries.visible_tasks(bob)) == [of_bob]
     assert set(queries.visible_tasks(cast.alice)) == {of_alice, of_bob}
     assert list(queries.visible_tasks(cast.charlie)) == []
-    assert queries.recent_tasks(cast.alice.tenant, 1) == [of_bob]
+    assert list(queries.tasks_of(cast.alice.tenant)[:1]) == [of_bob]
 
 
 def test_only_readable_schemas_and_tables_are_there(cast: Cast) -> None:
