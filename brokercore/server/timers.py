@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
-_LONGEST_WAIT = 60.0
+_LONGEST_WAIT = 5.0
+"""Seconds of one sleep: the clock of a laptop that slept, or that was set, has gone on without the event loop."""
+
 _AFTER_TROUBLE = 0.5
 
 
@@ -60,11 +62,15 @@ class Timers:
 
         Returns its offset in the parking queue. Raises StoreFull and StoreUnavailable.
         """
-        offset = self._parking.park(queue, until_ms, body, encode_properties(properties), done, **fields)
-        if until_ms < self._next_ms:
-            self._next_ms = until_ms
-            self._earlier.set()
-        return offset
+
+        def stored(reason: str | None) -> None:
+            # Only what Redis has can be found at its time: a wake-up before that finds nothing and forgets it.
+            if reason is None and until_ms < self._next_ms:
+                self._next_ms = until_ms
+                self._earlier.set()
+            done(reason)
+
+        return self._parking.park(queue, until_ms, body, encode_properties(properties), stored, **fields)
 
     async def run(self) -> None:
         """Deliver until cancelled."""

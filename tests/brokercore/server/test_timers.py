@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from redis import Redis
 
 from brokercore.protocol.message import decode_stored
 from tests.brokercore.server.wire import Wire, fresh, properties
@@ -78,6 +79,16 @@ def test_a_delivered_message_is_found_by_its_key(wire: Wire) -> None:
     wire.messages(group, topic)
     ext = {"topic": topic, "key": "beta", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
     assert wire.ok(12, ext).body
+
+
+def test_a_timer_that_redis_stores_after_its_time_is_not_forgotten(wire: Wire, redis: RedisServer) -> None:
+    topic, group = wire.topic(message_type="DELAY"), wire.group()
+    with Redis.from_url(redis.url) as client:
+        client.execute_command("CLIENT", "PAUSE", "700", "WRITE")
+    sent = now_ms()
+    assert wire.publish(topic, b"soon", properties(TIMER_DELAY_MS="200")).code == 0
+    (message,) = wire.messages(group, topic)
+    assert message.store_timestamp - sent < 3000
 
 
 def test_timers_survive_the_death_of_broker_and_redis() -> None:
