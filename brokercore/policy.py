@@ -59,32 +59,51 @@ class Statement:
 class Grantee:
     """What one caller may do.
 
-    `boundary` are the resource patterns of its own tenant; `statements` have effect only inside it, so that
-    `Resource: *` of one tenant never reaches another. `grants` are given by owners of other tenants' topics.
+    `boundary` are the resource patterns of its own tenant account; `statements` have effect only inside it, so that
+    `Resource: *` of one account never reaches another. `delegated` are the grants of other accounts to this account:
+    inside them, and only for their actions, the statements have effect too. `grants` were given to the caller itself.
+
+    `holders` names, by resource, who may use a group: `<account>` (the tenant account only), `<account>/<RAM user>`
+    (that user as well) or `<account>/*` (every user of the account, as the statements say). A resource with a holder
+    is judged by it and not by the boundary. `account` is the uid of the caller's tenant account, `is_account` is True
+    for what acts as the account itself and not as one of its RAM users.
     """
 
     name: str
     boundary: tuple[str, ...] = ()
     statements: tuple[Statement, ...] = ()
     grants: tuple[Statement, ...] = ()
+    delegated: tuple[Statement, ...] = ()
+    holders: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    account: str = ""
+    is_account: bool = False
     _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_exact", frozenset(p for p in self.boundary if not _has_wildcard(p)))
 
     def owns(self, resource: str) -> bool:
-        """True when the resource lies inside the tenant's boundary."""
+        """True when the resource lies inside what the caller's statements can reach."""
+        holder = self.holders.get(resource)
+        if holder is not None:
+            account, _, who = holder.partition("/")
+            return account == self.account and (self.is_account or who in ("*", self.name))
         return resource in self._exact or any(
             _has_wildcard(p) and _pattern(p).fullmatch(resource) for p in self.boundary
         )
 
+    def reaches(self, action: str, resource: str, context: Context) -> bool:
+        """True when the caller's statements count for this action on this resource."""
+        return self.owns(resource) or any(s.matches(action, resource, context) for s in self.delegated)
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer and the sentence that explains it."""
+    """The answer, the sentence that explains it, and the statement that decided (None: nothing allowed it)."""
 
     allowed: bool
     reason: str
+    statement: Statement | None = None
 
 
 def mq_resource(physical_name: str) -> str:
@@ -98,14 +117,17 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = Cont
     A pattern for the resource itself (an instance with `%*`) is the caller's business: resources are compared
     as text with wildcards, as RAM does.
     """
-    owned = grantee.owns(resource)
-    matching = [s for s in grantee.statements if s.matches(action, resource, context)] if owned else []
+    matching: list[Statement] = []
+    if grantee.reaches(action, resource, context):
+        matching = [s for s in grantee.statements if s.matches(action, resource, context)]
     matching += [s for s in grantee.grants if s.matches(action, resource, context)]
     for statement in matching:
         if not statement.allow:
-            return Decision(False, f"denied: {_origin(statement)} denies {action} on {resource}")
+            return Decision(False, f"denied: {_origin(statement)} denies {action} on {resource}", statement)
     if matching:
-        return Decision(True, f"allowed by {_origin(matching[0])}")
+        return Decision(True, f"allowed by {_origin(matching[0])}", matching[0])
+    if resource in grantee.holders and not grantee.owns(resource):
+        return Decision(False, f"denied: {resource} belongs to another user")
     return Decision(False, f"denied: no statement allows {action} on {resource}")
 
 

@@ -22,7 +22,7 @@ from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE,
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings
-from brokercore.server.storage.keys import ACL_KEYS, ACL_VERSION
+from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_VERSION
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Caller:
         self.token: str | None = row.get("token") or None
         self.expires_ms: int | None = row.get("expires_ms")
         self._inner, self._outer = _hmac_states(secret)
-        rows = (*grantee.statements, *grantee.grants) if grantee else ()
+        rows = (*grantee.statements, *grantee.grants, *grantee.delegated) if grantee else ()
         self.conditional = any(statement.conditions for statement in rows)
         self.passed: set[tuple[int | str | None, ...]] = set()
         """Requests that passed before, by code and every name in them; filled by the permission table."""
@@ -58,6 +58,11 @@ class Caller:
     def is_system(self) -> bool:
         """True for the credentials of Gantry's own processes, which may do everything."""
         return self.grantee is None
+
+    def forget(self) -> None:
+        """Decide anew what was decided before: a group has got another holder."""
+        self.passed.clear()
+        self._decisions.clear()
 
     def remember(self, request: tuple[int | str | None, ...]) -> None:
         """This kind of request passes until the table of AccessKeys changes this key."""
@@ -106,6 +111,7 @@ class Security:
         )
         self._callers: dict[str, Caller] = {}
         self._rows: dict[str, tuple[bytes, Caller]] = {}
+        self._holders: dict[str, str] = {}
         self._version: bytes | None = None
         self._loaded = False
         self._trouble = "it has not been read yet"
@@ -174,6 +180,7 @@ class Security:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 version = await self._redis.call("GET", ACL_VERSION)
                 if version != self._version or not self._loaded:
+                    self._take_holders(await self._redis.call("HGETALL", ACL_HOLDERS))
                     self._take(await self._redis.call("HGETALL", ACL_KEYS))
                     self._version = version
         except (StoreUnavailable, RedisError, TimeoutError) as error:
@@ -183,6 +190,17 @@ class Security:
             self._loaded, self._trouble = False, reason
             return
         self._loaded = True
+
+    def _take_holders(self, table: list[bytes]) -> None:
+        """All callers share one mapping, so that a table of many groups and many keys stays small."""
+        words = (word.decode("utf-8", "replace") for word in table)
+        holders = {mq_resource(name): holder for name, holder in zip(words, words, strict=True)}
+        if holders == self._holders:
+            return
+        self._holders.clear()
+        self._holders.update(holders)
+        for caller in self._callers.values():
+            caller.forget()
 
     def _take(self, table: list[bytes]) -> None:
         rows: dict[str, tuple[bytes, Caller]] = {}
@@ -206,6 +224,10 @@ class Security:
             tuple(row.get("boundary") or ()),
             _statements(row.get("statements")),
             _statements(row.get("grants")),
+            _statements(row.get("delegated")),
+            self._holders,
+            str(row.get("tenant") or ""),
+            row.get("is_account") is True,
         )
         return Caller(key_id, secret, grantee, row)
 

@@ -3,7 +3,8 @@
 Key space (Redis database 0):
   gantry:acl:version  string  grows with each change; the broker reloads when it does
   gantry:acl:keys     hash    AccessKey ID -> JSON: secret (encrypted), tenant, principal, token, expires_ms,
-                              boundary, statements, grants
+                              is_account, boundary, statements, grants, delegated
+  gantry:acl:holders  hash    physical name of a group -> who may use it
 
 A disabled or expired key is simply absent. The table is compiled whole, so that nothing old can linger.
 """
@@ -11,30 +12,24 @@ A disabled or expired key is simply absent. The table is compiled whole, so that
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import orjson
 import redis
 from django.db import transaction
-from django.db.models import Q
-from django.utils import timezone
 
 from brokercore.policy import mq_resource
-from console.accounts.models import AccessKey, Tenant
-from console.instances.models import Instance
+from console.accounts.credentials import actor_of, usable_keys
+from console.accounts.models import AccessKey, Policy
 from console.settings import redis_url
-from console.topics.models import Grant, Group, Relation, Topic
+from console.topics.models import Grant, Group, Topic, group_holder
 
 VERSION = "gantry:acl:version"
 KEYS = "gantry:acl:keys"
-_ALL = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-_ACTIONS = {
-    Relation.PUBLISH: ["mq:PUB"],
-    Relation.SUBSCRIBE: ["mq:SUB"],
-    Relation.PUBLISH_SUBSCRIBE: ["mq:PUB", "mq:SUB"],
-}
+HOLDERS = "gantry:acl:holders"
+_ALL = {"Effect": "Allow", "Action": "*", "Resource": "*", "Source": "tenant administrator"}
+_POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
 
 
 def publish_on_commit() -> None:
@@ -46,85 +41,105 @@ def publish() -> bool:
     """Compile and publish the table; returns whether it had changed."""
     client = _redis(redis_url(0))
     table = {key: orjson.dumps(entry, option=orjson.OPT_SORT_KEYS).decode() for key, entry in compiled().items()}
-    if client.hgetall(KEYS) == table:
+    group_holders = holders()
+    if client.hgetall(KEYS) == table and client.hgetall(HOLDERS) == group_holders:
         return False
     with client.pipeline(transaction=True) as pipeline:
-        pipeline.delete(KEYS)
-        if table:
-            pipeline.hset(KEYS, items=[word for pair in table.items() for word in pair])
+        for key, rows in ((KEYS, table), (HOLDERS, group_holders)):
+            pipeline.delete(key)
+            if rows:
+                pipeline.hset(key, items=[word for pair in rows.items() for word in pair])
         pipeline.incr(VERSION)
         pipeline.execute()
     return True
 
 
 def compiled() -> dict[str, dict[str, Any]]:
-    """The whole table by AccessKey ID."""
-    keys = (
-        AccessKey.objects.select_related("user__tenant", "role__tenant")
-        .prefetch_related("user__policies", "role__policies")
-        .filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), enabled=True)
-        .exclude(user__is_active=False)
+    """The rights of every usable AccessKey by its id."""
+    tables = _Tables()
+    return {key.access_key_id: tables.entry(key) for key in usable_keys().prefetch_related(*_POLICIES)}
+
+
+def holders() -> dict[str, str]:
+    """Who may use each group, by its physical name (`brokercore.policy.Grantee.holders`)."""
+    rows = Group.objects.values_list(
+        "physical_name", "owner__uid", "creator__username", "creator__is_tenant_admin", "shared"
     )
-    boundaries = _boundaries()
-    grants = _grants()
-    table = {}
-    for key in keys:
-        tenant = key.user.tenant if key.user else key.role.tenant if key.role else None
-        if tenant is not None:
-            table[key.access_key_id] = _entry(key, tenant, boundaries[tenant.pk], grants)
-    return table
-
-
-def _entry(key: AccessKey, tenant: Tenant, boundary: list[str], grants: _Grants) -> dict[str, Any]:
-    user = key.user
-    principal = user.username if user else f"role/{key.role.name if key.role else ''}@{tenant.name}"
-    policies = user.policies.all() if user else key.role.policies.all() if key.role else []
-    received = grants[("user", user.pk)] if user else []
-    if user and user.is_tenant_admin:
-        received = received + grants[("tenant", tenant.pk)]
     return {
-        "secret": key.secret_encrypted,
-        "tenant": tenant.uid,
-        "principal": principal,
-        "token": key.security_token or None,
-        "expires_ms": int(key.expires_at.timestamp() * 1000) if key.expires_at else None,
-        "boundary": [mq_resource(f"MQ_INST_{tenant.uid}_*"), *boundary],
-        "statements": [_ALL] if user and user.is_tenant_admin else [s for p in policies for s in _statements(p)],
-        "grants": received,
+        name: group_holder(uid, "" if is_admin else creator or "", shared=shared)
+        for name, uid, creator, is_admin, shared in rows
     }
 
 
-def _statements(policy: Any) -> Iterable[dict[str, Any]]:
-    return list(policy.document.get("Statement", []))
+class _Tables:
+    """What all entries have in common, read once."""
+
+    def __init__(self) -> None:
+        self._boundaries = _boundaries()
+        self._user_grants, self._tenant_grants = _grants()
+        self._policies: dict[int, list[dict[str, Any]]] = {}
+
+    def entry(self, key: AccessKey) -> dict[str, Any]:
+        """One AccessKey's row."""
+        actor = actor_of(key)
+        tenant = actor.tenant
+        received = self._user_grants[key.user_id] if key.user_id and not actor.is_account else []
+        return {
+            "secret": key.secret_encrypted,
+            "tenant": tenant.uid,
+            "principal": actor.name,
+            "is_account": actor.is_account or actor.role is not None,
+            "token": key.security_token or None,
+            "expires_ms": int(key.expires_at.timestamp() * 1000) if key.expires_at else None,
+            "boundary": [mq_resource(f"MQ_INST_{tenant.uid}_*"), *self._boundaries[tenant.pk]],
+            "statements": [_ALL] if actor.is_account else self._statements(key),
+            "grants": received,
+            "delegated": self._tenant_grants[tenant.pk],
+        }
+
+    def _statements(self, key: AccessKey) -> list[dict[str, Any]]:
+        found: dict[int, Policy] = {}
+        holders: list[Any] = [key.role] if key.role else [key.user, *key.user.user_groups.all()] if key.user else []
+        for holder in holders:
+            found |= {policy.pk: policy for policy in holder.policies.all()}
+        return [row for policy in found.values() for row in self._rows(policy)]
+
+    def _rows(self, policy: Policy) -> list[dict[str, Any]]:
+        """The statements of a policy, with its name for the broker's explanation; worked out once a policy."""
+        if policy.pk not in self._policies:
+            self._policies[policy.pk] = [row | {"Source": policy.name} for row in policy.document.get("Statement", [])]
+        return self._policies[policy.pk]
 
 
 def _boundaries() -> defaultdict[int, list[str]]:
-    """Bare names of default instances by tenant; namespaced ones are covered by one pattern."""
+    """Bare topic names of default instances by tenant; namespaced ones are covered by one pattern."""
     names: defaultdict[int, list[str]] = defaultdict(list)
-    default = Instance.objects.filter(independent_naming=False).values_list("pk", "tenant_id")
-    tenants = dict(default)
-    for model in (Topic, Group):
-        rows = model.objects.filter(instance__in=tenants).values_list("instance_id", "physical_name")
-        for instance_id, physical_name in rows:
-            names[tenants[instance_id]].append(mq_resource(physical_name))
+    rows = Topic.objects.filter(instance__independent_naming=False)
+    for tenant_id, physical_name in rows.values_list("instance__tenant_id", "physical_name"):
+        names[tenant_id].append(mq_resource(physical_name))
     return names
 
 
-_Grants = defaultdict[tuple[str, int], list[dict[str, Any]]]
+_Grants = defaultdict[int, list[dict[str, Any]]]
 
 
-def _grants() -> _Grants:
-    grants: _Grants = defaultdict(list)
+def _grants() -> tuple[_Grants, _Grants]:
+    """Granted statements by user and by tenant."""
+    users: _Grants = defaultdict(list)
+    tenants: _Grants = defaultdict(list)
     for grant in Grant.objects.select_related("topic"):
-        holder = ("tenant", grant.tenant_id) if grant.tenant_id else ("user", grant.user_id or 0)
-        grants[holder].append(
-            {
-                "Effect": "Allow",
-                "Action": _ACTIONS[Relation(grant.relation)],
-                "Resource": mq_resource(grant.topic.physical_name),
-            }
-        )
-    return grants
+        statement = grant.statement
+        row = {
+            "Effect": "Allow",
+            "Action": list(statement.actions),
+            "Resource": list(statement.resources),
+            "Source": statement.source,
+        }
+        if grant.user_id:
+            users[grant.user_id].append(row)
+        elif grant.tenant_id:
+            tenants[grant.tenant_id].append(row)
+    return users, tenants
 
 
 @lru_cache(maxsize=2)

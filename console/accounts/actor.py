@@ -2,55 +2,153 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
 
 from brokercore.policy import Context, Decision, Grantee, Statement, decide, mq_resource, parse_policy
-from console.accounts.models import Tenant, User
+from console.accounts.models import Organization, Policy, Role, Tenant, User
+from console.topics.models import Grant
 
 ALLOW_ALL = Statement(allow=True, actions=("*",), resources=("*",), source="tenant administrator")
+ALLOW_PLATFORM = Statement(allow=True, actions=("platform:*",), resources=("*",), source="platform administrator")
 EVERYTHING = ("*",)
+PLATFORM = "acs:platform:*:*:"
 
 
 @dataclass
 class Actor:
-    """A signed-in user or the user of an AccessKey, with the circumstances of the request."""
+    """A user, an assumed role or an organization's AccessKey, with the circumstances of the request."""
 
-    user: User
+    user: User | None = None
     channel: str = "page"
     access_key_id: str = ""
     source_ip: str = ""
     secure: bool = False
     request_id: str = ""
+    role: Role | None = None
+    session_name: str = ""
+    organization: Organization | None = None
+    account: Tenant | None = None
+    """The account an organization's AccessKey acts for."""
     _now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
+    def name(self) -> str:
+        """`bob@acme`, `role/reader@acme/session` or `organization/Sales@acme`: the name in audit and messages."""
+        if self.user is not None:
+            return self.user.username
+        if self.role is not None:
+            return f"role/{self.role.name}@{self.role.tenant.name}/{self.session_name}"
+        return f"organization/{self.organization}@{self.account}"
+
+    @property
+    def own_tenant(self) -> Tenant | None:
+        """The tenant account the caller belongs to; None for a platform administrator."""
+        if self.user is not None:
+            return self.user.tenant
+        return self.role.tenant if self.role is not None else self.account
+
+    @property
     def tenant(self) -> Tenant:
-        """The tenant the user belongs to. Raises ValueError for a platform user without one."""
-        if self.user.tenant is None:
-            raise ValueError(f"{self.user.username} belongs to no tenant")
-        return self.user.tenant
+        """The tenant account the caller belongs to. Raises PermissionDenied for a platform administrator."""
+        if self.own_tenant is None:
+            raise PermissionDenied(f"{self.name} belongs to no account, so there is nothing to see here")
+        return self.own_tenant
+
+    @property
+    def person(self) -> User:
+        """The user. Raises PermissionDenied for a role or an organization's key, which own no keys or sessions."""
+        if self.user is None:
+            raise PermissionDenied(f"{self.name} is no user")
+        return self.user
+
+    @property
+    def is_account(self) -> bool:
+        """True for what acts as the tenant account itself: its administrator, or an organization's AccessKey."""
+        return self.user.is_tenant_admin if self.user is not None else self.role is None
+
+    @property
+    def is_platform_admin(self) -> bool:
+        """True for a user who keeps organizations and tenant accounts."""
+        return self.user is not None and self.user.is_platform_admin
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
-        """The policy statements of the user; the tenant's administrator may do everything inside the tenant."""
-        if self.user.is_tenant_admin:
+        """The policy statements that count; what acts as the account may do everything inside it."""
+        if self.is_platform_admin:
+            return (ALLOW_PLATFORM,)
+        if self.is_account:
             return (ALLOW_ALL,)
-        return policy_statements(self.user)
+        return user_statements(self.user) if self.user is not None else role_statements(self.role)
 
-    def decide(self, action: str, resource: str, *, owner: Tenant, grants: tuple[Statement, ...] = ()) -> Decision:
-        """Decide `action` on `resource`, which `owner` owns: inside the own tenant by policy, elsewhere by grant."""
-        own = owner.pk == self.user.tenant_id
-        grantee = Grantee(
-            self.user.username, EVERYTHING if own else (), self.statements if own else (), grants if not own else ()
+    @cached_property
+    def grants(self) -> tuple[Statement, ...]:
+        """Topic grants that this user received itself."""
+        return _granted(user_id=self.user.pk) if self.user is not None else ()
+
+    @cached_property
+    def delegated(self) -> tuple[Statement, ...]:
+        """Topic grants that the user's account received from other accounts."""
+        return _granted(tenant_id=self.own_tenant.pk) if self.own_tenant is not None else ()
+
+    @property
+    def context(self) -> Context:
+        """What conditions of policies look at."""
+        return Context(self.source_ip, self._now, self.secure)
+
+    def decide(self, action: str, resource: str, *, owner: Tenant | None, holder: str = "") -> Decision:
+        """Decide `action` on `resource`, which `owner` owns (None: the platform).
+
+        `holder` is that of a group (`Group.holder`): it says which users its rights can reach.
+        """
+        return decide(self._grantee(resource, owner, holder), action, resource, self.context)
+
+    def _grantee(self, resource: str, owner: Tenant | None, holder: str) -> Grantee:
+        mine = self.own_tenant
+        own = owner is not None and mine is not None and owner.pk == mine.pk
+        boundary = EVERYTHING if own else ()
+        if owner is None and self.is_platform_admin:
+            boundary = (f"{PLATFORM}*",)
+        # A user's own grants count at home too: an account may give its RAM user one topic without a policy.
+        return Grantee(
+            self.user.username if self.user else self.name,
+            boundary,
+            self.statements,
+            self.grants if owner is not None and not self.is_account else (),
+            self.delegated if owner is not None and not own else (),
+            {resource: holder} if holder else {},
+            mine.uid if mine else "",
+            # A role has no groups of its own and acts by its policies: it counts as the account here.
+            self.is_account or self.role is not None,
         )
-        return decide(grantee, action, resource, Context(self.source_ip, self._now, self.secure))
 
 
-def policy_statements(user: User) -> tuple[Statement, ...]:
-    """All statements of the policies attached to a RAM user."""
-    return tuple(s for p in user.policies.all() for s in parse_policy(p.document, source=p.name))
+def user_statements(user: User) -> tuple[Statement, ...]:
+    """All statements of the policies attached to a RAM user or to a group that the user is in."""
+    policies = {p.pk: p for p in user.policies.all()}
+    for group in user.user_groups.all():
+        policies |= {p.pk: p for p in group.policies.all()}
+    return statements_of(policies.values())
+
+
+def role_statements(role: Role | None) -> tuple[Statement, ...]:
+    """All statements of the policies attached to a role."""
+    return statements_of(role.policies.all()) if role is not None else ()
+
+
+def statements_of(policies: Iterable[Policy]) -> tuple[Statement, ...]:
+    """The statements of stored policies, each with the policy's name as its source."""
+    return tuple(s for p in policies for s in parse_policy(p.document, source=p.name))
+
+
+def _granted(**holder: Any) -> tuple[Statement, ...]:
+    """Statements of the grants of one user or tenant account."""
+    return tuple(grant.statement for grant in Grant.objects.filter(**holder).select_related("topic"))
 
 
 def tenant_resource(tenant: Tenant) -> str:
@@ -64,5 +162,10 @@ def dla_resource(tenant: Tenant, schema: str, table: str = "*") -> str:
 
 
 def service_resource(service: str, tenant: Tenant, path: str = "*") -> str:
-    """The resource of an account page: service `ram` or `actiontrail`."""
+    """The resource of an account page: service `ram` or `actiontrail`; `path` as in `user/bob` or `role/reader`."""
     return f"acs:{service}:*:{tenant.uid}:{path}"
+
+
+def platform_resource(path: str = "*") -> str:
+    """The resource of a page of the platform's administrator, as in `organization/3`."""
+    return PLATFORM + path

@@ -38,6 +38,7 @@ class Tenant(models.Model):
     uid = models.CharField(max_length=16, unique=True)
     name = models.SlugField(max_length=32, unique=True)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="tenants")
+    enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
@@ -48,16 +49,38 @@ class User(AbstractUser):
     """A person (or program) of a tenant; the user name is `name@tenant`.
 
     With `is_tenant_admin` it acts for the tenant account itself, otherwise it is a RAM user, which may do
-    nothing that no policy allows.
+    nothing that no policy allows. With `is_platform_admin` it belongs to no tenant: it keeps organizations, resource
+    sets and tenant accounts, and has no rights inside them.
     """
 
     uid = models.CharField(max_length=18, unique=True)
     tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="users")
     is_tenant_admin = models.BooleanField(default=False)
+    is_platform_admin = models.BooleanField(default=False)
+    mfa_required = models.BooleanField(default=False)
     must_change_password = models.BooleanField(default=False)
     policies: models.ManyToManyField[Policy, models.Model] = models.ManyToManyField(
         "Policy", related_name="users", blank=True
     )
+
+
+class UserGroup(models.Model):
+    """RAM users with the same policies."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="user_groups")
+    name = models.CharField(max_length=64)
+    description = models.CharField(max_length=256, blank=True)
+    users = models.ManyToManyField(User, related_name="user_groups", blank=True)
+    policies: models.ManyToManyField[Policy, models.Model] = models.ManyToManyField(
+        "Policy", related_name="user_groups", blank=True
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="user_group_name_in_tenant")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Policy(models.Model):
@@ -67,6 +90,7 @@ class Policy(models.Model):
     name = models.CharField(max_length=128)
     description = models.CharField(max_length=256, blank=True)
     document = models.JSONField()
+    updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         verbose_name_plural = "policies"
@@ -86,6 +110,8 @@ class Role(models.Model):
     description = models.CharField(max_length=256, blank=True)
     trust_policy = models.JSONField()
     policies = models.ManyToManyField(Policy, related_name="roles", blank=True)
+    max_session_s = models.PositiveIntegerField(default=3600, help_text="longest session, seconds")
+    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="role_name_in_tenant")]
@@ -95,13 +121,24 @@ class Role(models.Model):
 
 
 class AccessKey(models.Model):
-    """An AccessKey pair of a user, or a temporary one (STS) of a role. The secret is encrypted at rest."""
+    """An AccessKey pair: of a user, of an organization (for one of its accounts), or temporary (STS) of a role.
+
+    The secret is encrypted at rest.
+    """
 
     access_key_id = models.CharField(max_length=64, unique=True)
     secret_encrypted = models.TextField()
     user = models.ForeignKey(User, null=True, blank=True, on_delete=models.CASCADE, related_name="access_keys")
     role = models.ForeignKey(Role, null=True, blank=True, on_delete=models.CASCADE, related_name="access_keys")
+    organization = models.ForeignKey(
+        Organization, null=True, blank=True, on_delete=models.CASCADE, related_name="access_keys"
+    )
+    tenant = models.ForeignKey(
+        Tenant, null=True, blank=True, on_delete=models.CASCADE, help_text="the account an organization's key acts for"
+    )
     security_token = models.CharField(max_length=512, blank=True)
+    session_name = models.CharField(max_length=64, blank=True, help_text="of an assumed role")
+    assumed_by = models.CharField(max_length=150, blank=True, help_text="who assumed the role")
     expires_at = models.DateTimeField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -110,14 +147,30 @@ class AccessKey(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(user__isnull=False, role__isnull=True)
-                | models.Q(user__isnull=True, role__isnull=False),
-                name="access_key_of_user_or_role",
+                condition=models.Q(user__isnull=False, role__isnull=True, organization__isnull=True)
+                | models.Q(user__isnull=True, role__isnull=False, organization__isnull=True)
+                | models.Q(user__isnull=True, role__isnull=True, organization__isnull=False, tenant__isnull=False),
+                name="access_key_of_one_holder",
             )
         ]
 
     def __str__(self) -> str:
         return self.access_key_id
+
+
+class SingleSignOn(models.Model):
+    """A tenant's OpenID Connect provider. Its client secret is encrypted at rest."""
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="single_sign_on")
+    issuer = models.URLField(max_length=255, help_text="address of the provider, without /.well-known/…")
+    client_id = models.CharField(max_length=255)
+    client_secret_encrypted = models.TextField(blank=True)
+    user_claim = models.CharField(max_length=64, default="preferred_username", help_text="claim that names the user")
+    create_users = models.BooleanField(default=False, help_text="unknown names become RAM users without policies")
+    enabled = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.issuer
 
 
 class DatabaseAccount(models.Model):

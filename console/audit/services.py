@@ -17,8 +17,8 @@ def record(
 ) -> Entry:
     """Add one entry: `action` is `app.object.verb` for changes, or the refused permission action."""
     return Entry.objects.create(
-        tenant=actor.user.tenant,
-        actor=actor.user.username,
+        tenant=actor.own_tenant,
+        actor=actor.name[:150],
         access_key_id=actor.access_key_id,
         channel=actor.channel,
         source_ip=actor.source_ip,

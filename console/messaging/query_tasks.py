@@ -84,7 +84,7 @@ def load(actor: Actor, physical_topic: str, task_id: str) -> QueryTask:
 
 
 def _owner(actor: Actor) -> str:
-    return str(actor.user.pk)
+    return actor.name
 
 
 def _key(task_id: str) -> str:

@@ -14,7 +14,7 @@ from console.instances import queries as instance_queries
 from console.instances import services as instance_services
 from console.instances.models import Instance
 from console.openapi.envelope import Page
-from console.openapi.registry import OPERATIONS, Parameters, operation
+from console.openapi.registry import OPERATIONS, Call, Parameters, operation
 from console.topics import queries as topic_queries
 from console.topics import services as topic_services
 from console.topics.models import Group, Topic
@@ -70,12 +70,13 @@ class GroupList(Parameters):
 
 
 @operation("region/list", service="Region", summary="List the regions", region_required=False)
-def region_list(actor: Actor, parameters: Parameters) -> list[dict[str, Any]]:
+def region_list(call: Call, parameters: Parameters) -> list[dict[str, Any]]:
     return [{"id": 1, "regionId": settings.REGION, "regionName": "Private region"}]
 
 
 @operation("instance/create", service="Instance", summary="Create an instance", parameters=InstanceCreate)
-def instance_create(actor: Actor, parameters: InstanceCreate) -> dict[str, Any]:
+def instance_create(call: Call, parameters: InstanceCreate) -> dict[str, Any]:
+    actor = call.actor
     require(actor, "mq:CreateInstance", tenant_resource(actor.tenant), owner=actor.tenant)
     instance = instance_services.create_instance(
         actor=actor,
@@ -91,13 +92,15 @@ def instance_create(actor: Actor, parameters: InstanceCreate) -> dict[str, Any]:
 
 
 @operation("instance/list", service="Instance", summary="List all instances of the account")
-def instance_list(actor: Actor, parameters: Parameters) -> list[dict[str, Any]]:
+def instance_list(call: Call, parameters: Parameters) -> list[dict[str, Any]]:
+    actor = call.actor
     require(actor, "mq:QueryInstance", tenant_resource(actor.tenant), owner=actor.tenant)
     return [_instance_row(i) for i in instance_queries.instances(actor.tenant)]
 
 
 @operation("topic/create", service="Topic", summary="Create a topic", parameters=TopicCreate)
-def topic_create(actor: Actor, parameters: TopicCreate) -> dict[str, Any]:
+def topic_create(call: Call, parameters: TopicCreate) -> dict[str, Any]:
+    actor = call.actor
     instance = _instance(actor, parameters.instanceId, "mq:CreateTopic")
     topic_services.create_topic(
         actor=actor,
@@ -110,7 +113,8 @@ def topic_create(actor: Actor, parameters: TopicCreate) -> dict[str, Any]:
 
 
 @operation("topic/listInPage", service="Topic", summary="Topics, page by page", parameters=TopicListInPage)
-def topic_list_in_page(actor: Actor, parameters: TopicListInPage) -> Page:
+def topic_list_in_page(call: Call, parameters: TopicListInPage) -> Page:
+    actor = call.actor
     instance = _instance(actor, parameters.instanceId, "mq:QueryTopic")
     found = topic_queries.topics(actor.tenant, instance)
     if parameters.topic:
@@ -121,7 +125,8 @@ def topic_list_in_page(actor: Actor, parameters: TopicListInPage) -> Page:
 
 
 @operation("group/create", service="Group", summary="Create a group ID", parameters=GroupCreate)
-def group_create(actor: Actor, parameters: GroupCreate) -> dict[str, Any]:
+def group_create(call: Call, parameters: GroupCreate) -> dict[str, Any]:
+    actor = call.actor
     instance = _instance(actor, parameters.instanceId, "mq:CreateGroup")
     group = topic_services.create_group(
         actor=actor, instance=instance, group_id=parameters.groupId, remark=parameters.remark
@@ -130,7 +135,8 @@ def group_create(actor: Actor, parameters: GroupCreate) -> dict[str, Any]:
 
 
 @operation("group/list", service="Group", summary="List group IDs", parameters=GroupList)
-def group_list(actor: Actor, parameters: GroupList) -> list[dict[str, Any]]:
+def group_list(call: Call, parameters: GroupList) -> list[dict[str, Any]]:
+    actor = call.actor
     instance = _instance(actor, parameters.instanceId, "mq:QueryGroup")
     found = topic_queries.groups(actor.tenant, instance)
     if parameters.groupId:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
-from pydantic import ValidationError
 
-from brokercore.client.errors import ClientError
-from console.openapi import codes, envelope
+from console.openapi import calls, codes, envelope
 from console.openapi.authentication import REGION, authenticate
 from console.openapi.operations import OPERATIONS
-from console.openapi.registry import Operation
+from console.openapi.registry import Call, Operation
 from console.web.errors import Refused
 from console.web.http import Request
-
-log = logging.getLogger(__name__)
 
 
 @csrf_exempt
@@ -34,20 +28,10 @@ def call(request: Request, path: str) -> HttpResponse:
     operation = OPERATIONS.get(path)
     if operation is None:
         raise Http404("no such operation")
-    try:
-        return envelope.success(_run(request, operation), request.request_id)
-    except Refused as refused:
-        return envelope.failure(refused.symbol, refused.message, request.request_id)
-    except ValidationError as invalid:
-        return envelope.failure(codes.FIELD, _first_error(invalid), request.request_id)
-    except PermissionDenied as denied:
-        return envelope.failure(codes.PERMISSION, str(denied), request.request_id)
-    except ClientError as error:
-        log.warning("%s: broker call failed: %s", path, error)
-        return envelope.failure(codes.INVOKE, error.user_message, request.request_id)
-    except Exception:
-        log.exception("%s failed", path)
-        return envelope.failure(codes.SYSTEM, "An unexpected error; the log has it.", request.request_id)
+    outcome = calls.attempt(path, lambda: _run(request, operation))
+    if isinstance(outcome, calls.Failure):
+        return envelope.failure(outcome.symbol, outcome.message, request.request_id)
+    return envelope.success(outcome, request.request_id)
 
 
 def _run(request: Request, operation: Operation) -> Any:
@@ -55,7 +39,7 @@ def _run(request: Request, operation: Operation) -> Any:
     actor = authenticate(request, parameters)
     _check_region(request, parameters, operation)
     _check_headers(request, parameters)
-    return operation.handler(actor, operation.parameters.model_validate(parameters))
+    return calls.run(operation, Call(actor), parameters)
 
 
 def _merged(request: Request) -> dict[str, str]:
@@ -88,9 +72,3 @@ def _check_headers(request: Request, parameters: dict[str, str]) -> None:
         raise Refused(codes.FIELD, f"instanceId is {instance} but the header x-acs-instanceid is {header}.")
     if request.headers.get("x-acs-resourcegroupid") and not request.headers.get("x-acs-organizationid"):
         raise Refused(codes.FIELD, "The header x-acs-resourcegroupid needs the header x-acs-organizationid.")
-
-
-def _first_error(invalid: ValidationError) -> str:
-    error = invalid.errors(include_url=False, include_context=False)[0]
-    name = ".".join(str(part) for part in error["loc"])
-    return f"The parameter {name} is missing." if error["type"] == "missing" else f"{name}: {error['msg']}."

@@ -64,7 +64,7 @@ def claim(task_id: str, worker: str) -> QueryTask | None:
     claimed = QueryTask.objects.filter(pk=task_id, status=TaskStatus.QUEUED).update(
         status=TaskStatus.RUNNING, worker=worker, attempts=F("attempts") + 1, heartbeat_at=now, update_time=now
     )
-    return QueryTask.objects.select_related("tenant", "creator").get(pk=task_id) if claimed else None
+    return QueryTask.objects.select_related("tenant", "creator", "role__tenant").get(pk=task_id) if claimed else None
 
 
 def beat(task_ids: Iterable[str], worker: str) -> None:
@@ -134,14 +134,14 @@ def sweep() -> None:
     """Find what lost its worker or its message. No task stays RUNNING, or waits, for ever."""
     now = timezone.now()
     silent = QueryTask.objects.filter(status=TaskStatus.RUNNING, heartbeat_at__lt=now - WORKER_LOST_AFTER)
-    for task in silent.select_related("tenant", "creator"):
+    for task in silent.select_related("tenant", "creator", "role__tenant"):
         log.warning("task %s lost its worker %s", task.pk, task.worker)
         if task.cancel_requested:
             end(task, Outcome(TaskStatus.CANCELLED, message="Cancelled."))
         else:
             lose(task, "The worker that ran the statement ended before it.")
     waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED)
-    for task in waiting.filter(update_time__lt=now - LONGEST_WAIT).select_related("tenant", "creator"):
+    for task in waiting.filter(update_time__lt=now - LONGEST_WAIT).select_related("tenant", "creator", "role__tenant"):
         minutes = LONGEST_WAIT // timedelta(minutes=1)
         message = f"No Spark worker took the statement within {minutes} minutes."
         end(task, Outcome(TaskStatus.FAILURE, message=message), expected=TaskStatus.QUEUED)

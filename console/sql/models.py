@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from console.accounts.models import Tenant, User
+from console.accounts.models import Role, Tenant, User
 from console.outbox.models import Notification
 
 
@@ -62,7 +62,9 @@ class QueryTask(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="query_tasks")
-    creator = models.ForeignKey(User, on_delete=models.PROTECT, related_name="query_tasks")
+    creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="query_tasks")
+    role = models.ForeignKey(Role, null=True, on_delete=models.SET_NULL, related_name="query_tasks")
+    submitter = models.CharField(max_length=150, help_text="name of the user or role session")
     table_schema = models.CharField(max_length=64)
     command = models.TextField(help_text="the statement as submitted, with its hint")
     statement = models.TextField(help_text="the statement without its hint")

@@ -70,7 +70,7 @@ def row_of(task: QueryTask) -> Row:
         "task_name": task.task_name,
         "table_schema": task.table_schema,
         "command": task.command,
-        "creator_id": task.creator.uid,
+        "creator_id": task.creator.uid if task.creator else task.submitter,
         "create_time": _time(task.create_time),
         "update_time": _time(task.update_time),
         "connection_id": task.connection_id,
@@ -116,13 +116,15 @@ def _time(moment: datetime) -> str:
 
 def tasks_of(tenant: Tenant) -> QuerySet[QueryTask]:
     """All tasks of a tenant, latest first, with what `row_of` needs."""
-    return QueryTask.objects.filter(tenant=tenant).select_related("tenant", "creator", "notification")
+    return QueryTask.objects.filter(tenant=tenant).select_related("tenant", "creator", "role__tenant", "notification")
 
 
 def visible_tasks(actor: Actor) -> QuerySet[QueryTask]:
-    """A RAM user sees the own tasks only, the tenant's administrator all of the tenant's."""
+    """A RAM user or role sees the own tasks only, the tenant's administrator all of the tenant's."""
     tasks = tasks_of(actor.tenant)
-    return tasks if actor.user.is_tenant_admin else tasks.filter(creator=actor.user)
+    if actor.is_account:
+        return tasks
+    return tasks.filter(creator=actor.user) if actor.user else tasks.filter(role=actor.role)
 
 
 def readable_schemas(actor: Actor) -> dict[str, list[ExternalTable]]:

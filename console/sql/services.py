@@ -50,6 +50,8 @@ def submit(
             id=new_task_id(now),
             tenant=actor.tenant,
             creator=actor.user,
+            role=actor.role,
+            submitter=actor.name[:150],
             table_schema=schema,
             command=text,
             statement=hint.statement,
@@ -73,7 +75,7 @@ def cancel(actor: Actor, task: QueryTask) -> bool:
     Returns False when it had ended before. Raises PermissionDenied without dla:CancelQuery on its schema.
     """
     require(actor, CANCEL, dla_resource(actor.tenant, task.table_schema), owner=task.tenant)
-    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=f"Cancelled by {actor.user.username}.")
+    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=f"Cancelled by {actor.name}.")
     with transaction.atomic():
         task.refresh_from_db()
         found = lifecycle.end(task, outcome, expected=TaskStatus.QUEUED) or bool(

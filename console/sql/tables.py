@@ -17,9 +17,7 @@ class TaskTable(tables.Table):  # type: ignore[misc]
 
     statement = tables.TemplateColumn(template_name="sql/_statement_cell.html", verbose_name="Statement")
     status = tables.TemplateColumn(template_name="sql/_status.html", extra_context={"small": True})
-    creator = tables.TemplateColumn(
-        "{{ record.creator.username }}", verbose_name="Submitted by", order_by="creator__username"
-    )
+    submitter = tables.Column(verbose_name="Submitted by")
     create_time = tables.TemplateColumn("{% load gantry %}{% ago record.create_time %}", verbose_name="Submitted")
     elapse_time = tables.Column(verbose_name="Run time", attrs=_NUMBER)
     row_count = tables.Column(verbose_name="Rows", attrs=_NUMBER)

@@ -91,10 +91,8 @@ def _executed(task: QueryTask) -> Outcome:
 
 def spec_of(task: QueryTask) -> engine.QuerySpec:
     """What analytics is told: the statement, and the tables that its author may query now."""
-    author = Actor(
-        user=task.creator, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk
-    )
-    readable = queries.readable_schemas(author) if task.creator.is_active else {}
+    author = _author(task)
+    readable = queries.readable_schemas(author) if author else {}
     return engine.QuerySpec(
         task_id=task.pk,
         tenant=task.tenant.uid,
@@ -107,6 +105,16 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
         ),
         time_limit_s=SYNCHRONOUS_LIMIT_S if task.synchronous else float(settings.SQL_TIME_LIMIT_S),
         max_result_rows=SYNCHRONOUS_ROWS if task.synchronous else None,
+    )
+
+
+def _author(task: QueryTask) -> Actor | None:
+    """Who submitted the task, with the rights of now; None for who was disabled or deleted since."""
+    user, role = task.creator, task.role
+    if (user is None and role is None) or (user is not None and not user.is_active):
+        return None
+    return Actor(
+        user=user, role=role, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from brokercore.policy import Statement, mq_resource
 from console.accounts.models import Tenant, User
 from console.instances.models import Instance
 
@@ -56,7 +57,12 @@ class Topic(models.Model):
 
 
 class Group(models.Model):
-    """A group ID: producers or consumers with the same logic."""
+    """A group ID: producers or consumers with the same logic.
+
+    `owner` is the tenant account that made it: an account with a grant on a topic makes its group in the instance of
+    that topic. A RAM user may use the groups it created; the others only once their account has `shared` them, and
+    then as its policies say.
+    """
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="groups")
     group_id = models.CharField(max_length=64)
@@ -64,7 +70,9 @@ class Group(models.Model):
     remark = models.CharField(max_length=256, blank=True)
     read_enabled = models.BooleanField(default=True)
     retry_max_times = models.PositiveSmallIntegerField(default=16)
+    owner = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="groups")
     creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    shared = models.BooleanField(default=False, help_text="RAM users of the owner may use it as their policies say")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -74,6 +82,18 @@ class Group(models.Model):
     def __str__(self) -> str:
         return self.group_id
 
+    @property
+    def holder(self) -> str:
+        """Who may use the group, as the permission decision wants it (`brokercore.policy.Grantee.holders`)."""
+        name = self.creator.username if self.creator and not self.creator.is_tenant_admin else ""
+        return group_holder(self.owner.uid, name, shared=self.shared)
+
+
+def group_holder(owner_uid: str, creator: str, *, shared: bool) -> str:
+    """Holder of a group: `<account>`, `<account>/<RAM user that made it>`, or `<account>/*` when it is shared."""
+    who = "*" if shared else creator
+    return f"{owner_uid}/{who}" if who else owner_uid
+
 
 class Grant(models.Model):
     """A right on one topic that its owner gives to a tenant account or a RAM user (empower)."""
@@ -82,6 +102,7 @@ class Grant(models.Model):
     tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.CASCADE, related_name="received_grants")
     user = models.ForeignKey(User, null=True, blank=True, on_delete=models.CASCADE, related_name="received_grants")
     relation = models.PositiveSmallIntegerField(choices=Relation.choices)
+    creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -94,3 +115,23 @@ class Grant(models.Model):
             models.UniqueConstraint(fields=["topic", "tenant"], name="one_grant_per_tenant"),
             models.UniqueConstraint(fields=["topic", "user"], name="one_grant_per_user"),
         ]
+
+    @property
+    def statement(self) -> Statement:
+        """What the grant allows, in the terms of the permission decision."""
+        return Statement(
+            allow=True,
+            actions=GRANTED[Relation(self.relation)],
+            resources=(mq_resource(self.topic.physical_name),),
+            source=f"grant on {self.topic.name}",
+        )
+
+
+_EITHER = ("mq:QueryTopic", "mq:QueryTrend")
+_PUBLISH, _SUBSCRIBE = ("mq:PUB",), ("mq:SUB", "mq:QueryMessage")
+#: The actions that each relation allows on the topic (docs/permissions.md, "Grants").
+GRANTED: dict[Relation, tuple[str, ...]] = {
+    Relation.PUBLISH: _PUBLISH + _EITHER,
+    Relation.SUBSCRIBE: _SUBSCRIBE + _EITHER,
+    Relation.PUBLISH_SUBSCRIBE: _PUBLISH + _SUBSCRIBE + _EITHER,
+}

@@ -17,31 +17,32 @@ def topics(tenant: Tenant, instance: Instance) -> QuerySet[Topic]:
 
 
 def groups(tenant: Tenant, instance: Instance) -> QuerySet[Group]:
-    """The groups of one of the tenant's instances, by group ID."""
-    return Group.objects.filter(instance=instance, instance__tenant=tenant).order_by("group_id")
+    """The tenant's groups in an instance, by group ID; the instance is its own, or holds topics granted to it."""
+    return Group.objects.filter(instance=instance, owner=tenant).order_by("group_id")
 
 
 def visible_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopic") -> QuerySet[Topic]:
     """The topics of an instance on which the actor may do `action`."""
     found = topics(actor.tenant, instance)
-    if actor.user.is_tenant_admin:
+    if actor.is_account:
         return found
-    return found.filter(pk__in=_allowed(actor, instance, action, found.values_list("pk", "physical_name")))
+    owner = instance.tenant
+    rows = found.values_list("pk", "physical_name")
+    return found.filter(
+        pk__in=[pk for pk, name in rows if actor.decide(action, mq_resource(name), owner=owner).allowed]
+    )
 
 
 def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGroup") -> QuerySet[Group]:
     """The groups of an instance on which the actor may do `action`."""
     found = groups(actor.tenant, instance)
-    if actor.user.is_tenant_admin:
+    if actor.is_account:
         return found
-    return found.filter(pk__in=_allowed(actor, instance, action, found.values_list("pk", "physical_name")))
-
-
-def _allowed(
-    actor: Actor,
-    instance: Instance,
-    action: str,
-    rows: QuerySet[Topic, tuple[int, str]] | QuerySet[Group, tuple[int, str]],
-) -> list[int]:
-    owner = instance.tenant
-    return [pk for pk, name in rows if actor.decide(action, mq_resource(name), owner=owner).allowed]
+    rows = found.select_related("owner", "creator")
+    return found.filter(
+        pk__in=[
+            group.pk
+            for group in rows
+            if actor.decide(action, mq_resource(group.physical_name), owner=group.owner, holder=group.holder).allowed
+        ]
+    )

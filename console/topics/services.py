@@ -83,6 +83,7 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
         group_id=group_id,
         physical_name=instance.physical_name(group_id),
         remark=remark,
+        owner=actor.tenant,
         creator=actor.user,
     )
     try:
@@ -141,8 +142,8 @@ def apply_group(group: Group) -> None:
 
 
 def _taken(actor: Actor, group: Group) -> Refused:
-    holder = Group.objects.select_related("instance").filter(physical_name=group.physical_name).first()
-    if holder and holder.instance.tenant_id != actor.tenant.pk:
+    holder = Group.objects.filter(physical_name=group.physical_name).first()
+    if holder and holder.owner_id != actor.tenant.pk:
         return Refused(
             "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER", f"The group ID {group.group_id} cannot be used.", "group_id"
         )

@@ -69,6 +69,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             _Item("Messages", "messages", "messaging.search", True, ("messaging.message", "messaging.publish")),
             _Item("Dead letters", "mailbox", "messaging.dead_letter_index", True, ("messaging.dead_letter",)),
             _Item("Statistics", "chart-line", "metrics.index", True),
+            _Item("Shared topics", "share", "grants.index", also=("grants.",)),
         ),
     ),
     ("Analytics", (_Item("Async SQL", "database", "sql.editor", also=("sql.",)),)),
@@ -77,16 +78,51 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         (
             _Item("AccessKeys", "key", "accounts.keys", also=("accounts.key_",)),
             _Item("Users", "users", "accounts.users", also=("accounts.user",)),
-            _Item("Audit", "history", "audit.list"),
+            _Item("User groups", "users-group", "accounts.groups", also=("accounts.group",)),
+            _Item("Roles", "mask", "accounts.roles", also=("accounts.role",)),
+            _Item(
+                "Policies",
+                "scale",
+                "accounts.policies",
+                also=("accounts.policy", "accounts.policies", "accounts.simulator"),
+            ),
+            _Item("Single sign-on", "login", "accounts.single_sign_on", also=("accounts.single_sign_on",)),
+            _Item("Audit", "history", "audit.list", also=("audit.",)),
+        ),
+    ),
+    (
+        "Tools",
+        (
+            _Item("API Tool", "api", "openapi.tool", also=("openapi.tool",)),
+            _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
+        ),
+    ),
+)
+_PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
+    (
+        "Platform",
+        (
+            _Item("Accounts", "building", "platform.accounts", also=("platform.account",)),
+            _Item(
+                "Organizations",
+                "sitemap",
+                "platform.organizations",
+                also=("platform.organization", "platform.resource"),
+            ),
+            _Item("Settings", "settings", "platform.settings"),
+            _Item("Audit", "history", "platform.audit"),
         ),
     ),
 )
 
 
-def sections(url_name: str, instance_id: str | None) -> list[Section]:
-    """The sections for a page of the given URL name; entries inside an instance need the chosen one's id."""
+def sections(url_name: str, instance_id: str | None, *, platform: bool = False) -> list[Section]:
+    """The sections for a page of the given URL name; entries inside an instance need the chosen one's id.
+
+    The platform's administrator has pages of its own and none of an account.
+    """
     built = []
-    for title, items in _SECTIONS:
+    for title, items in _PLATFORM if platform else _SECTIONS:
         entries = [entry for item in items if (entry := _entry(item, url_name, instance_id)) is not None]
         if entries:
             built.append(Section(title, entries))

@@ -68,7 +68,11 @@ class Live:
     def group(self) -> Group:
         name = f"GID_{next(_numbers)}"
         group = Group.objects.create(
-            instance=self.instance, group_id=name, physical_name=self.instance.physical_name(name)
+            instance=self.instance,
+            group_id=name,
+            physical_name=self.instance.physical_name(name),
+            owner=self.instance.tenant,
+            shared=True,
         )
         self.admin.create_group(group.physical_name)
         return group

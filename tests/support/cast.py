@@ -118,9 +118,11 @@ def make_topic(owner: User, instance: Instance, name: str = "orders", order_type
     return topics.create_topic(actor=Actor(owner), instance=instance, name=name, order_type=order_type)
 
 
-def make_group(owner: User, instance: Instance, group_id: str = "GID_orders") -> Group:
-    """A group, on the broker too."""
-    return topics.create_group(actor=Actor(owner), instance=instance, group_id=group_id)
+def make_group(owner: User, instance: Instance, group_id: str = "GID_orders", *, shared: bool = True) -> Group:
+    """A group, on the broker too; `shared`, so that the policies of RAM users count on it."""
+    group = topics.create_group(actor=Actor(owner), instance=instance, group_id=group_id)
+    Group.objects.filter(pk=group.pk).update(shared=shared)
+    return group
 
 
 def on_broker(cluster: Cluster) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ACL_VERSION = "gantry:acl:version"
 ACL_KEYS = "gantry:acl:keys"
+ACL_HOLDERS = "gantry:acl:holders"
 
 
 class Keys:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Q, QuerySet
-from django.utils import timezone
+from django.db.models import QuerySet
 
 from console.accounts.actor import Actor
+from console.accounts.credentials import actor_of, find_key, note_use
 from console.accounts.crypto import decrypt
-from console.accounts.models import AccessKey, DatabaseAccount, User
+from console.accounts.models import DatabaseAccount, User
 from console.sql.door import errors
 from console.sql.door.errors import DoorError
 from console.sql.door.scrambles import DoubleHashes
@@ -17,36 +17,49 @@ from console.sql.door.scrambles import DoubleHashes
 
 @dataclass(frozen=True, slots=True)
 class SqlAccount:
-    """A user that may sign in, and what the password is checked against."""
+    """Who may sign in, and what the password is checked against. `principal` is the same for all keys of a user."""
 
-    user_id: int
+    principal: str
     hashes: DoubleHashes
+    user_id: int | None = None
     access_key_id: str = ""
 
 
 def find_account(name: str) -> SqlAccount | None:
-    """The account of a user name; None when there is none, or it is disabled."""
-    account = DatabaseAccount.objects.filter(name=name, user__is_active=True, user__tenant__isnull=False).first()
+    """The account of a user name; None when there is none, or it is disabled.
+
+    The password of a temporary AccessKey is `<secret>:<security token>`: the protocol has no field for a token.
+    """
+    account = _database_accounts().filter(name=name).first()
     if account is not None:
         hashes = DoubleHashes(bytes.fromhex(account.sha1_of_sha1), bytes.fromhex(account.sha256_of_sha256))
-        return SqlAccount(account.user_id, hashes)
-    key = _usable_keys().filter(access_key_id=name).first()
-    if key is not None and key.user_id is not None:
-        return SqlAccount(key.user_id, DoubleHashes.of(decrypt(key.secret_encrypted)), key.access_key_id)
-    return None
+        return SqlAccount(account.user.username, hashes, account.user_id)
+    key = find_key(name)
+    if key is None or key.organization_id is not None:
+        return None
+    secret = decrypt(key.secret_encrypted)
+    password = f"{secret}:{key.security_token}" if key.security_token else secret
+    return SqlAccount(actor_of(key).name, DoubleHashes.of(password), access_key_id=key.access_key_id)
 
 
 def load_actor(account: SqlAccount, *, source_ip: str, secure: bool) -> Actor:
     """Who acts in the next statement, as the rights are now. Raises DoorError once the account was disabled."""
-    user = User.objects.select_related("tenant").filter(pk=account.user_id, is_active=True).first()
-    key_gone = account.access_key_id and not _usable_keys().filter(access_key_id=account.access_key_id).exists()
-    if user is None or user.tenant is None or key_gone:
-        raise DoorError(errors.ACCESS_DENIED, "This account has been disabled.")
-    return Actor(user=user, channel="sql", access_key_id=account.access_key_id, source_ip=source_ip, secure=secure)
+    if account.access_key_id:
+        key = find_key(account.access_key_id)
+        if key is None:
+            raise _disabled()
+        note_use(key)
+        return actor_of(key, channel="sql", source_ip=source_ip, secure=secure)
+    users = User.objects.select_related("tenant").filter(is_active=True, tenant__enabled=True)
+    user = users.filter(pk=account.user_id).first() if account.user_id is not None else None
+    if user is None:
+        raise _disabled()
+    return Actor(user=user, channel="sql", source_ip=source_ip, secure=secure)
 
 
-def _usable_keys() -> QuerySet[AccessKey]:
-    now = timezone.now()
-    return AccessKey.objects.filter(
-        Q(expires_at=None) | Q(expires_at__gt=now), enabled=True, user__is_active=True, user__tenant__isnull=False
-    )
+def _database_accounts() -> QuerySet[DatabaseAccount]:
+    return DatabaseAccount.objects.select_related("user").filter(user__is_active=True, user__tenant__enabled=True)
+
+
+def _disabled() -> DoorError:
+    return DoorError(errors.ACCESS_DENIED, "This account has been disabled or its key has expired.")

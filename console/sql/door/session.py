@@ -209,7 +209,7 @@ class SqlSession(DoorSession):
     async def _kill_statement(self, statement: statements.Kill) -> None:
         """`kill`: only connections of the same user are seen."""
         other = self._door.control.connections.get(statement.connection_id)
-        if other is None or other.session.user_id != self.user_id:
+        if other is None or other.session.principal != self.principal:
             raise DoorError(errors.NO_SUCH_CONNECTION, f"There is no connection {statement.connection_id} of yours.")
         other.kill(KillKind.QUERY if statement.query_only else KillKind.CONNECTION)
 
@@ -234,9 +234,9 @@ class SqlSession(DoorSession):
     # --- Plumbing ---------------------------------------------------------------------------------------------------
 
     @property
-    def user_id(self) -> int | None:
-        """Whose session it is, None before sign-in."""
-        return self._account.user_id if self._account else None
+    def principal(self) -> str:
+        """Whose session it is, empty before sign-in."""
+        return self._account.principal if self._account else ""
 
     @property
     def _door(self) -> DoorConnection:

@@ -55,7 +55,7 @@ def cancel(actor: Actor, task_id: str) -> None:
 
 def give_up(task_id: str) -> None:
     """Stop a statement whose client no longer waits; needs no rights, since it is the door's own doing."""
-    task = QueryTask.objects.filter(pk=task_id).select_related("tenant", "creator").first()
+    task = QueryTask.objects.filter(pk=task_id).select_related("tenant", "creator", "role__tenant").first()
     outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message="The client stopped waiting.")
     if task is not None and not lifecycle.end(task, outcome, expected=TaskStatus.QUEUED):
         QueryTask.objects.filter(pk=task_id, status=TaskStatus.RUNNING).update(cancel_requested=True)

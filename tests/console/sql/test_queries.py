@@ -26,7 +26,7 @@ def test_a_row_has_the_27_columns_in_order(cast: Cast, handed_over: list[str]) -
     assert len(row) == 27
     assert row["status"] == "RUNNING"
     assert row["cancellable_task"] == 1
-    assert row["creator_id"] == cast.alice.user.uid
+    assert row["creator_id"] == cast.alice.person.uid
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", str(row["create_time"]))
 
 
@@ -57,7 +57,7 @@ def test_an_ended_task_cannot_be_cancelled(cast: Cast, handed_over: list[str]) -
 
 
 def test_a_ram_user_sees_own_tasks_only(cast: Cast, handed_over: list[str]) -> None:
-    bob = allow(cast.bob.user)
+    bob = allow(cast.bob.person)
     of_alice, of_bob = submit(cast.alice), submit(bob)
     assert list(queries.visible_tasks(bob)) == [of_bob]
     assert set(queries.visible_tasks(cast.alice)) == {of_alice, of_bob}
@@ -75,5 +75,5 @@ def test_only_readable_schemas_and_tables_are_there(cast: Cast) -> None:
             {"Effect": "Deny", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"},
         ],
     }
-    bob = allow(cast.bob.user, document)
+    bob = allow(cast.bob.person, document)
     assert [t.name for t in queries.readable_schemas(bob)["demo"]] == ["airlines"]

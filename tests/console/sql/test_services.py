@@ -71,7 +71,7 @@ def test_a_ram_user_needs_a_policy(cast: Cast, handed_over: list[str]) -> None:
     with pytest.raises(PermissionDenied):
         services.submit(cast.bob, "select 1", "demo")
     assert Entry.objects.filter(result="refused", action="dla:SubmitQuery").exists()
-    assert services.submit(allow(cast.bob.user), "select 1", "demo").creator == cast.bob.user
+    assert services.submit(allow(cast.bob.person), "select 1", "demo").creator == cast.bob.person
 
 
 def test_a_right_on_one_table_is_enough_to_submit(cast: Cast, handed_over: list[str]) -> None:
@@ -79,7 +79,7 @@ def test_a_right_on_one_table_is_enough_to_submit(cast: Cast, handed_over: list[
         "Version": "1",
         "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
     }
-    assert services.submit(allow(cast.bob.user, document), "select 1", "demo")
+    assert services.submit(allow(cast.bob.person, document), "select 1", "demo")
 
 
 def test_a_waiting_task_is_cancelled_at_once_and_notifies(

@@ -24,7 +24,7 @@ HTMX = {"HX-Request": "true"}
 
 def client_of(actor: Actor) -> Client:
     client = Client()
-    client.force_login(actor.user)
+    client.force_login(actor.person)
     return client
 
 
@@ -85,7 +85,7 @@ def test_a_missing_right_is_said_in_the_form(cast: Cast, handed_over: list[str])
             {"Effect": "Allow", "Action": "dla:QueryTask", "Resource": "*"},
         ],
     }
-    answer = client_of(allow(cast.bob.user, document)).post(
+    answer = client_of(allow(cast.bob.person, document)).post(
         reverse("sql.editor"), {"schema": "demo", "text": "select 1"}, headers=HTMX
     )
     assert answer.status_code == 422
@@ -98,7 +98,9 @@ def test_the_hint_names_topic_group_and_endpoint(alice: Client, cast: Cast) -> N
         instance_id="MQ_INST_1_a", tenant=cast.alice.tenant, cluster=cluster, region="mq-private", name="i"
     )
     topic = Topic.objects.create(instance=instance, name="t", physical_name="MQ_INST_1_a%t", order_type=0)
-    group = Group.objects.create(instance=instance, group_id="GID_g", physical_name="MQ_INST_1_a%GID_g")
+    group = Group.objects.create(
+        instance=instance, group_id="GID_g", physical_name="MQ_INST_1_a%GID_g", owner=instance.tenant
+    )
     data = {"schema": "demo", "text": "/*+ run_async=true */ select 1;", "topic": topic.pk, "group": group.pk}
     answer = alice.post(reverse("sql.hint"), data, headers=HTMX)
     assert "mq-topic=t, mq-producer-id=GID_g, mq-endpoint=http://MQ_INST_1_a.localhost:9876 */\nselect 1" in answer.text
@@ -200,7 +202,7 @@ def test_access(cast: Cast, task: QueryTask, name: str, of_task: bool) -> None:
     url = reverse(name, args=[task.pk] if of_task else [])
     assert Client().get(url).status_code == 302
     assert client_of(cast.bob).get(url).status_code == 403
-    assert client_of(allow(cast.bob.user)).get(url).status_code == (404 if of_task else 200)
+    assert client_of(allow(cast.bob.person)).get(url).status_code == (404 if of_task else 200)
     assert client_of(cast.charlie).get(url).status_code == (404 if of_task else 200)
     assert client_of(cast.alice).get(url).status_code in (200, 286)
 

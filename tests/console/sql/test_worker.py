@@ -11,6 +11,7 @@ from django.db import connection
 from analytics import errors
 from analytics import run as engine
 from analytics.specs import Column, QueryResult, QuerySpec
+from console.accounts.models import User
 from console.outbox.models import Notification
 from console.sql import keeper, lifecycle, services, worker
 from console.sql.models import QueryTask, TaskStatus
@@ -78,7 +79,7 @@ def test_the_engine_is_told_what_the_author_may_read(
         "Version": "1",
         "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
     }
-    task = services.submit(allow(cast.bob.user, document), "select ?", "demo", parameters=("it's",))
+    task = services.submit(allow(cast.bob.person, document), "select ?", "demo", parameters=("it's",))
     specs: list[QuerySpec] = []
     run(monkeypatch, task, noting(specs))
     assert {s: [t.name for t in tables] for s, tables in specs[0].tables.items()} == {"demo": ["flights"]}
@@ -87,7 +88,7 @@ def test_the_engine_is_told_what_the_author_may_read(
 
 
 def test_an_author_who_was_disabled_reads_nothing(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    type(task.creator).objects.update(is_active=False)
+    User.objects.update(is_active=False)
     specs: list[QuerySpec] = []
     run(monkeypatch, task, noting(specs))
     assert specs[0].tables == {}

@@ -22,7 +22,11 @@ def _fill(cast: Cast, count: int) -> None:
         )
         group_id = f"GID_{n:03d}"
         Group.objects.create(
-            instance=cast.instance, group_id=group_id, physical_name=cast.instance.physical_name(group_id)
+            instance=cast.instance,
+            group_id=group_id,
+            physical_name=cast.instance.physical_name(group_id),
+            owner=cast.acme,
+            shared=True,
         )
 
 

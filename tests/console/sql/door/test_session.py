@@ -34,7 +34,7 @@ Rows = list[tuple[object, ...]]
 
 @pytest.fixture
 def door(cast: Cast) -> Iterator[int]:
-    accounts.set_database_password(user=cast.alice.user, name="demo", password=PASSWORD)
+    accounts.set_database_password(user=cast.alice.person, name="demo", password=PASSWORD)
     waiter = Waiter()
     with running_door(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name)) as port:
         yield port
@@ -156,7 +156,7 @@ def test_an_unknown_or_foreign_task_is_an_empty_result(door: int, cast: Cast, ha
     with connect(door) as connection:
         assert rows(connection, "show query_task where id='q1'") == []
         rows(connection, "/*+ run_async=true */ select 1")
-    accounts.set_database_password(user=allow(cast.bob.user).user, name="bob", password=PASSWORD)
+    accounts.set_database_password(user=allow(cast.bob.person).person, name="bob", password=PASSWORD)
     with connect(door, "bob") as connection:
         task_id = QueryTask.objects.get().pk
         assert rows(connection, f"show query_task where id='{task_id}'") == []
@@ -247,7 +247,7 @@ def test_clients_questions_are_answered_without_spark(door: int, handed_over: li
 
 
 def test_a_ram_user_needs_a_right(door: int, cast: Cast, handed_over: list[str]) -> None:
-    accounts.set_database_password(user=cast.bob.user, name="bob", password=PASSWORD)
+    accounts.set_database_password(user=cast.bob.person, name="bob", password=PASSWORD)
     assert code(lambda: connect(door, "bob")) == 1049
     with connect(door, "bob", database=None) as connection:
         assert rows(connection, "show databases") == []
@@ -268,7 +268,7 @@ def test_a_client_that_leaves_stops_its_statement(door: int, spark: Engine) -> N
 
 def test_the_same_user_may_kill_a_statement_others_not(door: int, cast: Cast, spark: Engine) -> None:
     spark.gate.clear()
-    accounts.set_database_password(user=allow(cast.bob.user).user, name="bob", password=PASSWORD)
+    accounts.set_database_password(user=allow(cast.bob.person).person, name="bob", password=PASSWORD)
     victim = connect(door)
     ((number,),) = rows(victim, "select connection_id()")
     victim._execute_command(3, "select * from flights")

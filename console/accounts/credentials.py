@@ -1,0 +1,58 @@
+"""AccessKey pairs as credentials: which are usable, whom they stand for, and when they were last used."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from console.accounts.actor import Actor
+from console.accounts.models import AccessKey
+
+_LAST_USED_SECONDS = 60
+
+
+def usable_keys() -> QuerySet[AccessKey]:
+    """Keys that are enabled, not expired, and whose user and account are enabled, with all that `actor_of` reads."""
+    now = timezone.now()
+    return (
+        AccessKey.objects.select_related("user__tenant", "role__tenant", "organization", "tenant")
+        .filter(Q(expires_at=None) | Q(expires_at__gt=now), enabled=True)
+        .filter(
+            Q(user__is_active=True, user__tenant__enabled=True)
+            | Q(role__tenant__enabled=True)
+            | Q(organization__isnull=False, tenant__enabled=True)
+        )
+    )
+
+
+def find_key(access_key_id: str) -> AccessKey | None:
+    """The usable key of this id."""
+    return usable_keys().filter(access_key_id=access_key_id).first()
+
+
+def actor_of(key: AccessKey, **circumstances: Any) -> Actor:
+    """The user, role session or organization that a key stands for; `circumstances` are further fields of Actor."""
+    return Actor(
+        user=key.user,
+        role=key.role,
+        session_name=key.session_name,
+        organization=key.organization,
+        account=key.tenant,
+        access_key_id=key.access_key_id,
+        **circumstances,
+    )
+
+
+def token_fits(key: AccessKey, given: str) -> bool:
+    """True when a temporary key comes with its security token, and any other key with none."""
+    return hmac.compare_digest(key.security_token.encode(), given.encode())
+
+
+def note_use(key: AccessKey) -> None:
+    """Remember the time; at most one write a minute a key, so that a busy caller does not turn reads into writes."""
+    now = timezone.now()
+    if key.last_used_at is None or (now - key.last_used_at).total_seconds() > _LAST_USED_SECONDS:
+        AccessKey.objects.filter(pk=key.pk).update(last_used_at=now)
