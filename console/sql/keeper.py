@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from django.db import DatabaseError, close_old_connections
+from django.db import close_old_connections
 
 from console.sql import lifecycle
 from console.sql.models import QueryTask
@@ -30,14 +30,13 @@ def worker_name() -> str:
 
 
 class Keeper:
-    """One thread for all running tasks of the process; started with the first one."""
+    """One thread for all running tasks of the process; it lives as long as there are any."""
 
     def __init__(self, cancel: Callable[[str], object]) -> None:
         self.name = worker_name()
         self._cancel = cancel
         self._running: dict[str, QueryTask] = {}
         self._lock = threading.Lock()
-        self._work = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -54,26 +53,27 @@ class Keeper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
                 self._thread.start()
-        self._work.set()
         try:
             yield
         finally:
             with self._lock:
                 del self._running[task.pk]
-                if not self._running:
-                    self._work.clear()
 
     def _keep(self) -> None:
         last_beat = 0.0
         while True:
-            self._work.wait()
             time.sleep(LOOK_S)
-            close_old_connections()
+            with self._lock:
+                if not self._running:
+                    self._thread = None
+                    return
             try:
+                close_old_connections()
                 for task_id in lifecycle.cancel_requested(self.running):
                     self._cancel(task_id)
                 if time.monotonic() - last_beat >= HEARTBEAT_S:
                     lifecycle.beat(self.running, self.name)
                     last_beat = time.monotonic()
-            except DatabaseError:
-                log.exception("the database did not take the heartbeat; trying again")
+            except Exception:
+                # The border of the thread: without it a task would lose its heartbeat, and run twice.
+                log.exception("the heartbeat failed; trying again")
