@@ -8,9 +8,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access, queries, services
-from console.accounts.forms import PasswordForm, PoliciesForm, UserForm
+from console.accounts.forms.users import PasswordForm, PoliciesForm, UserForm
 from console.accounts.models import User
-from console.accounts.tables import UserTable
+from console.accounts.tables.users import UserTable
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.forms import add_refusal
