@@ -110,6 +110,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "console.web.middleware.RequestIdMiddleware",
     "console.web.middleware.ContentSecurityPolicyMiddleware",
+    "console.web.middleware.OrderlyTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.web.middleware.CollapseSlashesMiddleware",

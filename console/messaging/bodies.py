@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from console.web.text import CONTROLS, visible
+
 Mode = Literal["text", "json", "hex"]
 MODES: tuple[Mode, ...] = ("text", "json", "hex")
 
@@ -17,8 +19,6 @@ JSON_BYTES = 1024 * 1024
 """Larger bodies are not parsed to see whether they are JSON."""
 
 # Invisible characters that change how their neighbours are read (right-to-left overrides and the like).
-_DECEPTIVE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\r\t"} | {0x7F: 0x2421}
 _JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
@@ -67,11 +67,6 @@ def preview(body: bytes, length: int = 120) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-def visible(text: str) -> str:
-    """Text with control characters as their pictures (␀) and deceptive invisible ones as their code (⟨U+202E⟩)."""
-    return _DECEPTIVE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.translate(_CONTROLS))
-
-
 def hex_dump(data: bytes) -> str:
     """Lines of 16 bytes: offset, hex digits, ASCII."""
     rows = []
@@ -91,7 +86,7 @@ def _text(body: bytes, *, cut: bool = False) -> str | None:
         if not cut or error.start < len(body) - 3:
             return None
         text = body[: error.start].decode("utf-8")
-    controls = sum(ord(c) in _CONTROLS for c in text[:SHOWN_BYTES])
+    controls = sum(ord(c) in CONTROLS for c in text[:SHOWN_BYTES])
     return text if controls * 10 <= min(len(text), SHOWN_BYTES) else None
 
 

@@ -8,6 +8,7 @@ from console.instances.models import Instance
 from console.messaging import bodies
 from console.messaging.names import shown_name
 from console.web import zone
+from console.web.text import visible
 
 register = template.Library()
 
@@ -55,7 +56,7 @@ def preview(body: bytes) -> str:
 @register.filter
 def shown(text: str) -> str:
     """Text that a client chose, with control and deceptive characters made visible."""
-    return bodies.visible(str(text))
+    return visible(str(text))
 
 
 @register.filter
@@ -72,4 +73,4 @@ def release(version: int) -> str:
 @register.simple_tag
 def logical(instance: Instance, physical: str) -> str:
     """A topic on the wire as its tenant knows it."""
-    return bodies.visible(shown_name(instance, physical))
+    return visible(shown_name(instance, physical))

@@ -12,6 +12,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from console.instances.models import Cluster
+from console.topics.models import Topic
 from console.web import views
 from tests.support.cast import Cast, make_topic
 
@@ -88,3 +89,11 @@ def test_an_error_page_shows_the_request_id_and_no_traceback(db: None) -> None:
 
 def test_the_error_page_needs_no_context() -> None:
     assert "Something went wrong" in render_to_string("500.html")
+
+
+def test_no_text_turns_the_reading_order_of_a_page(cast: Cast) -> None:
+    make_topic(cast.alice, cast.instance)
+    Topic.objects.update(remark="\u202egnihtyna\u2066\x00 \U0001f468\u200d\U0001f469")
+    page = cast.client("alice").get(reverse("topics.list", args=[cast.instance.instance_id])).content.decode()
+    assert "⟨U+202E⟩gnihtyna⟨U+2066⟩⟨U+0000⟩ \U0001f468\u200d\U0001f469" in page
+    assert not {"\u202e", "\u2066", "\x00"} & set(page)
