@@ -5,6 +5,9 @@ from __future__ import annotations
 from django.db.models import Q, QuerySet
 
 from console.accounts.models import AccessKey, Policy, Tenant, User
+from console.accounts.organizations import resource_sets, scope_of
+
+__all__ = ["access_keys", "policies", "resource_sets", "scope_of", "users"]
 
 
 def users(tenant: Tenant) -> QuerySet[User]:

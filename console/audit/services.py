@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from console.accounts.credentials import actor_of
 from console.audit.models import Entry
 
 if TYPE_CHECKING:
     from console.accounts.actor import Actor
+    from console.accounts.models import AccessKey, Tenant
 
 _SECRET_WORDS = ("secret", "password", "token", "api_key")
 
 
 def record(
-    actor: Actor, action: str, resource: str = "", *, result: str = "success", detail: dict[str, Any] | None = None
+    actor: Actor,
+    action: str,
+    resource: str = "",
+    *,
+    result: str = "success",
+    detail: dict[str, Any] | None = None,
+    tenant: Tenant | None = None,
 ) -> Entry:
-    """Add one entry: `action` is `app.object.verb` for changes, or the refused permission action."""
+    """Add one entry: `action` is `app.object.verb` for changes, or the refused permission action.
+
+    It stands in the trail of the actor's account; `tenant` names another one, whose business it is: what the platform's
+    administrator does with an account, the account can read.
+    """
     return Entry.objects.create(
-        tenant=actor.own_tenant,
+        tenant=tenant or actor.own_tenant,
         actor=actor.name[:150],
         access_key_id=actor.access_key_id,
         channel=actor.channel,
@@ -28,6 +40,15 @@ def record(
         detail=masked(detail or {}),
         request_id=actor.request_id,
     )
+
+
+def record_refused_key(key: AccessKey, reason: str, *, channel: str, source_ip: str, request_id: str = "") -> Entry:
+    """A sign-in with a known AccessKey that failed: wrong signature, password, token or clock.
+
+    Unknown keys belong to nobody's trail and are only logged.
+    """
+    actor = actor_of(key, channel=channel, source_ip=source_ip, request_id=request_id)
+    return record(actor, "accounts.access_key.use", key.access_key_id, result="refused", detail={"reason": reason})
 
 
 def masked(detail: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, QuerySet
+from typing import TYPE_CHECKING
+
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from console.accounts.models import Tenant
+from console.accounts.organizations import ids_below
 from console.instances.models import Cluster, Instance
+
+if TYPE_CHECKING:
+    from console.openapi.registry import Scope
 
 
 def instances(tenant: Tenant) -> QuerySet[Instance]:
@@ -21,6 +27,22 @@ def instances_with_counts(tenant: Tenant) -> QuerySet[Instance]:
     return instances(tenant).annotate(
         topic_count=Coalesce(Count("topics", distinct=True), 0), group_count=Coalesce(Count("groups", distinct=True), 0)
     )
+
+
+def narrowed(instances: QuerySet[Instance], scope: Scope) -> QuerySet[Instance]:
+    """The instances inside what the `x-acs-…` headers name.
+
+    An instance belongs to the organization of its resource set, or else to that of its account; an organization
+    means those below it as well.
+    """
+    if scope.organization is not None:
+        inside = ids_below(scope.organization)
+        instances = instances.filter(
+            Q(resource_set__organization__in=inside) | Q(resource_set=None, tenant__organization__in=inside)
+        )
+    if scope.resource_set is not None:
+        instances = instances.filter(resource_set=scope.resource_set)
+    return instances
 
 
 def clusters(region: str) -> QuerySet[Cluster]:

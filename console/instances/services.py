@@ -9,6 +9,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from console.accounts.actor import Actor
+from console.accounts.models import ResourceSet
+from console.accounts.organizations import ids_below
 from console.audit import services as audit
 from console.instances.models import Cluster, Instance
 from console.web.errors import Refused
@@ -29,13 +31,18 @@ def create_instance(
     max_send_tps: int = 1000,
     max_receive_tps: int = 1000,
     topic_capacity: int | None = None,
+    resource_set: ResourceSet | None = None,
 ) -> Instance:
-    """Create an instance; `independent_naming` gives it a namespace. Raises Refused for every broken rule."""
+    """Create an instance; `independent_naming` gives it a namespace. Raises Refused for every broken rule.
+
+    `resource_set` is one of the account's organization or of one below it.
+    """
     found = Cluster.objects.filter(name=cluster, region=settings.REGION).first()
     if found is None:
         raise Refused("BIZ_CLUSTER_NOT_FOUND", f"The cluster {cluster} does not exist.", "cluster")
     name, remark = _checked_name(name), _checked_remark(remark)
     _check_limits(max_send_tps, max_receive_tps, topic_capacity)
+    _check_resource_set(actor, resource_set)
     mine = Instance.objects.filter(tenant=actor.tenant, region=settings.REGION)
     if mine.count() >= MAX_INSTANCES:
         raise Refused("BIZ_INSTANCE_QUOTA_EXCEEDED", f"There are {MAX_INSTANCES} instances already.")
@@ -55,21 +62,33 @@ def create_instance(
         max_send_tps=max_send_tps,
         max_receive_tps=max_receive_tps,
         topic_capacity=topic_capacity,
+        resource_set=resource_set,
     )
     _save(instance)
-    audit.record(actor, "instances.instance.create", instance.instance_id, detail={"name": name})
+    audit.record(actor, "instances.instance.create", instance.instance_id, detail=_described(instance))
     return instance
 
 
 @transaction.atomic
 def update_instance(*, actor: Actor, instance: Instance, name: str, remark: str) -> None:
-    """Rename or describe an instance; nothing else can change."""
+    """Rename or describe an instance; limits and namespace never change."""
     name, remark = _checked_name(name), _checked_remark(remark)
     if name != instance.name:
         _check_free(actor, name)
     instance.name, instance.remark = name, remark
     _save(instance)
     audit.record(actor, "instances.instance.update", instance.instance_id, detail={"name": name})
+
+
+@transaction.atomic
+def set_resource_set(*, actor: Actor, instance: Instance, resource_set: ResourceSet | None) -> None:
+    """Put an instance into a resource set of the account's organization, or into none."""
+    if instance.resource_set_id == (resource_set.pk if resource_set else None):
+        return
+    _check_resource_set(actor, resource_set)
+    instance.resource_set = resource_set
+    instance.save(update_fields=["resource_set"])
+    audit.record(actor, "instances.instance.move", instance.instance_id, detail=_described(instance))
 
 
 @transaction.atomic
@@ -94,6 +113,14 @@ def _save(instance: Instance) -> None:
         raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {instance.name} is taken.", "name") from error
 
 
+def _described(instance: Instance) -> dict[str, object]:
+    """What the audit trail says of an instance."""
+    found: dict[str, object] = {"name": instance.name}
+    if instance.resource_set is not None:
+        found |= {"resource_set": instance.resource_set.name, "resource_set_id": instance.resource_set_id}
+    return found
+
+
 def _check_free(actor: Actor, name: str) -> None:
     if Instance.objects.filter(tenant=actor.tenant, region=settings.REGION, name=name).exists():
         raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {name} is taken.", "name")
@@ -110,6 +137,12 @@ def _checked_remark(remark: str) -> str:
     if len(remark) > 256:
         raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
     return remark.strip()
+
+
+def _check_resource_set(actor: Actor, resource_set: ResourceSet | None) -> None:
+    """Other organizations' sets look as if they did not exist."""
+    if resource_set is not None and resource_set.organization_id not in ids_below(actor.tenant.organization):
+        raise Refused(_FIELD, "There is no such resource set in the account's organization.", "resource_set")
 
 
 def _check_limits(max_send_tps: int, max_receive_tps: int, topic_capacity: int | None) -> None:
