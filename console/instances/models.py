@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils import timezone
 
 from console.accounts.models import ResourceSet, Tenant
 
@@ -13,6 +14,8 @@ class Cluster(models.Model):
     name = models.CharField(max_length=64, unique=True)
     region = models.CharField(max_length=64)
     namesrv = models.CharField(max_length=255, help_text="host:port of the name server")
+    created_at = models.DateTimeField(default=timezone.now)
+    modified_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:
         return self.name
