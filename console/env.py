@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -29,6 +30,15 @@ def env_int(name: str, default: int, *, low: int = 0, high: int = 2**63 - 1) -> 
     if not value.isdecimal() or not low <= int(value) <= high:
         raise ImproperlyConfigured(f"{name} is {value!r}; allowed is a whole number from {low} to {high}.")
     return int(value)
+
+
+def env_networks(name: str, default: str = "") -> list[IPv4Network | IPv6Network]:
+    """Addresses and networks such as `127.0.0.1,10.0.0.0/8`, separated by commas."""
+    texts = [text.strip() for text in os.environ.get(name, default).split(",")]
+    try:
+        return [ip_network(text) for text in texts if text]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is not a list of networks: {error}.") from error
 
 
 def env_secret(name: str, default_file: Path) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import dj_database_url
 
-from console.env import env_bool, env_int, env_secret, env_text
+from console.env import env_bool, env_int, env_networks, env_secret, env_text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HOME = Path(env_text("GANTRY_HOME", str(BASE_DIR / "var"))).resolve()
@@ -22,7 +22,11 @@ ALLOWED_HOSTS = [h for h in env_text("GANTRY_ALLOWED_HOSTS", "127.0.0.1,localhos
 CSRF_TRUSTED_ORIGINS = [o for o in env_text("GANTRY_TRUSTED_ORIGINS").split(",") if o]
 HTTPS = env_bool("GANTRY_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# A session ends when nobody used it for so long, and at the latest after so long.
+SESSION_COOKIE_AGE = env_int("GANTRY_SESSION_IDLE_MINUTES", 480, low=2) * 60
+SESSION_MAX_AGE_S = env_int("GANTRY_SESSION_MAX_HOURS", 168, low=1) * 3600
 # Two copies on one host share the cookie jar of 127.0.0.1, since cookies know no ports.
 SESSION_COOKIE_NAME = f"gantry_session_{env_int('GANTRY_WEB_PORT', 8000)}"
 CSRF_COOKIE_NAME = f"gantry_csrf_{env_int('GANTRY_WEB_PORT', 8000)}"
@@ -31,7 +35,9 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+# Whoever ends TLS in front of us says so; from anybody else the middleware takes these headers away.
+TRUSTED_PROXIES = env_networks("GANTRY_TRUSTED_PROXIES", "127.0.0.0/8,::1" if HTTPS else "")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
 
 # --- Addresses ------------------------------------------------------------------------------------------------------
@@ -93,6 +99,9 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "django_tables2",
     "console.web",
@@ -108,12 +117,14 @@ INSTALLED_APPS = [
     "console.demo",
 ]
 MIDDLEWARE = [
+    "console.web.proxies.TrustedProxyMiddleware",
     "console.web.middleware.RequestIdMiddleware",
     "console.web.middleware.ContentSecurityPolicyMiddleware",
     "console.web.middleware.OrderlyTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "console.web.middleware.CollapseSlashesMiddleware",
+    "console.openapi.rpc.middleware.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "console.web.middleware.ViewerZoneMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -126,6 +137,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.accounts.middleware.ActorMiddleware",
     "console.web.middleware.OutageMiddleware",
+    "console.audit.attempts.AttemptsMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
@@ -156,7 +168,23 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_FORMS = {"change_password": "console.accounts.adapter.ChangePasswordForm"}
+# Five wrong passwords, or MFA codes, lock a name for the rest of the 15 minutes, and fifty an address.
 ACCOUNT_RATE_LIMITS = {"login_failed": "5/15m/key,50/15m/ip"}
+MFA_ADAPTER = "console.accounts.mfa.MFAAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_TOTP_TOLERANCE = 1
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_FORMS = {
+    "authenticate": "console.accounts.mfa.AuthenticateForm",
+    "authenticate_webauthn": "console.accounts.mfa.AuthenticateWebAuthnForm",
+    "reauthenticate": "console.accounts.mfa.ReauthenticateForm",
+    "activate_totp": "console.accounts.mfa.ActivateTOTPForm",
+}
+SOCIALACCOUNT_ADAPTER = "console.accounts.single_sign_on.SingleSignOnAdapter"
+# A provider of single sign-on without TLS, and one in these private networks: for tests and closed networks.
+SSO_ALLOW_HTTP = env_bool("GANTRY_SSO_ALLOW_HTTP", False)
+SSO_NETWORKS = env_networks("GANTRY_SSO_NETWORKS")
 
 # --- Pages ----------------------------------------------------------------------------------------------------------
 USE_TZ = True

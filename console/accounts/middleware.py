@@ -1,4 +1,4 @@
-"""From the session to the request's actor; who must sign in or change the password gets no other page."""
+"""From the session to the request's actor. Who must sign in, change a password or bind a device gets that page only."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.contrib import messages
 from django.contrib.auth import logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django_htmx.http import HttpResponseClientRedirect
 
-from console.accounts.actor import Actor
+from console.accounts import mfa
 from console.accounts.models import User
+from console.accounts.services import sessions
+from console.accounts.visits import actor_of
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
-_OPEN_TO_ALL = frozenset({"account_change_password", "account_logout", "account_login", "account_inactive", "health"})
+_OPEN_TO_ALL = frozenset({"account_logout", "account_login", "account_inactive", "health"})
+_FOR_FIRST_PASSWORD = _OPEN_TO_ALL | {"account_change_password"}
+# The recovery codes are shown once, right after the device is bound.
+_FOR_BINDING = _OPEN_TO_ALL | {"mfa_activate_totp", "account_reauthenticate", "mfa_view_recovery_codes"}
 
 
 class SignInMiddleware(LoginRequiredMiddleware):
@@ -35,7 +41,7 @@ class SignInMiddleware(LoginRequiredMiddleware):
 
 
 class ActorMiddleware:
-    """Sets `request.actor`; a user without a tenant has no pages here and is signed out."""
+    """Sets `request.actor`; who belongs to no account, to a disabled one, or has a session too old is signed out."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -43,25 +49,35 @@ class ActorMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         user = request.user
         if isinstance(user, User):
-            if user.tenant_id is None:
-                logout(request)
+            if mfa.is_at_home(user) and sessions.keep_alive(request):
+                request.actor = actor_of(request, user)  # type: ignore[attr-defined]
             else:
-                request.actor = Actor(  # type: ignore[attr-defined]
-                    user=user,
-                    source_ip=request.META.get("REMOTE_ADDR", ""),
-                    secure=request.is_secure(),
-                    request_id=request.request_id,  # type: ignore[attr-defined]
-                )
+                logout(request)
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
-        """Until a first password is changed there is only the page that changes it."""
-        user, match = request.user, request.resolver_match
-        if not isinstance(user, User) or not user.must_change_password:
+        """Until a first password is changed, and a required device bound and used, there is only the page for it."""
+        user = request.user
+        if not isinstance(user, User):
             return None
-        if match is not None and match.url_name in _OPEN_TO_ALL:
+        name = request.resolver_match.url_name if request.resolver_match else ""
+        if user.must_change_password:
+            return None if name in _FOR_FIRST_PASSWORD else _go_to(request, "account_change_password")
+        if mfa.is_satisfied(request, user) or name in _OPEN_TO_ALL:
             return None
-        if request.headers.get("HX-Request") == "true":
-            return HttpResponseClientRedirect(reverse("account_change_password"))
-        response: HttpResponseRedirect = redirect("account_change_password")
+        if not mfa.has_device(user):
+            return None if name in _FOR_BINDING else _go_to(request, "mfa_activate_totp")
+        if name == "mfa_view_recovery_codes":
+            return None
+        # The device is bound now: the sign-in starts again, this time with its code.
+        logout(request)
+        messages.info(request, "The device is bound. Sign in again with its code.")
+        return _go_to(request, "account_login")
+
+
+def _go_to(request: HttpRequest, url_name: str) -> HttpResponse:
+    """A redirect that the browser follows, for fragments too."""
+    if request.headers.get("HX-Request") == "true":
+        response: HttpResponse = HttpResponseClientRedirect(reverse(url_name))
         return response
+    return redirect(url_name)

@@ -1,0 +1,168 @@
+"""Multi-factor authentication: who needs it, its secrets at rest, codes valid once, and every change on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.core import context
+from allauth.core.internal.cryptokit import normalize_user_code
+from allauth.mfa import signals
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.base import forms as base
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp import forms as totp
+from allauth.mfa.webauthn import forms as webauthn
+from django import forms
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+from console.accounts import crypto
+from console.accounts.models import User
+from console.accounts.visits import actor_of
+from console.audit import services as audit
+
+#: A code is good for its own step of 30 s and one step before and after, so it is remembered that long.
+CODE_LIFETIME_S = 90
+_KINDS = {"totp": "authenticator app", "webauthn": "security key", "recovery_codes": "recovery codes"}
+
+
+def is_at_home(user: User) -> bool:
+    """True for a user of an enabled account, and for the platform's administrators, who have none."""
+    return user.tenant.enabled if user.tenant is not None else user.is_platform_admin
+
+
+def has_device(user: User) -> bool:
+    """True when an authenticator app or a security key is bound."""
+    return bool(_devices(user).exists())
+
+
+def _devices(user: User) -> QuerySet[Authenticator]:
+    return Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
+
+
+def is_satisfied(request: HttpRequest, user: User) -> bool:
+    """True when the user needs no second factor, or gave one in this session."""
+    if not user.mfa_required:
+        return True
+    return any(record.get("method") == "mfa" for record in get_authentication_records(request, user))
+
+
+class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """Secrets are encrypted at rest; the last device stays while one is required."""
+
+    error_messages = DefaultMFAAdapter.error_messages | {
+        "incorrect_code": "This code is wrong or too old.",
+        "used_code": "This code was used already; wait for the next one.",
+        "cannot_delete_authenticator": "This is your last device, and your administrator requires one.",
+    }
+
+    def encrypt(self, text: str) -> str:
+        return crypto.encrypt(text)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return crypto.decrypt(encrypted_text)
+
+    def get_totp_issuer(self) -> str:
+        return "Gantry"
+
+    def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
+        if not authenticator.user.mfa_required:
+            return True
+        return bool(_devices(authenticator.user).exclude(pk=authenticator.pk).exists())
+
+    def generate_authenticator_name(self, user: User, type: Authenticator.Type) -> str:
+        count = Authenticator.objects.filter(user=user, type=type).count()
+        return f"Security key {count + 1}" if count else "Security key"
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        entity: dict[str, str] = super().get_public_key_credential_rp_entity() | {"name": "Gantry"}
+        return entity
+
+
+def _code_field() -> forms.CharField:
+    return forms.CharField(
+        label="Six-digit code",
+        max_length=16,
+        widget=forms.TextInput(
+            attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": True, "spellcheck": "false"}
+        ),
+    )
+
+
+def _use_once(user: User, code: str) -> None:
+    """Refuse a code of the app that was given before. Raises ValidationError."""
+    key = f"accounts.totp_used:{user.pk}:{normalize_user_code(code)}"
+    if not cache.add(key, 1, timeout=CODE_LIFETIME_S):
+        raise MFAAdapter().validation_error("used_code")
+
+
+class _OnceForm(base.BaseAuthenticateForm):  # type: ignore[misc]
+    code = _code_field()
+
+    def clean_code(self) -> str:
+        code: str = super().clean_code()
+        if self.authenticator.type == Authenticator.Type.TOTP:
+            _use_once(self.user, code)
+        return code
+
+
+class AuthenticateForm(_OnceForm, base.AuthenticateForm):  # type: ignore[misc]
+    """The second step of a sign-in."""
+
+
+class ReauthenticateForm(_OnceForm, base.ReauthenticateForm):  # type: ignore[misc]
+    """Before the sign-in itself is changed."""
+
+
+class AuthenticateWebAuthnForm(webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
+    """The second step of a sign-in, by a security key."""
+
+    def clean_credential(self) -> Authenticator:
+        try:
+            return super().clean_credential()
+        except ValidationError:
+            key = Authenticator(user=self.user, type=Authenticator.Type.WEBAUTHN)
+            _record(context.request, self.user, "accounts.mfa.authenticate", key, result="refused")
+            raise
+
+
+class ActivateTOTPForm(totp.ActivateTOTPForm):  # type: ignore[misc]
+    """Binding an authenticator app."""
+
+    code = _code_field()
+
+    def clean_code(self) -> str:
+        code: str = super().clean_code()
+        _use_once(self.user, code)
+        return code
+
+
+@receiver(signals.authenticator_added)
+def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "accounts.mfa.add", authenticator)
+
+
+@receiver(signals.authenticator_removed)
+def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "accounts.mfa.remove", authenticator)
+
+
+@receiver(signals.authenticator_reset)
+def _reset(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "accounts.mfa.regenerate", authenticator)
+
+
+@receiver(signals.authentication_failed)
+def _failed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "accounts.mfa.authenticate", authenticator, result="refused")
+
+
+def _record(
+    request: HttpRequest, user: User, action: str, authenticator: Authenticator, *, result: str = "success"
+) -> None:
+    kind = _KINDS.get(str(authenticator.type), str(authenticator.type))
+    audit.record(actor_of(request, user), action, user.username, result=result, detail={"device": kind})
