@@ -1,0 +1,56 @@
+"""The one permission decision: page, management API, SQL and broker all ask `decide`.
+
+A statement is a RAM policy statement (Effect, Action, Resource, Condition). An explicit deny wins over every
+allow, and what nothing allows is denied. Pure: no I/O, so both the console and the broker call the same function on the
+same statements (docs/permissions.md).
+"""
+
+from brokercore.policy.conditions import CONDITION_KEYS, KEYS_OF, Condition, Context
+from brokercore.policy.decision import (
+    RESOURCE_PREFIX,
+    Considered,
+    Decision,
+    Grantee,
+    decide,
+    decide_trust,
+    explain,
+    mq_resource,
+)
+from brokercore.policy.grammar import (
+    ASSUME_ROLE,
+    MAX_BYTES,
+    PolicyError,
+    examine,
+    parse_policy,
+    parse_trust_policy,
+    problems,
+    validate,
+)
+from brokercore.policy.positions import Problem
+from brokercore.policy.statements import Statement, TrustStatement
+
+__all__ = [
+    "ASSUME_ROLE",
+    "CONDITION_KEYS",
+    "KEYS_OF",
+    "MAX_BYTES",
+    "RESOURCE_PREFIX",
+    "Condition",
+    "Considered",
+    "Context",
+    "Decision",
+    "Grantee",
+    "PolicyError",
+    "Problem",
+    "Statement",
+    "TrustStatement",
+    "decide",
+    "decide_trust",
+    "examine",
+    "explain",
+    "mq_resource",
+    "parse_policy",
+    "parse_trust_policy",
+    "problems",
+    "validate",
+]

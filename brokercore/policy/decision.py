@@ -1,0 +1,171 @@
+"""The decision: who may do what on which resource, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from brokercore.policy.conditions import Context
+from brokercore.policy.patterns import compiled, has_wildcard
+from brokercore.policy.statements import Question, Statement, TrustStatement
+
+RESOURCE_PREFIX = "acs:mq:*:*:"
+_INSTANCE = RESOURCE_PREFIX + "MQ_INST_"
+_UNKNOWN = Context()
+
+
+@dataclass(frozen=True, slots=True)
+class Grantee:
+    """What one caller may do.
+
+    `boundary` are the resource patterns of its own tenant account; `statements` have effect only inside it, so that
+    `Resource: *` of one account never reaches another. `delegated` are the grants of other accounts to this account:
+    inside them, and only for their actions, the statements have effect too. `grants` were given to the caller itself.
+
+    `holders` names, by resource, who may use a group: `<account>` (the tenant account only), `<account>/<RAM user>`
+    (that user as well) or `<account>/*` (every user of the account, as the statements say). A resource with a holder
+    is judged by it and not by the boundary. `account` is the uid of the caller's tenant account, `is_account` is True
+    for what acts as the account itself and not as one of its RAM users. `region` is the installation's.
+    """
+
+    name: str
+    boundary: tuple[str, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    grants: tuple[Statement, ...] = ()
+    delegated: tuple[Statement, ...] = ()
+    holders: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    account: str = ""
+    is_account: bool = False
+    region: str = ""
+    _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
+    _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
+    _names_places: bool = field(init=False, repr=False, compare=False, default=False)
+
+    def __post_init__(self) -> None:
+        wild = tuple(p for p in self.boundary if has_wildcard(p.removeprefix(RESOURCE_PREFIX)))
+        object.__setattr__(self, "_patterns", wild)
+        object.__setattr__(self, "_exact", frozenset(self.boundary) - frozenset(wild))
+        object.__setattr__(self, "_names_places", any(s.names_places for s in self.statements))
+
+    def owns(self, resource: str) -> bool:
+        """True when the resource lies inside what the caller's statements can reach."""
+        holder = self.holders.get(resource)
+        if holder is not None:
+            account, _, who = holder.partition("/")
+            return account == self.account and (self.is_account or who in ("*", self.name))
+        return resource in self._exact or any(compiled(p).fullmatch(resource) for p in self._patterns)
+
+    def reaches(self, action: str, resource: str, context: Context) -> bool:
+        """True when the caller's statements count for this action on this resource."""
+        return self.owns(resource) or any(s.matches(action, resource, context) for s in self.delegated)
+
+    def placed(self, resource: str, context: Context) -> Context:
+        """The context with region and owner, when a statement asks for them."""
+        if not self._names_places:
+            return context
+        owner = context.owner or (self.account if self.owns(resource) else _owner(resource))
+        return replace(context, region=context.region or self.region, owner=owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer, the sentence that explains it, and the statement that decided (None: nothing allowed it)."""
+
+    allowed: bool
+    reason: str
+    statement: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One statement in an explanation: what of it matched, and whether it counted."""
+
+    statement: Statement
+    origin: str
+    """`policy`, or `grant` (to the caller itself) or `delegated` (a grant to its account)."""
+    action: bool
+    resource: bool
+    failing: tuple[str, ...]
+    """A sentence for each condition that did not hold."""
+    reached: bool
+    """False for a policy's statement when the resource lies outside what the caller's policies reach."""
+
+    @property
+    def matched(self) -> bool:
+        """True when action, resource and conditions match."""
+        return self.action and self.resource and not self.failing
+
+    @property
+    def counted(self) -> bool:
+        """True when the statement took part in the decision; a delegated grant only opens the way to others."""
+        return self.matched and self.reached and self.origin != "delegated"
+
+
+def mq_resource(physical_name: str) -> str:
+    """Resource name of a topic, group or instance: `acs:mq:*:*:<physical name>`."""
+    return RESOURCE_PREFIX + physical_name
+
+
+def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNKNOWN) -> Decision:
+    """Decide whether `grantee` may do `action` on `resource`: explicit deny > allow > deny.
+
+    A pattern for the resource itself (an instance with `%*`) is the caller's business: resources are compared
+    as text with wildcards, as RAM does.
+    """
+    question = Question.of(action, resource, grantee.placed(resource, context))
+    matching: list[Statement] = []
+    if grantee.owns(resource) or any(s.answers(question) for s in grantee.delegated):
+        matching = [s for s in grantee.statements if s.answers(question)]
+    matching += [s for s in grantee.grants if s.answers(question)]
+    for statement in matching:
+        if not statement.allow:
+            return Decision(False, f"denied: {_origin(statement)} denies {action} on {resource}", statement)
+    if matching:
+        return Decision(True, f"allowed by {_origin(matching[0])}", matching[0])
+    if resource in grantee.holders and not grantee.owns(resource):
+        return Decision(False, f"denied: {resource} belongs to another user")
+    return Decision(False, f"denied: no statement allows {action} on {resource}")
+
+
+def explain(grantee: Grantee, action: str, resource: str, context: Context = _UNKNOWN) -> list[Considered]:
+    """Every statement that `decide` could look at, with what of it matched, in the order of `decide`."""
+    question = Question.of(action, resource, grantee.placed(resource, context))
+    reached = grantee.reaches(action, resource, question.context)
+
+    def considered(statements: Iterable[Statement], origin: str, reached: bool) -> Iterator[Considered]:
+        for statement in statements:
+            yield Considered(
+                statement,
+                origin,
+                statement.matches_action(question),
+                statement.matches_resource(question),
+                tuple(statement.failing_conditions(question.context)),
+                reached,
+            )
+
+    return [
+        *considered(grantee.statements, "policy", reached),
+        *considered(grantee.grants, "grant", True),
+        *considered(grantee.delegated, "delegated", True),
+    ]
+
+
+def decide_trust(
+    statements: Iterable[TrustStatement], principal: str, context: Context = _UNKNOWN, role: str = "the role"
+) -> Decision:
+    """Decide whether a trust policy lets `principal` (a service's name or a RAM name) assume the role."""
+    found = [s for s in statements if s.names(principal) and s.conditions_hold(context)]
+    if any(not s.allow for s in found):
+        return Decision(False, f"denied: the trust policy of {role} denies {principal}")
+    if found:
+        return Decision(True, f"allowed by the trust policy of {role}")
+    return Decision(False, f"denied: the trust policy of {role} does not let {principal} in")
+
+
+def _owner(resource: str) -> str:
+    """The uid in the name of an instance or of what is in it; empty for a bare name."""
+    return resource.removeprefix(_INSTANCE).partition("_")[0] if resource.startswith(_INSTANCE) else ""
+
+
+def _origin(statement: Statement) -> str:
+    return f"policy {statement.source}" if statement.source else "a statement"
