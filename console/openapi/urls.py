@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
 from console.openapi import views
+from console.openapi.rpc import views as rpc
 
-urlpatterns = [path("json/<path:path>", views.call, name="openapi.call")]
+urlpatterns = [
+    path("", include("console.openapi.tool.urls")),
+    path("json/<path:path>", views.call, name="openapi.call"),
+    path("rpc/", rpc.call, name="openapi.rpc"),
+]

@@ -12,6 +12,10 @@ from brokercore.client import Admin, Credentials
 from tests.compat import long_runs, servers
 from tests.compat.programs import Toolbox, build_programs
 from tests.compat.world import INSTANCE, World
+from tests.console.live import live
+from tests.support.cast import cast, console
+
+__all__ = ["cast", "console", "live"]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,79 @@
+"""STS (version 2015-04-01) in the RPC style: temporary keys for a role, and who the caller is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from console.accounts.actor import Actor
+from console.accounts.models import Role
+from console.accounts.services import roles
+from console.openapi import codes
+from console.openapi.registry import Parameters
+from console.web.errors import Refused
+
+VERSION = "2015-04-01"
+SHORTEST_S, LONGEST_S = 900, 43_200
+
+
+class AssumeRole(Parameters):
+    """Parameters of AssumeRole; `Policy` is known so that it can be refused."""
+
+    RoleArn: str = Field(min_length=1)
+    RoleSessionName: str = Field(pattern=r"^[\w.@\-=]{2,64}$")
+    DurationSeconds: int = Field(default=3600, ge=SHORTEST_S, le=LONGEST_S)
+    Policy: str = ""
+
+
+def assume_role(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+    """Keys of a role for whom its trust policy names. Raises Refused and PermissionDenied."""
+    parameters = AssumeRole.model_validate(dict(given))
+    if parameters.Policy:
+        # To leave it out would give more rights than the caller wanted to hand on.
+        raise Refused(codes.FIELD, "A session policy (Policy) is not supported; attach it to the role.", "Policy")
+    role = roles.find_role(parameters.RoleArn)
+    if role is None:
+        raise Refused(codes.FIELD, f"The role {parameters.RoleArn} does not exist.", "RoleArn")
+    issued = roles.assume_role(
+        actor=actor, role=role, session_name=parameters.RoleSessionName, duration_s=parameters.DurationSeconds
+    )
+    return {
+        "Credentials": {
+            "AccessKeyId": issued.access_key_id,
+            "AccessKeySecret": issued.access_key_secret,
+            "SecurityToken": issued.security_token,
+            "Expiration": f"{issued.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+        },
+        "AssumedRoleUser": {
+            "Arn": _session_arn(role, parameters.RoleSessionName),
+            "AssumedRoleId": f"{role.pk}:{parameters.RoleSessionName}",
+        },
+    }
+
+
+def get_caller_identity(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+    """Account, user or role session behind the key that signed."""
+    account = actor.tenant.uid
+    if actor.role is not None:
+        return {
+            "AccountId": account,
+            "Arn": _session_arn(actor.role, actor.session_name),
+            "IdentityType": "AssumedRoleUser",
+            "PrincipalId": f"{actor.role.pk}:{actor.session_name}",
+            "RoleId": str(actor.role.pk),
+        }
+    if actor.is_account or actor.user is None:
+        return {"AccountId": account, "Arn": f"acs:ram::{account}:root", "IdentityType": "Account",
+                "PrincipalId": account, "UserId": account}  # fmt: skip
+    name = actor.user.username.rpartition("@")[0]
+    return {"AccountId": account, "Arn": f"acs:ram::{account}:user/{name}", "IdentityType": "RAMUser",
+            "PrincipalId": actor.user.uid, "UserId": actor.user.uid}  # fmt: skip
+
+
+def _session_arn(role: Role, session_name: str) -> str:
+    return f"acs:ram::{role.tenant.uid}:role/{role.name}/{session_name}"
+
+
+ACTIONS = {"AssumeRole": assume_role, "GetCallerIdentity": get_caller_identity}

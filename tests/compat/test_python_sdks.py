@@ -1,0 +1,225 @@
+"""The vendor's two Python SDKs of the public cloud, with nothing changed but the endpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from alibabacloud_ons20190214 import models as ons
+from alibabacloud_ons20190214.client import Client as OnsClient
+from alibabacloud_sts20150401.client import Client as StsClient
+from alibabacloud_tea_openapi.exceptions import ClientException as TeaException
+from alibabacloud_tea_openapi.utils_models import Config
+from aliyunsdkcore.acs_exception.exceptions import ServerException
+from aliyunsdkcore.auth.credentials import StsTokenCredential
+from aliyunsdkcore.client import AcsClient
+from aliyunsdkcore.request import CommonRequest
+from aliyunsdkons.request.v20190214 import (
+    OnsGroupListRequest,
+    OnsInstanceCreateRequest,
+    OnsInstanceInServiceListRequest,
+    OnsRegionListRequest,
+    OnsTopicCreateRequest,
+    OnsTopicListRequest,
+)
+from pytest_django.live_server_helper import LiveServer
+
+from console.accounts import services as accounts
+from console.accounts.services import IssuedKey
+from tests.support.cast import Cast, make_topic
+
+pytestmark = [pytest.mark.real, pytest.mark.django_db(transaction=True)]
+TIMEOUT_S = 20
+
+
+def until(look: Callable[[], Any]) -> Any:
+    """Ask again until the answer is not empty, or the time is over."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        found = look()
+        if found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def key(cast: Cast) -> IssuedKey:
+    return accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
+
+
+@pytest.fixture
+def endpoint(live_server: LiveServer) -> str:
+    return str(live_server.url).removeprefix("http://")
+
+
+def config(endpoint: str, key: IssuedKey, **more: Any) -> Config:
+    return Config(
+        access_key_id=key.access_key_id,
+        access_key_secret=key.access_key_secret,
+        security_token=key.security_token or None,
+        endpoint=endpoint,
+        protocol="http",
+        region_id="cn-hangzhou",
+        **more,
+    )
+
+
+@pytest.fixture(params=["ACS3", "V1"])
+def client(request: pytest.FixtureRequest, endpoint: str, key: IssuedKey) -> OnsClient:
+    """The newer SDK, signing with headers as it does by itself, and in the older way as it can be told to."""
+    return OnsClient(config(endpoint, key, signature_algorithm="v2" if request.param == "V1" else None))
+
+
+@pytest.fixture
+def tea(endpoint: str, key: IssuedKey) -> OnsClient:
+    return OnsClient(config(endpoint, key))
+
+
+class Core:
+    """The older SDK; answers are JSON."""
+
+    def __init__(self, endpoint: str, key: IssuedKey) -> None:
+        if key.security_token:
+            token = StsTokenCredential(key.access_key_id, key.access_key_secret, key.security_token)
+            self.client = AcsClient(region_id="cn-hangzhou", credential=token)
+        else:
+            self.client = AcsClient(key.access_key_id, key.access_key_secret, "cn-hangzhou")
+        self.endpoint = endpoint
+
+    def __call__(self, request: Any, **fields: Any) -> dict[str, Any]:
+        request.set_endpoint(self.endpoint)
+        for name, value in fields.items():
+            getattr(request, f"set_{name}")(value)
+        answer: dict[str, Any] = json.loads(self.client.do_action_with_exception(request))
+        return answer
+
+
+@pytest.fixture
+def core(endpoint: str, key: IssuedKey) -> Iterator[Core]:
+    yield Core(endpoint, key)
+
+
+def test_the_newer_sdk_makes_and_lists_instance_topic_and_group(client: OnsClient, cast: Cast) -> None:
+    made = client.ons_instance_create(ons.OnsInstanceCreateRequest(instance_name="from-sdk", remark="très bien + 1"))
+    instance_id = made.body.data.instance_id
+    assert made.status_code == 200
+    assert made.body.request_id
+    assert instance_id.startswith(f"MQ_INST_{cast.acme.uid}_")
+
+    client.ons_topic_create(
+        ons.OnsTopicCreateRequest(instance_id=instance_id, topic="orders_a", message_type=1, remark="a b*c~d/é")
+    )
+    client.ons_group_create(ons.OnsGroupCreateRequest(instance_id=instance_id, group_id="GID_a", group_type="tcp"))
+
+    [topic] = client.ons_topic_list(ons.OnsTopicListRequest(instance_id=instance_id)).body.data.publish_info_do
+    assert (topic.topic, topic.message_type, topic.instance_id, topic.remark) == (
+        "orders_a", 1, instance_id, "a b*c~d/é",
+    )  # fmt: skip
+    assert (topic.owner, topic.relation, topic.relation_name, topic.service_status) == (
+        cast.acme.uid, 1, "Owner", 0,
+    )  # fmt: skip
+    assert topic.independent_naming is True
+    assert abs(topic.create_time / 1000 - time.time()) < 300
+    [group] = client.ons_group_list(ons.OnsGroupListRequest(instance_id=instance_id)).body.data.subscribe_info_do
+    assert (group.group_id, group.group_type, group.owner) == ("GID_a", "tcp", cast.acme.uid)
+    listed = client.ons_instance_in_service_list(ons.OnsInstanceInServiceListRequest()).body.data.instance_vo
+    mine = {i.instance_id: i for i in listed}
+    assert (mine[instance_id].instance_name, mine[instance_id].instance_status) == ("from-sdk", 5)
+
+
+def test_the_older_sdk_makes_lists_and_deletes(core: Core, cast: Cast) -> None:
+    assert core(OnsRegionListRequest.OnsRegionListRequest())["Data"]["RegionDo"][0]["OnsRegionId"] == "mq-private"
+    made = core(OnsInstanceCreateRequest.OnsInstanceCreateRequest(), InstanceName="older", Remark="é +*~ 漢")
+    instance_id = made["Data"]["InstanceId"]
+    for name in ("t-1", "t-2"):
+        core(OnsTopicCreateRequest.OnsTopicCreateRequest(), InstanceId=instance_id, Topic=name, MessageType=0)
+    listed = core(OnsTopicListRequest.OnsTopicListRequest(), InstanceId=instance_id, UserId="unused")
+    assert [t["Topic"] for t in listed["Data"]["PublishInfoDo"]] == ["t-1", "t-2"]
+    one = core(OnsTopicListRequest.OnsTopicListRequest(), InstanceId=instance_id, Topic="t-2")
+    assert [t["Topic"] for t in one["Data"]["PublishInfoDo"]] == ["t-2"]
+    assert core(OnsGroupListRequest.OnsGroupListRequest(), InstanceId=instance_id)["Data"]["SubscribeInfoDo"] == []
+    names = core(OnsInstanceInServiceListRequest.OnsInstanceInServiceListRequest())["Data"]["InstanceVO"]
+    assert "older" in {i["InstanceName"] for i in names}
+
+
+def test_a_topic_list_is_not_cut_at_a_page(tea: OnsClient, cast: Cast) -> None:
+    from console.topics.models import Topic
+
+    Topic.objects.bulk_create(
+        Topic(instance=cast.instance, name=f"t-{n:03}", physical_name=cast.instance.physical_name(f"t-{n:03}"))
+        for n in range(203)
+    )
+    listed = tea.ons_topic_list(ons.OnsTopicListRequest(instance_id=cast.instance.instance_id))
+    assert [t.topic for t in listed.body.data.publish_info_do] == [f"t-{n:03}" for n in range(203)]
+
+
+def test_errors_come_as_the_sdks_exceptions_with_our_code_and_sentence(tea: OnsClient, core: Core, cast: Cast) -> None:
+    instance_id = cast.instance.instance_id
+    make_topic(cast.alice, cast.instance, "taken")
+    with pytest.raises(TeaException) as exists:
+        tea.ons_topic_create(ons.OnsTopicCreateRequest(instance_id=instance_id, topic="taken", message_type=0))
+    assert (exists.value.code, exists.value.status_code) == ("BIZ_TOPIC_EXISTED", 409)
+    assert "taken" in exists.value.message
+    assert exists.value.request_id
+
+    with pytest.raises(ServerException) as missing:
+        core(OnsTopicCreateRequest.OnsTopicCreateRequest(), InstanceId=instance_id, MessageType=0)
+    assert missing.value.get_error_code() == "BIZ_FIELD_CHECK_INVALID"
+    assert missing.value.get_error_msg() == "The parameter Topic is missing."
+    assert missing.value.get_http_status() == 400
+
+    with pytest.raises(TeaException) as absent:
+        tea.list_tag_resources(ons.ListTagResourcesRequest(instance_id=instance_id, resource_type="TOPIC"))
+    assert absent.value.code == "InvalidAction.NotFound"
+    with pytest.raises(TeaException, match="allowed is tcp"):
+        tea.ons_group_create(ons.OnsGroupCreateRequest(instance_id=instance_id, group_id="GID_http", group_type="http"))
+
+
+def test_a_wrong_secret_and_an_unknown_key_have_the_gateways_codes(endpoint: str, key: IssuedKey) -> None:
+    wrong = IssuedKey(key.access_key_id, "not the secret", "", None)
+    with pytest.raises(TeaException) as newer:
+        OnsClient(config(endpoint, wrong)).ons_region_list(ons.OnsRegionListRequest())
+    assert newer.value.code == "SignatureDoesNotMatch"
+    with pytest.raises(ServerException) as older:
+        Core(endpoint, wrong)(OnsRegionListRequest.OnsRegionListRequest())
+    # The SDK found the text that the server signed equal to its own, and concludes what is wrong.
+    assert older.value.get_error_code() == "InvalidAccessKeySecret"
+    nobody = IssuedKey("LTAInobody", "not the secret", "", None)
+    with pytest.raises(TeaException) as unknown:
+        OnsClient(config(endpoint, nobody)).ons_region_list(ons.OnsRegionListRequest())
+    assert (unknown.value.code, unknown.value.status_code) == ("InvalidAccessKeyId.NotFound", 404)
+
+
+def test_a_ram_user_without_a_policy_is_refused_with_the_reason(endpoint: str, cast: Cast) -> None:
+    nora = accounts.create_access_key(actor=cast.actor("nora"), user=cast.nora)
+    make_topic(cast.alice, cast.instance, "seen")
+    with pytest.raises(TeaException) as refused:
+        OnsClient(config(endpoint, nora)).ons_topic_create(
+            ons.OnsTopicCreateRequest(instance_id=cast.instance.instance_id, topic="mine", message_type=0)
+        )
+    assert (refused.value.code, refused.value.status_code) == ("Forbidden.RAM", 403)
+    assert "mq:CreateTopic" in refused.value.message
+
+
+def test_the_caller_learns_who_it_is(endpoint: str, key: IssuedKey, cast: Cast) -> None:
+    body = StsClient(config(endpoint, key)).get_caller_identity().body
+    assert (body.account_id, body.identity_type, body.arn) == (
+        cast.acme.uid, "Account", f"acs:ram::{cast.acme.uid}:root",
+    )  # fmt: skip
+    bob = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
+    body = StsClient(config(endpoint, bob)).get_caller_identity().body
+    assert (body.identity_type, body.arn, body.user_id) == (
+        "RAMUser", f"acs:ram::{cast.acme.uid}:user/bob", cast.bob.uid,
+    )  # fmt: skip
+    request = CommonRequest(product="Sts", version="2015-04-01", action_name="GetCallerIdentity")
+    request.set_method("POST")
+    assert Core(endpoint, bob)(request)["Arn"] == body.arn
