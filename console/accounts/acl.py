@@ -38,20 +38,50 @@ def publish_on_commit() -> None:
 
 
 def publish() -> bool:
-    """Compile and publish the table; returns whether it had changed."""
+    """Compile and publish the table; returns whether it had changed.
+
+    Two publishers may run at once, and the one that read the database earlier may come to write later: whoever finds
+    another version than the one it began with compiles again, so that no disabled key comes back.
+    """
     client = _redis(redis_url(0))
-    table = {key: orjson.dumps(entry, option=orjson.OPT_SORT_KEYS).decode() for key, entry in compiled().items()}
-    group_holders = holders()
-    if client.hgetall(KEYS) == table and client.hgetall(HOLDERS) == group_holders:
-        return False
     with client.pipeline(transaction=True) as pipeline:
-        for key, rows in ((KEYS, table), (HOLDERS, group_holders)):
-            pipeline.delete(key)
-            if rows:
-                pipeline.hset(key, items=[word for pair in rows.items() for word in pair])
-        pipeline.incr(VERSION)
-        pipeline.execute()
-    return True
+        while True:
+            pipeline.watch(VERSION)  # type: ignore[no-untyped-call]
+            table = {key: orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for key, row in compiled().items()}
+            group_holders = holders()
+            if pipeline.hgetall(KEYS) == table and pipeline.hgetall(HOLDERS) == group_holders:
+                return False
+            pipeline.multi()
+            for key, rows in ((KEYS, table), (HOLDERS, group_holders)):
+                pipeline.delete(key)
+                if rows:
+                    pipeline.hset(key, items=[word for pair in rows.items() for word in pair])
+            pipeline.incr(VERSION)
+            try:
+                pipeline.execute()
+            except redis.WatchError:
+                continue
+            return True
+
+
+def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
+    """Publish who may use one group (None: it was deleted), without compiling everything."""
+
+    def change() -> None:
+        with _redis(redis_url(0)).pipeline(transaction=True) as pipeline:
+            if holder is None:
+                pipeline.hdel(HOLDERS, physical_name)
+            else:
+                pipeline.hset(HOLDERS, physical_name, holder)
+            pipeline.incr(VERSION)
+            pipeline.execute()
+
+    transaction.on_commit(change, robust=True)
+
+
+def client() -> redis.Redis:
+    """The connection to the table's Redis."""
+    return _redis(redis_url(0))
 
 
 def compiled() -> dict[str, dict[str, Any]]:

@@ -49,7 +49,9 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
         raise Refused("BIZ_TOPIC_EXISTED", f"The topic {name} exists already.", "name") from error
     apply_topic(topic)
     audit.record(actor, "topics.topic.create", topic.physical_name, detail={"order_type": order_type})
-    acl.publish_on_commit()
+    if not instance.independent_naming:
+        # The bare name is a new resource of the account; in a namespace the account has the name already.
+        acl.publish_on_commit()
     return topic
 
 
@@ -93,7 +95,7 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
         raise _taken(actor, group) from error
     apply_group(group)
     audit.record(actor, "topics.group.create", group.physical_name)
-    acl.publish_on_commit()
+    acl.publish_group_on_commit(group.physical_name, group.holder)
     return group
 
 
@@ -120,7 +122,7 @@ def delete_group(*, actor: Actor, group: Group) -> None:
     physical_name = group.physical_name
     group.delete()
     admin.delete_group(physical_name)
-    acl.publish_on_commit()
+    acl.publish_group_on_commit(physical_name, None)
 
 
 def apply_topic(topic: Topic) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 import redis
@@ -12,8 +13,10 @@ import redis
 from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.client.errors import NoPermission
 from console.accounts import acl, services
+from console.accounts.models import AccessKey
 from console.accounts.policies import system_policy
 from console.accounts.services import IssuedKey
+from console.topics import services as topics
 from console.topics.models import Grant, Relation
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_instance, make_topic
@@ -146,3 +149,35 @@ def _until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None
         if time.monotonic() > deadline:
             pytest.fail(f"not within {seconds} s")
         time.sleep(0.05)
+
+
+def test_a_publisher_that_read_before_another_wrote_compiles_again(
+    cast: Cast, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued = _key(cast, "alice")
+    compiled, stale = acl.compiled, [True]
+
+    def overtaken() -> dict[str, dict[str, Any]]:
+        table = compiled()
+        if stale.pop() if stale else False:
+            AccessKey.objects.filter(access_key_id=issued.access_key_id).update(enabled=False)
+            acl.publish()
+        return table
+
+    acl.publish()
+    monkeypatch.setattr(acl, "compiled", overtaken)
+    acl.publish()
+    client = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    assert not client.hexists(acl.KEYS, issued.access_key_id)
+
+
+def test_a_new_group_is_published_alone(
+    cast: Cast, broker: BrokerProcess, django_capture_on_commit_callbacks: Callable[..., AbstractContextManager[object]]
+) -> None:
+    client = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    with django_capture_on_commit_callbacks(execute=True):
+        group = make_group(cast.bob, cast.instance, "GID_of_bob", shared=False)
+    assert client.hget(acl.HOLDERS, group.physical_name) == f"{cast.acme.uid}/bob@acme"
+    with django_capture_on_commit_callbacks(execute=True):
+        topics.delete_group(actor=cast.actor("bob"), group=group)
+    assert client.hget(acl.HOLDERS, group.physical_name) is None
