@@ -1,17 +1,44 @@
-"""Who did what, from where, with what result. Rows are only ever added."""
+"""Who did what, from where, with what result. Rows are only ever added (docs/audit.md)."""
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 from django.db import models
+from django.utils import timezone
 
 from console.accounts.models import Tenant
 
 
-class Entry(models.Model):
-    """One change or one refused attempt."""
+class AppendOnlyError(TypeError):
+    """An entry was to be changed or deleted. Retention has a command of its own: `manage.py prune_audit`."""
 
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
-    tenant = models.ForeignKey(Tenant, null=True, on_delete=models.CASCADE, related_name="audit_entries")
+
+class EntryQuerySet(models.QuerySet["Entry"]):
+    """Reads and inserts."""
+
+    def update(self, **_: Any) -> NoReturn:
+        raise AppendOnlyError("entries of the audit trail are never changed")
+
+    def bulk_update(self, *_: Any, **__: Any) -> NoReturn:
+        raise AppendOnlyError("entries of the audit trail are never changed")
+
+    def delete(self) -> NoReturn:
+        raise AppendOnlyError("entries of the audit trail are deleted by manage.py prune_audit alone")
+
+
+class Entry(models.Model):
+    """One change, or one attempt that was refused or failed.
+
+    Triggers of the database refuse UPDATE and DELETE as well. `tenant` names the account in whose trail the entry
+    stands; it is no foreign key of the database, since the entry outlives the account, whose uid it keeps.
+    """
+
+    at = models.DateTimeField(default=timezone.now, editable=False)
+    tenant = models.ForeignKey(
+        Tenant, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    tenant_uid = models.CharField(max_length=16, blank=True)
     actor = models.CharField(max_length=150)
     access_key_id = models.CharField(max_length=64, blank=True)
     channel = models.CharField(max_length=16, help_text="page, api, sql or command")
@@ -22,7 +49,29 @@ class Entry(models.Model):
     detail = models.JSONField(default=dict)
     request_id = models.CharField(max_length=36, blank=True)
 
+    objects = EntryQuerySet.as_manager()
+
     class Meta:
         ordering = ["-at", "-id"]
         verbose_name_plural = "entries"
-        indexes = [models.Index(fields=["tenant", "-at"])]
+        indexes = [
+            models.Index(fields=["-at", "-id"], name="audit_at"),
+            models.Index(fields=["tenant", "-at", "-id"], name="audit_tenant_at"),
+            models.Index(fields=["tenant", "actor", "-at"], name="audit_actor_at"),
+            models.Index(fields=["tenant", "action", "-at"], name="audit_action_at"),
+            models.Index(fields=["tenant", "result", "-at"], name="audit_result_at"),
+            models.Index(fields=["tenant", "resource", "-at"], name="audit_resource_at"),
+            models.Index(fields=["access_key_id", "-at"], name="audit_key_at"),
+            models.Index(fields=["request_id"], name="audit_request"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%dT%H:%M:%SZ} {self.actor} {self.action} {self.resource} {self.result}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnlyError("entries of the audit trail are never changed")
+        super().save(*args, **kwargs)
+
+    def delete(self, *_: Any, **__: Any) -> NoReturn:
+        raise AppendOnlyError("entries of the audit trail are deleted by manage.py prune_audit alone")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import TYPE_CHECKING, Any
 
 from console.accounts.credentials import actor_of
+from console.audit import journal
 from console.audit.models import Entry
 
 if TYPE_CHECKING:
@@ -28,18 +30,42 @@ def record(
     It stands in the trail of the actor's account; `tenant` names another one, whose business it is: what the platform's
     administrator does with an account, the account can read.
     """
-    return Entry.objects.create(
-        tenant=tenant or actor.own_tenant,
+    account = tenant or actor.own_tenant
+    return _add(
+        tenant=account,
+        tenant_uid=account.uid if account else "",
         actor=actor.name[:150],
         access_key_id=actor.access_key_id,
         channel=actor.channel,
         source_ip=actor.source_ip,
-        action=action,
+        action=action[:64],
         resource=resource[:512],
         result=result,
         detail=masked(detail or {}),
         request_id=actor.request_id,
     )
+
+
+def record_command(
+    action: str, resource: str = "", *, detail: dict[str, Any] | None = None, tenant: Tenant | None = None
+) -> Entry:
+    """Add an entry about a command on the server, which knows the user of its operating system and nobody else."""
+    return _add(
+        tenant=tenant,
+        tenant_uid=tenant.uid if tenant else "",
+        actor=f"command line ({_system_user()})"[:150],
+        channel="command",
+        action=action,
+        resource=resource[:512],
+        result="success",
+        detail=masked(detail or {}),
+    )
+
+
+def again(entry: Entry, result: str, detail: dict[str, Any]) -> Entry:
+    """Write an entry anew that a rollback took back, with what became of the attempt."""
+    values = {f.attname: getattr(entry, f.attname) for f in Entry._meta.concrete_fields if not f.primary_key}
+    return _add(**values | {"result": result, "detail": entry.detail | masked(detail)})
 
 
 def record_refused_key(key: AccessKey, reason: str, *, channel: str, source_ip: str, request_id: str = "") -> Entry:
@@ -54,6 +80,19 @@ def record_refused_key(key: AccessKey, reason: str, *, channel: str, source_ip: 
 def masked(detail: dict[str, Any]) -> dict[str, Any]:
     """A copy in which every value under a key that names a secret is `***`, at any depth."""
     return {key: "***" if _is_secret(key) else _masked_value(value) for key, value in detail.items()}
+
+
+def _add(**values: Any) -> Entry:
+    entry = Entry.objects.create(**values)
+    journal.note(entry)
+    return entry
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return "unknown"
 
 
 def _masked_value(value: Any) -> Any:

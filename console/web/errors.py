@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """A rule was broken by the caller's input.
@@ -15,3 +17,11 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
         self.symbol = symbol
         self.message = message
         self.field = field
+        # Views show a refusal in their own way, so it is noted where it is made: no one can forget to.
+        noted = refusals.get()
+        if noted is not None:
+            noted.append(self)
+
+
+refusals: ContextVar[list[Refused] | None] = ContextVar("refusals", default=None)
+"""The refusals of the current request, for the audit trail; None while nobody asks."""

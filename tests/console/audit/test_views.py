@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from console.audit.models import Entry
 from console.audit.services import record
+from tests.console.audit.trail import emptied, entry_at
 from tests.support.cast import Cast
 
 URL = "/audit/"
@@ -24,13 +25,12 @@ def test_it_shows_the_accounts_own_entries_only(cast: Cast) -> None:
 
 
 def test_it_filters_by_text_result_channel_and_day(cast: Cast) -> None:
-    Entry.objects.all().delete()
+    emptied()
     actor = cast.actor("bob")
     record(actor, "topics.topic.create", "alpha")
     record(actor, "mq:PUB", "beta", result="refused")
     actor.channel = "api"
-    old = record(actor, "topics.topic.delete", "gamma")
-    Entry.objects.filter(pk=old.pk).update(at=datetime(2026, 1, 2, 23, 59, tzinfo=UTC))
+    entry_at(datetime(2026, 1, 2, 23, 59, tzinfo=UTC), actor, "topics.topic.delete", "gamma")
     client = cast.client("alice")
 
     def shown(**query: str) -> set[str]:
@@ -45,9 +45,8 @@ def test_it_filters_by_text_result_channel_and_day(cast: Cast) -> None:
 
 
 def test_a_day_is_one_of_the_viewers_zone_and_so_is_a_time(cast: Cast) -> None:
-    Entry.objects.all().delete()
-    entry = record(cast.actor("bob"), "topics.topic.create", "alpha")
-    Entry.objects.filter(pk=entry.pk).update(at=datetime(2026, 1, 2, 23, 30, tzinfo=UTC))
+    emptied()
+    entry_at(datetime(2026, 1, 2, 23, 30, tzinfo=UTC), cast.actor("bob"), "topics.topic.create", "alpha")
     client = cast.client("alice")
 
     def page(day: str, zone: str) -> str:
@@ -87,8 +86,7 @@ def test_it_pages_with_the_same_queries_for_more_rows(cast: Cast) -> None:
 
 
 def test_latest_comes_first(cast: Cast) -> None:
-    first = record(cast.actor("bob"), "a", "first")
     second = record(cast.actor("bob"), "a", "second")
-    Entry.objects.filter(pk=first.pk).update(at=second.at - timedelta(minutes=1))
+    entry_at(second.at - timedelta(minutes=1), cast.actor("bob"), "a", "first")
     rows = [row.record.resource for row in cast.client("alice").get(URL, {"q": "bob@acme"}).context["table"].rows]
     assert rows.index("second") < rows.index("first")
