@@ -68,6 +68,7 @@ class Broker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._requests: set[asyncio.Task[Any]] = set()
         self.store.on_stored = self.waiting.wake
+        self.security.on_changed = self.waiting.review
 
     @property
     def name(self) -> str:

@@ -116,6 +116,8 @@ class Security:
         self._loaded = False
         self._trouble = "it has not been read yet"
         self._orders: dict[tuple[str, ...], _Getter] = {}
+        self.on_changed: Callable[[], None] = _nothing
+        """Called when the table was read anew: what was allowed may be refused now."""
 
     # Requests
 
@@ -143,6 +145,15 @@ class Security:
         if caller.expires_ms is not None and caller.expires_ms <= time.time() * 1000:
             raise _denied(f"the security token of AccessKey {key_id[:64]} has expired")
         return caller
+
+    def current(self, caller: Caller) -> Caller:
+        """The caller of an earlier request with the rights of now. Raises Refusal when its AccessKey is gone."""
+        if caller.is_system:
+            return caller
+        known = self._callers.get(caller.key_id)
+        if known is None:
+            raise _denied(f"the AccessKey {caller.key_id[:64]} does not exist or is disabled")
+        return known
 
     def _signed_by(self, caller: Caller, command: Command) -> bool:
         ext = command.ext
@@ -183,6 +194,7 @@ class Security:
                     self._take_holders(await self._redis.call("HGETALL", ACL_HOLDERS))
                     self._take(await self._redis.call("HGETALL", ACL_KEYS))
                     self._version = version
+                    self.on_changed()
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             reason = str(error) or "Redis does not answer"
             if self._loaded or self._trouble != reason:
@@ -244,6 +256,10 @@ def _statements(rows: Iterable[dict[str, Any]] | None) -> tuple[Statement, ...]:
 
 def _denied(reason: str) -> Refusal:
     return Refusal(ResponseCode.NO_PERMISSION, reason)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def _pick(names: list[str]) -> _Getter:

@@ -20,6 +20,9 @@ class WaitingPull(Protocol):
     def give_up(self) -> None:
         """Answer that there is nothing."""
 
+    def review(self) -> bool:
+        """Refuse it if a new request like it would be refused now; False when that was done."""
+
 
 class WaitingPulls:
     """Wakes waiting pulls once per loop turn, however many messages the turn stored."""
@@ -52,6 +55,11 @@ class WaitingPulls:
         """Answer every waiting pull now: the broker closes."""
         for pull in list(self._all):
             pull.give_up()
+
+    def review(self) -> None:
+        """Rights, a group or a topic changed: what would be refused now waits no longer and gets no message."""
+        for pull in list(self._all):
+            pull.review()
 
     @property
     def count(self) -> int:

@@ -42,6 +42,7 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     """DELETE_SUBSCRIPTIONGROUP: its retry and dead-letter topics go with it, its offsets when asked."""
     name = text(command.ext, "groupName")
     await broker.groups.delete(name)
+    broker.waiting.review()
     if boolean(command.ext, "cleanOffset"):
         await broker.offsets.forget(group=name)
     for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
@@ -71,6 +72,7 @@ async def forbid(broker: Broker, _connection: Connection, command: Command, _cal
     group, topic = text(command.ext, "group"), text(command.ext, "topic")
     if "readable" in command.ext:
         await broker.groups.set_readable(group, topic, boolean(command.ext, "readable"))
+        broker.waiting.review()
     readable = not broker.groups.is_forbidden(group, topic)
     return command.response(
         ResponseCode.SUCCESS, body=orjson.dumps({"group": group, "readable": readable, "topic": topic})
@@ -90,6 +92,7 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
         if not caller.may(action, name, connection.peer[0]):
             raise permissions.denied(caller, (action,), name)
     await broker.groups.save(config)
+    broker.waiting.review()
     await broker.topics.ensure(RETRY_PREFIX + name, config.retry_queues)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import SubscriptionError
 from brokercore.protocol.filters import TagFilter, parse_tags
-from brokercore.server import answers
+from brokercore.server import answers, permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
@@ -17,6 +18,7 @@ from brokercore.server.headers import integer, text
 from brokercore.server.security import Caller
 from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
 from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.topics import Topic
 
 COMMIT, SUSPEND, SUBSCRIPTION = 0x1, 0x2, 0x4
 """sysFlag bits of a pull."""
@@ -56,14 +58,14 @@ class Pull:
     """One pull request: looked at when it arrives, and again whenever its queue got something."""
 
     __slots__ = (
-        "begin", "broker", "bytes", "command", "connection", "count", "group", "offset", "queue", "reading", "suspend",
-        "tags", "timer",
+        "begin", "broker", "bytes", "caller", "command", "connection", "count", "group", "offset", "queue", "reading",
+        "suspend", "tags", "timer",
     )  # fmt: skip
 
-    def __init__(self, broker: Broker, connection: Connection, command: Command, group: str, queue: Queue) -> None:
+    def __init__(self, broker: Broker, connection: Connection, command: Command, caller: Caller, queue: Queue) -> None:
         ext = command.ext
-        self.broker, self.connection, self.command = broker, connection, command
-        self.group, self.queue = group, queue
+        self.broker, self.connection, self.command, self.caller = broker, connection, command, caller
+        self.group, self.queue = text(ext, "consumerGroup"), queue
         self.begin = self.offset = integer(ext, "queueOffset")
         self.count = max(1, min(integer(ext, "maxMsgNums", MAX_MESSAGES), MAX_MESSAGES))
         self.bytes = max(1, min(integer(ext, "maxMsgBytes", MAX_BYTES), MAX_BYTES))
@@ -102,6 +104,19 @@ class Pull:
         else:
             self._answer(_NOT_FOUND, b"PULL_NOT_FOUND", self.offset)
 
+    def review(self) -> bool:
+        """While it waits: refuse it if a new request like it would be refused now; False when that was done."""
+        if self.reading:
+            return True
+        try:
+            permissions.check(self.connection, self.command, self.broker.security.current(self.caller))
+            _readable(self.broker, self.group, self.queue.topic)
+        except Refusal as refusal:
+            self._end()
+            refuse(self.connection, self.command, refusal)
+            return False
+        return True
+
     def _outside(self) -> None:
         """The offset is not one of a stored message."""
         queue, offset = self.queue, self.offset
@@ -135,6 +150,8 @@ class Pull:
             refuse(self.connection, self.command, refusal)
             return
         self.reading = False
+        if self.timer is not None and not self.review():
+            return
         if found:
             self._take(found)
         else:  # what is missing was dropped while it was read, or lies in a gap a failed write left
@@ -189,10 +206,29 @@ class Pull:
         self.broker.waiting.release_one(self)
 
 
-def pull(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
+def pull(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
     """PULL_MESSAGE and LITE_PULL_MESSAGE."""
     ext = command.ext
     group, name, queue_id = text(ext, "consumerGroup"), text(ext, "topic"), integer(ext, "queueId")
+    topic = _readable(broker, group, name)
+    if not 0 <= queue_id < len(topic.queues):
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queue {queue_id} does not exist: topic {name} has {topic.config.read_queues} queues",
+        )
+    flags = integer(ext, "sysFlag")
+    request = Pull(broker, connection, command, caller, topic.queues[queue_id])
+    request.tags = _tags(_subscription(broker, ext, group, name, flags))
+    if flags & SUSPEND:
+        request.suspend = _suspend_seconds(ext, caller)
+    if flags & COMMIT:
+        broker.offsets.commit(group, name, queue_id, integer(ext, "commitOffset", 0))
+    request.look()
+    return None
+
+
+def _readable(broker: Broker, group: str, name: str) -> Topic:
+    """The topic, if this group may read it now. Raises Refusal."""
     config = broker.groups.get(group)
     if config is None:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
@@ -203,20 +239,15 @@ def pull(broker: Broker, connection: Connection, command: Command, _caller: Call
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
     if not topic.readable:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the topic {name} cannot be read from")
-    if not 0 <= queue_id < len(topic.queues):
-        raise Refusal(
-            ResponseCode.INVALID_PARAMETER,
-            f"queue {queue_id} does not exist: topic {name} has {topic.config.read_queues} queues",
-        )
-    flags = integer(ext, "sysFlag")
-    request = Pull(broker, connection, command, group, topic.queues[queue_id])
-    request.tags = _tags(_subscription(broker, ext, group, name, flags))
-    if flags & SUSPEND:
-        request.suspend = max(0, min(integer(ext, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)) / 1000
-    if flags & COMMIT:
-        broker.offsets.commit(group, name, queue_id, integer(ext, "commitOffset", 0))
-    request.look()
-    return None
+    return topic
+
+
+def _suspend_seconds(ext: dict[str, str], caller: Caller) -> float:
+    """How long the pull may wait: as it asks, and never beyond the end of a temporary AccessKey."""
+    wanted = max(0, min(integer(ext, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)) / 1000
+    if caller.expires_ms is None:
+        return wanted
+    return max(0.0, min(wanted, caller.expires_ms / 1000 - time.time()))
 
 
 def _subscription(broker: Broker, ext: dict[str, str], group: str, topic: str, flags: int) -> TagFilter:

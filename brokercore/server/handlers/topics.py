@@ -100,6 +100,7 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
     action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
     permissions.require(caller, connection, (action,), config.topic)
     await broker.topics.save(config)
+    broker.waiting.review()
 
 
 def _check(broker: Broker, config: TopicConfig) -> None:

@@ -152,6 +152,34 @@ def test_taking_a_right_away_holds_at_once(broker: BrokerProcess, allow: Allow, 
     eventually(lambda: "does not exist" in (tenant.call(106).remark or ""), 2)
 
 
+def test_taking_a_right_away_ends_a_waiting_pull_without_a_message(
+    broker: BrokerProcess, allow: Allow, wire: Wire
+) -> None:
+    topic, group = wire.topic(name=fresh(f"{MINE}%t")), wire.group(name=fresh(f"{MINE}%GID"))
+    for disabled in (False, True):
+        tenant = allow(EVERYTHING)
+        offset = wire.pull(group, topic).ext["maxOffset"]
+        opaque = tenant.start_pull(group, topic, int(offset), sysFlag=6, suspendTimeoutMillis=15_000)
+        assert tenant.call(106).code == 0
+        assert tenant.key is not None
+        if disabled:
+            broker.disable(tenant.key[0])
+        else:
+            broker.allow(*tenant.key, {"boundary": [f"acs:mq:*:*:{MINE}%*"], "statements": [], "grants": []})
+        answer = tenant.receive(opaque, 2)
+        assert (answer.code, answer.body) == (16, b"")
+        wire.publish(topic, b"not for you")
+
+
+def test_a_waiting_pull_does_not_outlive_its_temporary_key(allow: Allow, wire: Wire) -> None:
+    topic, group = wire.topic(name=fresh(f"{MINE}%t")), wire.group(name=fresh(f"{MINE}%GID"))
+    tenant = allow(EVERYTHING, token="the-token", expires_ms=int(time.time() * 1000) + 2_000)
+    eventually(lambda: tenant.call(106, {"SecurityToken": "the-token"}).code == 0)
+    fields = {"sysFlag": 6, "suspendTimeoutMillis": 15_000, "SecurityToken": "the-token"}
+    assert tenant.receive(tenant.start_pull(group, topic, 0, **fields), 10).code == 19
+    assert "expired" in (tenant.pull(group, topic, 0, **fields).remark or "")
+
+
 def test_a_security_token_is_part_of_the_credentials(broker: BrokerProcess, allow: Allow) -> None:
     expires = int(time.time() * 1000) + 3_600_000
     tenant = allow(EVERYTHING, token="the-token", expires_ms=expires)

@@ -148,3 +148,28 @@ def test_deleting_the_topic_answers_the_waiting_pull(broker: BrokerProcess, wire
     with Wire(broker.address) as admin:
         admin.ok(215, {"topic": place[1]})
     assert wire.receive(opaque).code == 17
+
+
+CLOSES = {
+    "topic closed to the group": (353, {"group": "{group}", "topic": "{topic}", "readable": "false"}, ""),
+    "group switched off": (200, {}, '{"groupName": "{group}", "consumeEnable": false}'),
+    "group deleted": (207, {"groupName": "{group}"}, ""),
+    "topic write only": (
+        17, {"topic": "{topic}", "readQueueNums": "1", "writeQueueNums": "1", "perm": "2", "order": "false"}, "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", CLOSES)
+def test_what_may_no_longer_be_read_ends_the_waiting_pull(
+    broker: BrokerProcess, wire: Wire, place: tuple[str, str], closed: str
+) -> None:
+    group, topic = place
+    code, ext, body = CLOSES[closed]
+    opaque = wire.start_pull(group, topic, 3, sysFlag=6, suspendTimeoutMillis=15_000)
+    with Wire(broker.address) as admin:
+        filled = {name: value.replace("{group}", group).replace("{topic}", topic) for name, value in ext.items()}
+        admin.ok(code, filled, body.replace("{group}", group).encode())
+        admin.publish(topic, b"too late")
+    answer = wire.receive(opaque)
+    assert (answer.code, answer.body) == (26 if closed == "group deleted" else 16, b"")
