@@ -22,7 +22,7 @@ _MAX_TEXT = 65_536
 
 _ACTION = re.compile(r"\*|[A-Za-z0-9*?-]+:[A-Za-z0-9*?_-]+")
 _RESOURCE = re.compile(r"\*|acs:[A-Za-z0-9*?-]+:[A-Za-z0-9*?-]*:[0-9*?]*:.+")
-_PRINCIPAL = re.compile(r"acs:ram::\d{1,20}:(?:root|(?:user|role)/[^\s*?/]+)")
+_PRINCIPAL = re.compile(r"acs:ram::\d{1,20}:(?:root|(?:user|role)/[A-Za-z0-9._-]+)")
 _SERVICE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,126}[A-Za-z0-9])?")
 _HINTS = {
     "NotAction": " Write the actions under Action, and exceptions as a statement with Effect Deny.",

@@ -90,7 +90,7 @@ def _create_tenant() -> dict[str, str]:
     key = accounts.create_access_key(actor=actor, user=user)
     accounts.set_database_password(user=user, name=TENANT, password=sql_password)
     accounts.create_role(
-        tenant=actor.tenant,
+        actor=actor,
         name=ROLE,
         description="Lets async SQL send its completion messages",
         trust_policy=_trust_policy(),

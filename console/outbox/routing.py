@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 
-from brokercore.policy import Context, Grantee, decide, mq_resource, parse_policy
+from brokercore.policy import Context, Grantee, decide, mq_resource
+from console.accounts import services as accounts
+from console.accounts.actor import role_statements
 from console.accounts.models import Role, Tenant
 from console.instances.models import Instance
 from console.outbox.models import Notification
@@ -16,6 +17,8 @@ from console.topics.models import Group, Topic
 
 #: The role through which the query service publishes (vendor page "Asynchronous query with message receipt").
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
+#: The query service, as the role's trust policy names it, in whichever domain (`openanalytics.aliyuncs.com`).
+SERVICE = "openanalytics"
 _ENDPOINT = re.compile(
     r"(?:https?://)?(?P<label>[^.:/\s]+)(?:\.(?P<host>[^:/\s]+))?(?::(?P<port>\d+))?/?", re.IGNORECASE
 )
@@ -119,32 +122,11 @@ def _role(tenant: Tenant, topic: Topic) -> Role:
         raise UndeliverableError(
             f"Role {ROLE} does not exist: create it with a trusted service and AliyunMQFullAccess."
         )
-    if not trusts_a_service(role.trust_policy):
-        raise UndeliverableError(f"The trust policy of role {ROLE} names no service that may assume it.")
-    statements = tuple(s for p in role.policies.all() for s in parse_policy(p.document, source=p.name))
-    grantee = Grantee(ROLE, boundary=("*",), statements=statements)
+    trusted = accounts.service_is_trusted(role, SERVICE)
+    if not trusted.allowed:
+        raise UndeliverableError(f"Role {ROLE} cannot be assumed: {trusted.reason}.")
+    grantee = Grantee(ROLE, boundary=("*",), statements=role_statements(role), account=tenant.uid)
     decision = decide(grantee, "mq:PUB", mq_resource(topic.physical_name), Context(source_ip="127.0.0.1"))
     if not decision.allowed:
         raise UndeliverableError(f"Role {ROLE} may not publish to topic {topic.name}: {decision.reason}.")
     return role
-
-
-def trusts_a_service(trust_policy: Any) -> bool:
-    """True when a statement allows sts:AssumeRole to at least one service with a name."""
-    rows = trust_policy.get("Statement") if isinstance(trust_policy, dict) else None
-    return any(_allows_a_service(row) for row in rows or [] if isinstance(row, dict))
-
-
-def _allows_a_service(statement: dict[str, Any]) -> bool:
-    actions = _list(statement.get("Action"))
-    principal = statement.get("Principal")
-    services = _list(principal.get("Service")) if isinstance(principal, dict) else []
-    return (
-        statement.get("Effect") == "Allow"
-        and "sts:AssumeRole" in actions
-        and any(isinstance(s, str) and s.strip() for s in services)
-    )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

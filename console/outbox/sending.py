@@ -13,9 +13,10 @@ from django.utils import timezone
 from brokercore.client import Credentials, Message, Producer
 from brokercore.client.errors import NoPermission
 from console.accounts import services as accounts
+from console.accounts.credentials import find_key
 from console.accounts.models import Role
 from console.outbox.models import Notification
-from console.outbox.routing import Destination
+from console.outbox.routing import SERVICE, Destination
 
 #: Name under which the query service assumes the role.
 SESSION_NAME = "async-sql"
@@ -62,12 +63,17 @@ def send(destination: Destination, notification: Notification) -> str:
 def _key_of(role: Role) -> _Key:
     with _lock:
         key = _keys.get(role.pk)
-        if key is None or key.expires_at - _RENEW_BEFORE < timezone.now():
-            drawn = accounts.assume_role(role, session_name=SESSION_NAME)
+        if key is None or key.expires_at - _RENEW_BEFORE < timezone.now() or not _is_usable(key):
+            drawn = accounts.assume_role_as_service(role, SERVICE, SESSION_NAME)
             credentials = Credentials(drawn.access_key_id, drawn.access_key_secret, drawn.security_token)
             expires_at = drawn.expires_at or timezone.now() + accounts.ROLE_SESSION
             key = _keys[role.pk] = _Key(credentials, expires_at, time.monotonic())
         return key
+
+
+def _is_usable(key: _Key) -> bool:
+    """False when the session was ended on the role's page: then another one begins, if the role still lets it."""
+    return find_key(key.credentials.access_key_id) is not None
 
 
 def _producer(destination: Destination, credentials: Credentials) -> Producer:

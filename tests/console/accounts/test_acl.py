@@ -14,12 +14,12 @@ from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.client.errors import NoPermission
 from console.accounts import acl, services
 from console.accounts.models import AccessKey
-from console.accounts.policies import system_policy
 from console.accounts.services import IssuedKey
 from console.topics import services as topics
 from console.topics.models import Grant, Relation
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_instance, make_topic
+from tests.support.roles import role_key
 
 DEADLINE_SECONDS = 5.0
 
@@ -75,10 +75,7 @@ def test_a_grant_reaches_every_key_of_the_grantees_account(cast: Cast) -> None:
 
 
 def test_a_role_key_has_its_token_and_its_expiry(cast: Cast) -> None:
-    role = services.create_role(
-        tenant=cast.acme, name="Sender", description="", trust_policy={}, policies=[system_policy("AliyunMQFullAccess")]
-    )
-    issued = services.assume_role(role, session_name="run")
+    issued = role_key(cast.actor("alice"), "AliyunMQFullAccess")
     entry = acl.compiled()[issued.access_key_id]
     assert entry["token"] == issued.security_token
     assert issued.expires_at is not None

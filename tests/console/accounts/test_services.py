@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 
 from console.accounts import services
 from console.accounts.crypto import decrypt
 from console.accounts.models import AccessKey, User
-from console.accounts.policies import system_policy
 from console.audit.models import Entry
 from console.web.errors import Refused
 from tests.support.cast import PASSWORD, Cast
@@ -73,21 +70,6 @@ def test_the_audit_trail_never_holds_a_secret(cast: Cast) -> None:
 def test_the_administrator_cannot_be_disabled(cast: Cast) -> None:
     with pytest.raises(Refused):
         services.set_user_enabled(actor=cast.actor("alice"), user=cast.alice, enabled=False)
-
-
-def test_an_assumed_role_expires_and_carries_a_token(cast: Cast) -> None:
-    role = services.create_role(
-        tenant=cast.acme,
-        name="Sender",
-        description="",
-        trust_policy={"Version": "1", "Statement": []},
-        policies=[system_policy("AliyunMQPubOnlyAccess")],
-    )
-    issued = services.assume_role(role, session_name="nightly")
-    assert issued.access_key_id.startswith("STS.")
-    assert issued.security_token.startswith("nightly.")
-    assert issued.expires_at is not None
-    assert timedelta(minutes=59) < issued.expires_at - timezone.now() <= timedelta(hours=1)
 
 
 def test_only_hashes_of_hashes_of_the_doors_password_are_kept(cast: Cast) -> None:

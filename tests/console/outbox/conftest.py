@@ -35,7 +35,7 @@ def published_keys(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> No
 def role(cast: Cast) -> Role:
     """The role of the query service in Alice's account."""
     return accounts.create_role(
-        tenant=cast.acme,
+        actor=cast.actor("alice"),
         name=routing.ROLE,
         description="",
         trust_policy={"Version": "1", "Statement": [TRUSTED]},

@@ -7,7 +7,7 @@ import pytest
 from console.accounts import policies
 from console.accounts.models import Role
 from console.instances.models import Instance
-from console.outbox.routing import UndeliverableError, endpoint_of, route, trusts_a_service
+from console.outbox.routing import UndeliverableError, endpoint_of, route
 from tests.console.outbox.conftest import TRUSTED, Make
 from tests.support.cast import Cast
 
@@ -77,10 +77,21 @@ def test_without_the_role_nothing_is_sent(make: Make, role: Role) -> None:
         route(notification)
 
 
-def test_the_role_must_trust_a_service(make: Make, role: Role) -> None:
-    role.trust_policy = {"Version": "1", "Statement": [TRUSTED | {"Principal": {"Service": [""]}}]}
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"Version": "1", "Statement": [TRUSTED | {"Effect": "Deny"}]},
+        {"Version": "1", "Statement": [TRUSTED | {"Action": "sts:Other"}]},
+        {"Version": "1", "Statement": [TRUSTED | {"Principal": "*"}]},
+        {"Version": "1", "Statement": [TRUSTED | {"Principal": {"RAM": ["acs:ram::1:root"]}}]},
+        {"Version": "1", "Statement": [TRUSTED | {"Principal": {"Service": ["ecs.example"]}}]},
+    ],
+)
+def test_the_role_must_trust_the_query_service(make: Make, role: Role, document: object) -> None:
+    role.trust_policy = document
     role.save()
-    assert "names no service" in refusal(make)
+    assert "AliyunOpenAnalyticsAccessingMQRole cannot be assumed: denied: the trust policy" in refusal(make)
 
 
 def test_the_role_must_be_allowed_to_publish(make: Make, role: Role) -> None:
@@ -88,18 +99,7 @@ def test_the_role_must_be_allowed_to_publish(make: Make, role: Role) -> None:
     assert "may not publish" in refusal(make)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        None,
-        {},
-        {"Statement": "x"},
-        {"Statement": [TRUSTED | {"Effect": "Deny"}]},
-        {"Statement": [TRUSTED | {"Action": "sts:Other"}]},
-        {"Statement": [TRUSTED | {"Principal": {"RAM": ["acs:ram::1:root"]}}]},
-        {"Statement": [TRUSTED | {"Principal": "*"}]},
-    ],
-)
-def test_only_a_named_service_is_trusted(document: object) -> None:
-    assert not trusts_a_service(document)
-    assert trusts_a_service({"Statement": [TRUSTED]})
+def test_a_trust_policy_that_denies_the_service_wins(make: Make, role: Role) -> None:
+    role.trust_policy = {"Version": "1", "Statement": [TRUSTED, TRUSTED | {"Effect": "Deny"}]}
+    role.save()
+    assert "denies openanalytics.example" in refusal(make)

@@ -25,6 +25,7 @@ from console.sql.models import QueryTask, TaskStatus
 from tests.console.sql.conftest import Cast, allow
 from tests.support.broker import eventually
 from tests.support.needs import need_tool
+from tests.support.roles import role_key
 from tests.support.sql_door import running_door
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,8 +131,7 @@ def test_a_key_that_is_disabled_later_answers_nothing_more(door: int, cast: Cast
 
 
 def test_a_temporary_key_of_a_role_is_no_account(door: int, cast: Cast) -> None:
-    role = accounts.create_role(tenant=cast.alice.tenant, name="r", description="", trust_policy={}, policies=[])
-    drawn = accounts.assume_role(role, session_name="s")
+    drawn = role_key(cast.alice)
     assert code(lambda: connect(door, drawn.access_key_id, drawn.access_key_secret)) == 1045
 
 

@@ -1,0 +1,95 @@
+"""Custom policies of an account. System policies belong to no account and are changed by nobody."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from brokercore.policy import validate
+from console.accounts import acl, delegation
+from console.accounts.actor import Actor
+from console.accounts.models import Policy
+from console.audit import services as audit
+from console.web.errors import Refused
+
+SYSTEM_PREFIX = "Aliyun"
+_NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-")
+_HOLDERS = (("users", "user"), ("user_groups", "user group"), ("roles", "role"))
+
+
+@transaction.atomic
+def create_policy(*, actor: Actor, name: str, description: str, document: dict[str, Any]) -> Policy:
+    """Create a custom policy in the actor's account. It gives nothing until it is attached.
+
+    Raises Refused for a name that is taken, malformed or looks like a system policy's, and for a document that breaks
+    the grammar.
+    """
+    if not 1 <= len(name) <= 128 or not _NAME_CHARACTERS.issuperset(name):
+        raise Refused("BIZ_FIELD_CHECK_INVALID", "A policy name has 1 to 128 letters, digits or hyphens.", "name")
+    if name.lower().startswith(SYSTEM_PREFIX.lower()):
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"Names that begin with {SYSTEM_PREFIX} are system policies.", "name")
+    policy = Policy(tenant=actor.tenant, name=name, description=checked_description(description))
+    policy.document = _checked(document)
+    try:
+        with transaction.atomic():
+            policy.save()
+    except IntegrityError as error:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The policy {name} exists already.", "name") from error
+    audit.record(actor, "accounts.policy.create", name, detail={"document": document})
+    return policy
+
+
+@transaction.atomic
+def update_policy(*, actor: Actor, policy: Policy, description: str, document: dict[str, Any]) -> Policy:
+    """Change what a custom policy says, at once for everybody it is attached to.
+
+    Who does not act as the account must have the rights that the policy gives, before and after. Raises Refused for a
+    system policy and for a document that breaks the grammar, PermissionDenied for rights beyond the actor's own.
+    """
+    _require_custom(policy)
+    before = policy.document
+    delegation.require_giving(actor, [policy])
+    policy.description, policy.document = checked_description(description), _checked(document)
+    delegation.require_giving(actor, [policy])
+    policy.save(update_fields=["description", "document", "updated_at"])
+    audit.record(actor, "accounts.policy.update", policy.name, detail={"before": before, "after": document})
+    acl.publish_on_commit()
+    return policy
+
+
+@transaction.atomic
+def delete_policy(*, actor: Actor, policy: Policy) -> None:
+    """Delete a custom policy. Raises Refused while it is attached: taking it from somebody is a decision of its own."""
+    _require_custom(policy)
+    # The lock keeps an attachment that is being made from being swept away unseen.
+    Policy.objects.select_for_update().get(pk=policy.pk)
+    holders = [f"{kind} {holder}" for field, kind in _HOLDERS for holder in getattr(policy, field).all()[:4]]
+    if holders:
+        named = ", ".join(holders[:3]) + (" and more" if len(holders) > 3 else "")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{policy.name} is attached to {named}; detach it first.")
+    audit.record(actor, "accounts.policy.delete", policy.name, detail={"document": policy.document})
+    policy.delete()
+
+
+def checked_description(text: str) -> str:
+    """A description of at most 256 printable characters. Raises Refused."""
+    text = text.strip()
+    if len(text) > 256 or not text.isprintable():
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", "A description has at most 256 characters and no line breaks.", "description"
+        )
+    return text
+
+
+def _checked(document: Any) -> dict[str, Any]:
+    found = validate(document)
+    if found:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", found[0].message, "document")
+    return dict(document)
+
+
+def _require_custom(policy: Policy) -> None:
+    if policy.tenant_id is None:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{policy.name} is a system policy, which nobody can change.")
