@@ -29,6 +29,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from console.accounts import services as accounts
 from console.accounts.services import IssuedKey
+from console.topics.models import Topic
 from tests.support.cast import Cast, make_topic
 
 pytestmark = [pytest.mark.real, pytest.mark.django_db(transaction=True)]
@@ -152,14 +153,13 @@ def test_the_older_sdk_makes_lists_and_deletes(core: Core, cast: Cast) -> None:
 
 
 def test_a_topic_list_is_not_cut_at_a_page(tea: OnsClient, cast: Cast) -> None:
-    from console.topics.models import Topic
-
+    names = [f"t-{n:03}" for n in range(203)]
     Topic.objects.bulk_create(
-        Topic(instance=cast.instance, name=f"t-{n:03}", physical_name=cast.instance.physical_name(f"t-{n:03}"))
-        for n in range(203)
+        Topic(instance=cast.instance, name=name, physical_name=cast.instance.physical_name(name), order_type=0)
+        for name in names
     )
     listed = tea.ons_topic_list(ons.OnsTopicListRequest(instance_id=cast.instance.instance_id))
-    assert [t.topic for t in listed.body.data.publish_info_do] == [f"t-{n:03}" for n in range(203)]
+    assert [t.topic for t in listed.body.data.publish_info_do] == names
 
 
 def test_errors_come_as_the_sdks_exceptions_with_our_code_and_sentence(tea: OnsClient, core: Core, cast: Cast) -> None:
@@ -187,7 +187,7 @@ def test_errors_come_as_the_sdks_exceptions_with_our_code_and_sentence(tea: OnsC
 def test_a_wrong_secret_and_an_unknown_key_have_the_gateways_codes(endpoint: str, key: IssuedKey) -> None:
     wrong = IssuedKey(key.access_key_id, "not the secret", "", None)
     with pytest.raises(TeaException) as newer:
-        OnsClient(config(endpoint, wrong)).ons_region_list(ons.OnsRegionListRequest())
+        OnsClient(config(endpoint, wrong)).ons_region_list()
     assert newer.value.code == "SignatureDoesNotMatch"
     with pytest.raises(ServerException) as older:
         Core(endpoint, wrong)(OnsRegionListRequest.OnsRegionListRequest())
@@ -195,7 +195,7 @@ def test_a_wrong_secret_and_an_unknown_key_have_the_gateways_codes(endpoint: str
     assert older.value.get_error_code() == "InvalidAccessKeySecret"
     nobody = IssuedKey("LTAInobody", "not the secret", "", None)
     with pytest.raises(TeaException) as unknown:
-        OnsClient(config(endpoint, nobody)).ons_region_list(ons.OnsRegionListRequest())
+        OnsClient(config(endpoint, nobody)).ons_region_list()
     assert (unknown.value.code, unknown.value.status_code) == ("InvalidAccessKeyId.NotFound", 404)
 
 
