@@ -15,6 +15,7 @@ INSTALL = {
     "java": "install a JRE, 17 or later (Debian: openjdk-17-jre-headless)",
     "mvn": "install Maven (Debian: maven)",
     "chromium": "install Chromium (Debian: chromium)",
+    "postgres": "install PostgreSQL (Debian: postgresql)",
     "mysql": "install the mysql command line (Debian: default-mysql-client)",
 }
 

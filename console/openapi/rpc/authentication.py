@@ -39,7 +39,7 @@ def authenticate(request: Request, signed: Signed) -> Actor:
         raise GatewayError("InvalidSecurityToken.MismatchWithAccessKey", message)
     check_window(signed.timestamp)
     refuse_replay(signed)
-    note_use(key)
+    note_use(key, "api", request.META.get("REMOTE_ADDR", ""))
     return actor_of(
         key,
         channel="api",

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field
-
 from console.accounts.actor import Actor
 from console.accounts.models import Role
-from console.accounts.services import roles
+from console.accounts.services import sts
+from console.accounts.services.roles import find_role
 from console.openapi import codes
 from console.openapi.registry import Parameters
 from console.web.errors import Refused
 
 VERSION = "2015-04-01"
-SHORTEST_S, LONGEST_S = 900, 43_200
 
 
 class AssumeRole(Parameters):
     """Parameters of AssumeRole; `Policy` is known so that it can be refused."""
 
-    RoleArn: str = Field(min_length=1)
-    RoleSessionName: str = Field(pattern=r"^[\w.@\-=]{2,64}$")
-    DurationSeconds: int = Field(default=3600, ge=SHORTEST_S, le=LONGEST_S)
+    RoleArn: str
+    RoleSessionName: str
+    DurationSeconds: int | None = None
     Policy: str = ""
 
 
@@ -33,11 +31,12 @@ def assume_role(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
     if parameters.Policy:
         # To leave it out would give more rights than the caller wanted to hand on.
         raise Refused(codes.FIELD, "A session policy (Policy) is not supported; attach it to the role.", "Policy")
-    role = roles.find_role(parameters.RoleArn)
-    if role is None:
-        raise Refused(codes.FIELD, f"The role {parameters.RoleArn} does not exist.", "RoleArn")
-    issued = roles.assume_role(
-        actor=actor, role=role, session_name=parameters.RoleSessionName, duration_s=parameters.DurationSeconds
+    role = find_role(parameters.RoleArn, actor.own_tenant)
+    issued = sts.assume_role(
+        actor=actor,
+        role=role,
+        session_name=parameters.RoleSessionName,
+        duration_s=parameters.DurationSeconds or role.max_session_s,
     )
     return {
         "Credentials": {

@@ -1,0 +1,150 @@
+"""A real PostgreSQL on a unix socket of its own, for tests that must hold on both databases.
+
+`python -m tests.support.postgres COMMAND…` runs a command with DATABASE_URL set to a throwaway server. Where there is
+no PostgreSQL the command is left out with the reason, and on CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from tests.support.needs import INSTALL, need, on_ci
+
+START_SECONDS = 60
+_PORT = 5432
+"""Names the socket file only; nothing listens on the network."""
+#: PostgreSQL refuses to run as root. Debian's package brings this user.
+_UNPRIVILEGED = ("postgres", "nobody")
+
+
+class PostgresServer:
+    """One server with its data in `folder`."""
+
+    def __init__(self, folder: Path, binaries: Path, *, durable: bool) -> None:
+        self.folder = folder
+        self.log = folder / "postgres.log"
+        self._binaries = binaries
+        self._durable = durable
+        self._as_user = _unprivileged() if os.geteuid() == 0 else {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def url(self, database: str = "postgres") -> str:
+        """Address of a database in the form of DATABASE_URL."""
+        return f"postgres://gantry@{quote(str(self.folder), safe='')}:{_PORT}/{database}"
+
+    def start(self) -> None:
+        """Make the data folder, start the server, and wait until it answers."""
+        if self._as_user:
+            os.chown(self.folder, self._as_user["user"], self._as_user["group"])
+        data = self.folder / "data"
+        self._run(
+            "initdb", "--pgdata", str(data), "--username", "gantry", "--auth", "trust", "--encoding", "UTF8",
+            "--locale", "C.UTF-8", "--no-sync",
+        )  # fmt: skip
+        settings = [f"unix_socket_directories={self.folder}", "listen_addresses=", f"port={_PORT}"]
+        if not self._durable:
+            settings += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
+        command = [str(self._binaries / "postgres"), "-D", str(data)]
+        for setting in settings:
+            command += ["-c", setting]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as_user)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise AssertionError(f"PostgreSQL did not start:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it at once; connections are closed."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._binaries / program), *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=self.folder, **self._as_user)
+        assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(host=str(self.folder), port=_PORT, user="gantry", dbname="postgres"):
+                return True
+        except psycopg.OperationalError:
+            return False
+
+
+def binaries() -> Path | None:
+    """The folder of PostgreSQL's programs. Debian keeps them out of PATH, a folder a version."""
+    found = shutil.which("postgres")
+    if found and shutil.which("initdb"):
+        return Path(found).resolve().parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
+    return folders[-1] if folders else None
+
+
+@contextmanager
+def postgres_server(*, durable: bool = False) -> Iterator[PostgresServer]:
+    """A running server whose folder is removed afterwards; not `durable` is faster and loses data in a crash."""
+    programs = binaries()
+    need(programs is not None, f"there is no PostgreSQL: {INSTALL['postgres']}")
+    assert programs is not None
+    folder = Path(tempfile.mkdtemp(prefix="gantry-pg-"))  # short: a socket's path has at most 107 bytes
+    server = PostgresServer(folder, programs, durable=durable)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the whole run."""
+    with postgres_server() as server:
+        yield server
+
+
+def _unprivileged() -> dict[str, Any]:
+    for name in _UNPRIVILEGED:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    raise AssertionError(f"root cannot run PostgreSQL, and there is no user {' or '.join(_UNPRIVILEGED)}")
+
+
+def main(command: list[str]) -> int:
+    """Run `command` with DATABASE_URL; its status, or 0 where there is no PostgreSQL and this is not CI."""
+    if binaries() is None:
+        print(f"skipped on PostgreSQL: there is none ({INSTALL['postgres']})", file=sys.stderr)
+        return 1 if on_ci() else 0
+    with postgres_server() as server:
+        return subprocess.run(command, check=False, env=os.environ | {"DATABASE_URL": server.url()}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
