@@ -54,6 +54,19 @@ REGION = env_text("GANTRY_REGION", "mq-private")
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
+# Longest topic name that can be created; clients refuse more than 127 characters on the wire.
+TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 64, low=3, high=127)
+# Old callers leave _regionId out: it then is the region of this copy.
+API_DEFAULT_REGION = env_bool("GANTRY_API_DEFAULT_REGION", False)
+# Symbols that the vendor does not have are answered as the nearest one that it has.
+API_STRICT_CODES = env_bool("GANTRY_API_STRICT_CODES", False)
+# Calls a minute of one AccessKey; 0 is no limit.
+API_STATUS_PER_MINUTE = env_int("GANTRY_API_STATUS_PER_MINUTE", 60, low=0)
+API_QUERIES_PER_MINUTE = env_int("GANTRY_API_QUERIES_PER_MINUTE", 600, low=0)
+# Refused signatures a minute, from one address and with one key ID; 0 is no limit.
+API_FAILURES_PER_MINUTE = env_int("GANTRY_API_FAILURES_PER_MINUTE", 60, low=0)
+# A larger message body is left out of lists of messages.
+API_LIST_BODY_BYTES = env_int("GANTRY_API_LIST_BODY_BYTES", 1024 * 1024, low=0)
 # What clients put behind `MQ_INST_….`: a name that resolves to this machine.
 ENDPOINT_HOST = env_text("GANTRY_ENDPOINT_HOST", "localhost")
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from console.accounts.actor import Actor
-from console.accounts.models import ResourceSet
+from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
 from console.audit import services as audit
 from console.instances.models import Cluster, Instance
@@ -43,6 +43,8 @@ def create_instance(
     name, remark = _checked_name(name), _checked_remark(remark)
     _check_limits(max_send_tps, max_receive_tps, topic_capacity)
     _check_resource_set(actor, resource_set)
+    # The lock keeps two writers from both making the last instance.
+    Tenant.objects.select_for_update().get(pk=actor.tenant.pk)
     mine = Instance.objects.filter(tenant=actor.tenant, region=settings.REGION)
     if mine.count() >= MAX_INSTANCES:
         raise Refused("BIZ_INSTANCE_QUOTA_EXCEEDED", f"There are {MAX_INSTANCES} instances already.")

@@ -82,6 +82,12 @@ def delete_grant(*, actor: Actor, grant: Grant) -> None:
     acl.publish_on_commit()
 
 
+def record_end(actor: Actor, topic: Topic) -> None:
+    """The topic is deleted and its grants with it: the accounts that had one read it in their trails."""
+    for grant in grants_of(topic):
+        _record(actor, "topics.grant.delete", grant)
+
+
 def receiver_name(grant: Grant) -> str:
     """`umbrella` for an account, `bob@acme` for a RAM user."""
     return grant.user.username if grant.user is not None else str(grant.tenant)

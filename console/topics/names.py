@@ -4,29 +4,53 @@ from __future__ import annotations
 
 import re
 
+from django.conf import settings
+
 from console.web.errors import Refused
 
+WIRE_MAX = 127
+"""Characters of a topic on the wire, namespace included: what brokers and clients take."""
+
+LEGACY_PREFIXES = ("CID-", "CID_", "PID-", "PID_")
+"""Consumer and producer IDs of old: they go on working where they exist, and cannot be made any more."""
+
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
-_TOPIC = re.compile(r"[A-Za-z0-9_-]{3,64}")
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{3,127}")
 _GROUP = re.compile(r"GID[_-][A-Za-z0-9_-]{1,60}")
+_LEGACY_GROUP = re.compile(r"[CP]ID[_-][A-Za-z0-9_-]{1,60}")
 
 
 def checked_topic_name(name: str) -> str:
     """The name, if it may name a topic. Raises Refused."""
-    if not _TOPIC.fullmatch(name):
-        raise Refused(_FIELD, "A topic name has 3 to 64 letters, digits, - or _.", "name")
+    if not _TOPIC.fullmatch(name) or len(name) > settings.TOPIC_NAME_MAX:
+        raise Refused(_FIELD, f"A topic name has 3 to {settings.TOPIC_NAME_MAX} letters, digits, - or _.", "name")
     if name.startswith(("CID", "GID")):
         raise Refused(_FIELD, "A topic name does not begin with CID or GID; those are kept for groups.", "name")
     return name
 
 
+def check_wire_length(name: str, physical_name: str) -> None:
+    """Raise Refused when the namespace leaves no room for a topic name of this length."""
+    over = len(physical_name) - WIRE_MAX
+    if over > 0:
+        room = len(name) - over
+        raise Refused(_FIELD, f"In this instance a topic name has at most {room} characters.", "name")
+
+
 def checked_group_id(group_id: str) -> str:
-    """The id, if it may name a group. Raises Refused."""
+    """The id, if it may name a new group. Raises Refused."""
     if not _GROUP.fullmatch(group_id):
         raise Refused(
             _FIELD, "A group ID begins with GID_ or GID- and has 5 to 64 letters, digits, - or _.", "group_id"
         )
     return group_id
+
+
+def may_be_adopted(name: str, *, group: bool) -> bool:
+    """True for the name of a topic or group that a broker has and the console may take over: legacy ones too."""
+    if group:
+        return bool(_GROUP.fullmatch(name) or _LEGACY_GROUP.fullmatch(name))
+    return bool(_TOPIC.fullmatch(name)) and not name.startswith(("CID", "GID"))
 
 
 def checked_remark(remark: str) -> str:

@@ -8,6 +8,7 @@ from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.instances.models import Instance
+from console.topics.access import received_grants
 from console.topics.models import Group, Topic
 
 
@@ -31,6 +32,16 @@ def visible_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopi
     return found.filter(
         pk__in=[pk for pk, name in rows if actor.decide(action, mq_resource(name), owner=owner).allowed]
     )
+
+
+def granted_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopic") -> QuerySet[Topic]:
+    """The topics of another account's instance that were granted and on which the actor may do `action`, by name."""
+    found = Topic.objects.filter(instance=instance, pk__in=received_grants(actor).values("topic")).order_by("name")
+    if actor.is_account:
+        return found
+    rows = found.values_list("pk", "physical_name")
+    allowed = [pk for pk, name in rows if actor.decide(action, mq_resource(name), owner=instance.tenant).allowed]
+    return found.filter(pk__in=allowed)
 
 
 def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGroup") -> QuerySet[Group]:

@@ -1,19 +1,28 @@
-"""Writes of topics and groups. The row and the broker change together: a failed broker call leaves no row behind."""
+"""Writes of topics and groups. The row and the broker change together: a failed broker call leaves no row behind.
+
+What is created is undone on the broker when the broker fails half-way; what is deleted goes from the broker first, and
+its row stays until that is done. What a crash in between leaves is shown and mended as drift (docs/drift.md).
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from django.db import IntegrityError, transaction
 
-from brokercore.client.errors import ConsumerNotOnline
+from brokercore.client.errors import ClientError, ConsumerNotOnline, GroupNotExist, TopicNotExist
 from console.accounts import acl
 from console.accounts.actor import Actor
 from console.audit import services as audit
 from console.instances import broker
 from console.instances.models import Instance
+from console.topics import grants
 from console.topics.models import Group, OrderType, Permission, Topic
-from console.topics.names import checked_group_id, checked_remark, checked_topic_name
+from console.topics.names import check_wire_length, checked_group_id, checked_remark, checked_topic_name
 from console.web.errors import Refused
 
+log = logging.getLogger(__name__)
 DEFAULT_QUEUES = 8
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 MESSAGE_TYPES = {
@@ -31,8 +40,7 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
     if order_type not in OrderType.values:
         raise Refused(_FIELD, "The message type is one of 0, 1, 2, 4 and 5.", "order_type")
     name, remark = checked_topic_name(name), checked_remark(remark)
-    if instance.topic_capacity is not None and instance.topics.count() >= instance.topic_capacity:
-        raise Refused("BIZ_TOPIC_QUOTA_EXCEEDED", f"{instance.name} may have {instance.topic_capacity} topics.")
+    _check_capacity(instance)
     topic = Topic(
         instance=instance,
         name=name,
@@ -42,12 +50,16 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
         remark=remark,
         creator=actor.user,
     )
+    check_wire_length(name, topic.physical_name)
     try:
         with transaction.atomic():
             topic.save()
     except IntegrityError as error:
         raise Refused("BIZ_TOPIC_EXISTED", f"The topic {name} exists already.", "name") from error
-    apply_topic(topic)
+    if _broker_has_topic(topic):
+        message = f"The broker still has a topic {name}: it is being deleted, or was made elsewhere (see Broker drift)."
+        raise Refused("BIZ_TOPIC_EXISTED", message, "name")
+    _applied(lambda: apply_topic(topic), lambda: remove_topic(topic))
     audit.record(actor, "topics.topic.create", topic.physical_name, detail={"order_type": order_type})
     if not instance.independent_naming:
         # The bare name is a new resource of the account; in a namespace the account has the name already.
@@ -68,17 +80,25 @@ def set_topic_permission(*, actor: Actor, topic: Topic, perm: int) -> None:
 
 @transaction.atomic
 def delete_topic(*, actor: Actor, topic: Topic) -> None:
-    """Delete a topic with its messages and subscriptions."""
+    """Delete a topic with its messages, subscriptions and grants; the broker's answer is waited for.
+
+    The broker goes first and the row after it, so that a failure on the way leaves a row that can be deleted again.
+    """
+    if not Topic.objects.select_for_update().filter(pk=topic.pk).exists():
+        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} does not exist any more.")
+    remove_topic(topic)
+    grants.record_end(actor, topic)
     audit.record(actor, "topics.topic.delete", topic.physical_name)
-    physical_name, cluster = topic.physical_name, topic.instance.cluster
     topic.delete()
-    broker.admin(cluster).delete_topic(physical_name)
     acl.publish_on_commit()
 
 
 @transaction.atomic
 def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str = "") -> Group:
-    """Create a group ID in the database and on the broker."""
+    """Create a group ID in the database and on the broker; the caller's account becomes its owner.
+
+    In another account's instance that is how a grant on a topic is used. Raises Refused, ClientError for an outage.
+    """
     group_id, remark = checked_group_id(group_id), checked_remark(remark)
     group = Group(
         instance=instance,
@@ -93,7 +113,12 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
             group.save()
     except IntegrityError as error:
         raise _taken(actor, group) from error
-    apply_group(group)
+    if not _broker_has_group(group):
+        _applied(lambda: apply_group(group), lambda: remove_group(group))
+    elif instance.independent_naming:
+        apply_group(group)  # its namespace makes it the account's: a consumer was there before the row
+    else:
+        raise _taken(actor, group)
     audit.record(actor, "topics.group.create", group.physical_name)
     acl.publish_group_on_commit(group.physical_name, group.holder)
     return group
@@ -109,20 +134,30 @@ def set_group_reading(*, actor: Actor, group: Group, enabled: bool) -> None:
 
 
 @transaction.atomic
+def set_group_shared(*, actor: Actor, group: Group, shared: bool) -> None:
+    """Let the account's RAM users use a group as their policies say, or keep it to the account and its creator."""
+    group.shared = shared
+    group.save(update_fields=["shared"])
+    audit.record(actor, "topics.group.share", group.physical_name, detail={"shared": shared})
+    acl.publish_group_on_commit(group.physical_name, group.holder)
+
+
+@transaction.atomic
 def delete_group(*, actor: Actor, group: Group) -> None:
     """Delete a group with its offsets, retry and dead-letter topics; refused while a consumer is connected."""
     admin = broker.admin(group.instance.cluster)
+    if not Group.objects.select_for_update().filter(pk=group.pk).exists():
+        raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", f"The group {group.group_id} does not exist any more.")
     try:
         online = len(admin.consumer_connection(group.physical_name).connections)
     except ConsumerNotOnline:
         online = 0
     if online:
         raise Refused(_FIELD, f"{group.group_id} has {online} consumers online; stop them first.", "group_id")
+    remove_group(group)
     audit.record(actor, "topics.group.delete", group.physical_name)
-    physical_name = group.physical_name
     group.delete()
-    admin.delete_group(physical_name)
-    acl.publish_group_on_commit(physical_name, None)
+    acl.publish_group_on_commit(group.physical_name, None)
 
 
 def apply_topic(topic: Topic) -> None:
@@ -141,6 +176,59 @@ def apply_group(group: Group) -> None:
     broker.admin(group.instance.cluster).create_group(
         group.physical_name, retry_max_times=group.retry_max_times, consume_enable=group.read_enabled
     )
+
+
+def remove_topic(topic: Topic) -> None:
+    """Delete the broker's topic; one that it does not have is no failure."""
+    try:
+        broker.admin(topic.instance.cluster).delete_topic(topic.physical_name)
+    except TopicNotExist:
+        log.info("the broker has no topic %s any more", topic.physical_name)
+
+
+def remove_group(group: Group) -> None:
+    """Delete the broker's group with all that belongs to it; one that it does not have is no failure."""
+    try:
+        broker.admin(group.instance.cluster).delete_group(group.physical_name)
+    except (GroupNotExist, TopicNotExist):
+        log.info("the broker has no group %s any more", group.physical_name)
+
+
+def _broker_has_topic(topic: Topic) -> bool:
+    try:
+        broker.admin(topic.instance.cluster).topic_config(topic.physical_name)
+    except TopicNotExist:
+        return False
+    return True
+
+
+def _broker_has_group(group: Group) -> bool:
+    try:
+        broker.admin(group.instance.cluster).group_config(group.physical_name)
+    except GroupNotExist:
+        return False
+    return True
+
+
+def _applied(act: Callable[[], None], undo: Callable[[], None]) -> None:
+    """Change the brokers; when one of them fails, take back what the others did already."""
+    try:
+        act()
+    except ClientError:
+        try:
+            undo()
+        except ClientError as error:
+            log.warning("a broker keeps what was half created; Broker drift shows it: %s", error)
+        raise
+
+
+def _check_capacity(instance: Instance) -> None:
+    """The lock keeps two writers from both seeing room for one."""
+    if instance.topic_capacity is None:
+        return
+    Instance.objects.select_for_update().get(pk=instance.pk)
+    if instance.topics.count() >= instance.topic_capacity:
+        raise Refused("BIZ_TOPIC_QUOTA_EXCEEDED", f"{instance.name} may have {instance.topic_capacity} topics.")
 
 
 def _taken(actor: Actor, group: Group) -> Refused:

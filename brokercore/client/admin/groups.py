@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from brokercore.client.admin.base import read, read_names
 from brokercore.client.admin.topics import TopicsAdmin
+from brokercore.client.errors import GroupNotExist
 from brokercore.client.namespace import DLQ_PREFIX, RETRY_PREFIX
 from brokercore.protocol.bodies.config import GroupConfig, group_table_from_json
 from brokercore.protocol.codes import RequestCode
@@ -19,6 +20,14 @@ class GroupsAdmin(TopicsAdmin):
         for address, response in answers.items():
             merged = read(group_table_from_json, response.body, address) | merged
         return merged
+
+    def group_config(self, group: str) -> GroupConfig:
+        """The configuration of a group (GET_SUBSCRIPTIONGROUP_CONFIG). Raises GroupNotExist."""
+        answers = self.ask_where_known(
+            self.masters().values(), RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": group}, GroupNotExist
+        )
+        address, response = next(iter(answers.items()))
+        return read(GroupConfig.from_json, response.body, address)
 
     def create_group(self, group: str, *, retry_max_times: int = 16, consume_enable: bool = True) -> None:
         """Create or change a group on every master (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
