@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from console.instances import broker, queries
+from console.instances.models import Cluster
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,21 @@ def brokers() -> list[BrokerStorage]:
                 )
             )
     return found
+
+
+def busiest_broker(cluster: Cluster) -> tuple[str, float]:
+    """The broker of a cluster with the most messages a second, sent and received, and how many. Raises ClientError."""
+    loads = {
+        name: _first(table.get("putTps")) + _first(table.get("getTransferredTps") or table.get("getTransferedTps"))
+        for name, table in broker.admin(cluster).runtime_info().items()
+    }
+    name = max(loads, key=lambda name: loads[name], default="")
+    return name, loads.get(name, 0.0)
+
+
+def _first(rates: str | None) -> float:
+    """Brokers tell a rate over 10 seconds, a minute and ten minutes."""
+    return _ratio((rates or "0").split()[0])
 
 
 def _number(text: str | None) -> int | None:

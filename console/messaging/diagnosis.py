@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 
-from brokercore.client import Admin, Connection, ConsumerConnection, MessageQueue, RunningInfo
+from brokercore.client import Admin, Connection, ConsumerConnection, MessageQueue, RunningInfo, Subscription
 from brokercore.client.errors import ClientError
 from console.instances import broker
 from console.messaging.names import RETRY_PREFIX, shown_name
@@ -37,10 +37,14 @@ class RunningTopic:
 
 @dataclass(frozen=True)
 class ClientStatus:
-    """One client. `problem` says why nothing but the connection is known."""
+    """One client. `problem` says why nothing but the connection is known; `stack` only when it was asked for.
+
+    `subscriptions` are expressions by topic without namespace, `subscription_data` all of them as the client has them.
+    """
 
     connection: Connection
     subscriptions: dict[str, str] = field(default_factory=dict)
+    subscription_data: list[Subscription] = field(default_factory=list)
     queues: list[MessageQueue] = field(default_factory=list)
     consume_type: str = ""
     consume_model: str = ""
@@ -49,6 +53,7 @@ class ClientStatus:
     last_pull_ms: int | None = None
     last_consume_ms: int | None = None
     running: list[RunningTopic] = field(default_factory=list)
+    stack: str = ""
     problem: str = ""
 
 
@@ -72,13 +77,16 @@ class Diagnosis:
         return any(c.problem for c in self.clients)
 
 
-def diagnose(group: Group) -> Diagnosis:
-    """Ask every client of the group, at most five seconds long. Raises ClientError when the broker fails."""
+def diagnose(group: Group, *, jstack: bool = False) -> Diagnosis:
+    """Ask every client of the group, at most five seconds long; with `jstack` for the stacks of its threads too.
+
+    Raises ClientError when the broker fails.
+    """
     admin = broker.admin(group.instance.cluster)
     connection = online_clients(admin, group)
     if connection is None:
         return Diagnosis([], None, None, [], [])
-    clients = _ask_all(admin, group, connection.connections)
+    clients = _ask_all(admin, group, connection.connections, jstack=jstack)
     same, differences = _compare_subscriptions(clients)
     rebalance_ok, unassigned = _check_assignment(admin, group, connection, clients)
     return Diagnosis(clients, same, rebalance_ok, differences, unassigned)
@@ -90,10 +98,10 @@ def thread_stack(group: Group, client_id: str) -> str:
     return info.jstack or ""
 
 
-def _ask_all(admin: Admin, group: Group, connections: list[Connection]) -> list[ClientStatus]:
+def _ask_all(admin: Admin, group: Group, connections: list[Connection], *, jstack: bool) -> list[ClientStatus]:
     asked, rest = connections[:MAX_CLIENTS], connections[MAX_CLIENTS:]
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="running-info")
-    answers = [pool.submit(admin.consumer_running_info, group.physical_name, c.client_id) for c in asked]
+    answers = [pool.submit(admin.consumer_running_info, group.physical_name, c.client_id, jstack) for c in asked]
     wait_for(answers, timeout=DEADLINE_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     clients = [_client_status(group, c, answer) for c, answer in zip(asked, answers, strict=True)]
@@ -114,6 +122,7 @@ def _client_status(group: Group, connection: Connection, answer: Future[RunningI
             for s in info.subscriptions
             if not s.topic.startswith(RETRY_PREFIX)
         },
+        subscription_data=sorted(info.subscriptions, key=lambda s: s.topic),
         queues=sorted(info.queues),
         consume_type=shown_consume_type(info.properties.get("PROP_CONSUME_TYPE", "")),
         consume_model=info.properties.get("messageModel", ""),
@@ -132,6 +141,7 @@ def _client_status(group: Group, connection: Connection, answer: Future[RunningI
             for topic, row in sorted(info.status.items())
             if not topic.startswith(RETRY_PREFIX)
         ],
+        stack=info.jstack,
     )
 
 

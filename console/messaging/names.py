@@ -9,6 +9,7 @@ RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 PARKING_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"})
 """Where a broker keeps delayed messages until they are due; REAL_TOPIC then names the topic."""
+_VERSION_4_0_0 = 213
 
 
 def retry_topic(group: Group) -> str:
@@ -28,3 +29,13 @@ def shown_name(instance: Instance, physical: str) -> str:
         if physical.startswith(prefix + namespace):
             return prefix + physical[len(prefix + namespace) :]
     return physical
+
+
+def release(version: int) -> str:
+    """The release behind a version ordinal (MQVersion), two a patch level since 4.0.0: 479 is 5.3.3."""
+    since_4 = version - _VERSION_4_0_0
+    if since_4 < -1:
+        return f"version {version}"
+    patches = (since_4 + 1) // 2
+    snapshot = "-SNAPSHOT" if since_4 % 2 else ""
+    return f"{4 + patches // 100}.{patches // 10 % 10}.{patches % 10}{snapshot}"

@@ -97,6 +97,11 @@ def online_clients(admin: Admin, group: Group) -> ConsumerConnection | None:
         return None
 
 
+def clients_of(group: Group) -> ConsumerConnection | None:
+    """As `online_clients`, for callers that need nothing else of the broker. Raises ClientError."""
+    return online_clients(broker.admin(group.instance.cluster), group)
+
+
 def shown_consume_type(wire: str) -> str:
     """`PUSH` or `PULL` for the wire's CONSUME_PASSIVELY and CONSUME_ACTIVELY."""
     return {"CONSUME_PASSIVELY": "PUSH", "CONSUME_POP": "PUSH", "CONSUME_ACTIVELY": "PULL"}.get(wire, wire)

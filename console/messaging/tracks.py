@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from brokercore.client import Admin, ConsumerConnection, MessageQueue
 from brokercore.client.errors import BrokerError, ConsumerNotOnline
+from console.accounts.models import Tenant
 from console.messaging.records import MessageRecord
 from console.topics.models import Group, Topic
 
@@ -37,20 +38,17 @@ class Track:
 
 @dataclass(frozen=True)
 class Tracks:
-    """Tracks of the tenant's groups. `others`: groups of other accounts that consume the topic too."""
+    """Tracks of an account's groups. `others`: groups of other accounts that consume the topic too."""
 
     tracks: list[Track]
     others: int
     left_out: int
 
 
-def delivery_tracks(admin: Admin, topic: Topic, message: MessageRecord) -> Tracks:
-    """Judge each group that consumes the topic. Raises ClientError when the broker does not answer."""
+def delivery_tracks(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) -> Tracks:
+    """Judge each group of `tenant` that consumes the topic. Raises ClientError when the broker does not answer."""
     names = [name for name in admin.groups_of_topic(topic.physical_name) if name != topic.physical_name]
-    own = {
-        g.physical_name: g
-        for g in Group.objects.filter(instance__tenant=topic.instance.tenant, physical_name__in=names)
-    }
+    own = {g.physical_name: g for g in Group.objects.filter(owner=tenant, physical_name__in=names)}
     committed = admin.consumer_offsets()
     queue = MessageQueue(topic.physical_name, message.position.broker_name, message.position.queue_id)
     tracks = [

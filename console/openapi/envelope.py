@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from console.openapi.codes import CODES
 class Page:
     """One page of a paged list: `entries` of page `number` (from 1), `size` a page, `total` in all."""
 
-    entries: list[dict[str, Any]]
+    entries: Sequence[Any]
     number: int
     size: int
     total: int

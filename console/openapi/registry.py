@@ -15,7 +15,9 @@ from console.accounts.models import Organization, ResourceSet
 class Parameters(BaseModel):
     """Base of every operation's parameters: names as on the wire, unknown ones are signed but ignored."""
 
-    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, str_max_length=4096)
+    model_config = ConfigDict(
+        extra="ignore", str_strip_whitespace=True, str_max_length=4096, populate_by_name=True, frozen=True
+    )
 
 
 class Result(BaseModel):
@@ -64,6 +66,10 @@ class Operation:
     rpc: str = ""
     """Action of the public cloud's RPC style (version 2019-02-14) that has the same meaning, or empty."""
     region_required: bool = True
+    limit: str = ""
+    """Which limit of calls a minute counts it (`throttle.LIMITS`), or empty."""
+    any_case: bool = False
+    """Its parameters have names of mixed case: the signature may also be made in an order that ignores case."""
     extension: bool = False
     """Not one of the vendor's operations."""
 

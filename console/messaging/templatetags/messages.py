@@ -6,13 +6,12 @@ from django import template
 
 from console.instances.models import Instance
 from console.messaging import bodies
-from console.messaging.names import shown_name
+from console.messaging.names import release, shown_name
 from console.web import zone
 from console.web.text import visible
 
 register = template.Library()
 
-_VERSION_4_0_0 = 213
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
@@ -59,15 +58,7 @@ def shown(text: str) -> str:
     return visible(str(text))
 
 
-@register.filter
-def release(version: int) -> str:
-    """The release behind a version ordinal (MQVersion), two a patch level since 4.0.0: 479 is 5.3.3."""
-    since_4 = version - _VERSION_4_0_0
-    if since_4 < -1:
-        return f"version {version}"
-    patches = (since_4 + 1) // 2
-    snapshot = "-SNAPSHOT" if since_4 % 2 else ""
-    return f"{4 + patches // 100}.{patches // 10 % 10}.{patches % 10}{snapshot}"
+register.filter("release", release)
 
 
 @register.simple_tag

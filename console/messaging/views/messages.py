@@ -90,7 +90,7 @@ def track(request: Request, instance_id: str, name: str, message_id: str) -> Htt
     """Which groups have consumed the message."""
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
     record, _ = _open(request, Source.of_topic(topic), message_id)
-    found = tracks.delivery_tracks(broker.admin(topic.instance.cluster), topic, record)
+    found = tracks.delivery_tracks(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
     return render(request, "messaging/_tracks.html", {"instance": topic.instance, "found": found})
 
 

@@ -82,7 +82,7 @@ def test_an_offline_group_has_nothing_to_diagnose(live: Live) -> None:
 
 def track_of(live: Live, topic: Topic, group: Group, message_id: str) -> tuple[TrackType, str]:
     (record,) = queries.find_by_id(Source.of_topic(topic), message_id)
-    found = tracks.delivery_tracks(live.admin, topic, record)
+    found = tracks.delivery_tracks(live.admin, topic, record, live.instance.tenant)
     return next((t.track_type, t.explanation) for t in found.tracks if t.group_id == group.group_id)
 
 
@@ -117,7 +117,7 @@ def test_groups_of_other_accounts_are_counted_not_named(live: Live) -> None:
     queue = next(iter(live.admin.topic_stats(topic.physical_name)))
     live.admin.update_consumer_offset("GID_elsewhere", queue, 1)
     (record,) = queries.find_by_id(Source.of_topic(topic), sent.message_id)
-    found = tracks.delivery_tracks(live.admin, topic, record)
+    found = tracks.delivery_tracks(live.admin, topic, record, live.instance.tenant)
     assert (found.tracks, found.others) == ([], 1)
 
 

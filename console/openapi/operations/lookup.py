@@ -1,0 +1,157 @@
+"""What every operation asks first: is the object there for the caller, and may the caller do this with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q
+
+from brokercore.policy import mq_resource
+from console.accounts.access import require
+from console.accounts.actor import Actor
+from console.instances import queries as instance_queries
+from console.instances.models import Instance
+from console.openapi import codes
+from console.openapi.registry import Call
+from console.topics import access
+from console.topics.models import Group, Topic, group_holder
+from console.web.errors import Refused
+
+PRODUCER_PREFIXES = ("PID-", "PID_")
+"""Of legacy producer IDs, which cannot be made any more but go on working."""
+CONSUMER_PREFIXES = ("CID-", "CID_")
+"""Of legacy consumer IDs."""
+
+
+def own_instance(call: Call, instance_id: str, action: str) -> Instance:
+    """The caller's instance on which it may do `action`. Raises Refused, PermissionDenied."""
+    found = _own(call, instance_id)
+    if found is None:
+        raise _no_instance(instance_id)
+    require(call.actor, action, mq_resource(found.instance_id), owner=call.actor.tenant)
+    return found
+
+
+def reachable_instance(call: Call, instance_id: str) -> Instance:
+    """The caller's instance, or one of another account with a topic that was granted to the caller.
+
+    Raises Refused. Nothing is said about rights: those are on the topic or group that is looked up next.
+    """
+    found = _own(call, instance_id) or _granted(call, instance_id)
+    if found is None:
+        raise _no_instance(instance_id)
+    return found
+
+
+def topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
+    """The topic on which the caller may do `action`. Raises Refused, PermissionDenied."""
+    instance = reachable_instance(call, instance_id)
+    found = access.find_topic(call.actor, instance.instance_id, name)
+    if found is None:
+        raise no_topic(instance, name)
+    access.require_topic(call.actor, action, found)
+    return found
+
+
+def owned_topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
+    """A topic of the caller's own account, whose owner alone grants it.
+
+    Raises Refused: EMPOWER_OWNER_CHECK_ERROR for a topic of another account; PermissionDenied.
+    """
+    own = _own(call, instance_id)
+    found = access.find_topic(call.actor, own.instance_id, name) if own else None
+    if own is None or found is None:
+        place = (
+            Q(instance__instance_id=instance_id, name=name) if own is None else Q(physical_name=own.physical_name(name))
+        )
+        if Topic.objects.filter(place).exclude(instance__tenant=call.actor.tenant).exists():
+            message = f"The topic {name} belongs to another account; only its owner grants it."
+            raise Refused("EMPOWER_OWNER_CHECK_ERROR", message, "topic")
+        raise no_topic(own, name) if own else _no_instance(instance_id)
+    access.require_topic(call.actor, action, found)
+    return found
+
+
+def no_topic(instance: Instance, name: str) -> Refused:
+    """The refusal of an unknown topic."""
+    message = f"The topic {name} was not found in the instance {instance.instance_id}."
+    return Refused("BIZ_TOPIC_NOT_FOUND", message, "topic")
+
+
+def group(call: Call, instance_id: str, group_id: str, action: str) -> Group:
+    """The group on which the caller may do `action`. Raises Refused, PermissionDenied."""
+    instance = reachable_instance(call, instance_id)
+    found = stored_group(instance, group_id)
+    producer = group_id.startswith(PRODUCER_PREFIXES)
+    if found is not None and found.owner_id != call.actor.tenant.pk:
+        raise belongs_to_another(group_id)
+    if found is None or found.instance_id != instance.pk:
+        symbol = "BIZ_PUBLISH_INFO_NOT_FOUND" if producer else "BIZ_SUBSCRIPTION_NOT_FOUND"
+        raise Refused(symbol, f"The group {group_id} was not found in the instance {instance.instance_id}.", "groupId")
+    access.require_group(call.actor, action, found)
+    return found
+
+
+def stored_group(instance: Instance, group_id: str) -> Group | None:
+    """The group of this name on the wire, whoever owns it: bare names are unique over all accounts."""
+    return (
+        Group.objects.select_related("instance__tenant", "instance__cluster", "owner", "creator")
+        .filter(physical_name=instance.physical_name(group_id))
+        .first()
+    )
+
+
+def belongs_to_another(group_id: str) -> Refused:
+    """The refusal of a group ID that another account holds; nothing more is said about it."""
+    kind = "PRODUCER" if group_id.startswith(PRODUCER_PREFIXES) else "CONSUMER"
+    message = f"The group ID {group_id} is held by another account; use another one."
+    return Refused(f"BIZ_{kind}_ID_BELONG_TO_OTHER_USER", message, "groupId")
+
+
+def require_new_group(call: Call, instance: Instance, group_id: str) -> None:
+    """Raise PermissionDenied unless the caller may create this group.
+
+    In an instance of another account the group is judged as what it will be: one of the caller's own.
+    """
+    actor = call.actor
+    if instance.tenant_id == actor.tenant.pk:
+        require(actor, "mq:CreateGroup", mq_resource(instance.instance_id), owner=actor.tenant)
+        return
+    resource = mq_resource(instance.physical_name(group_id))
+    require(actor, "mq:CreateGroup", resource, owner=actor.tenant, holder=_future_holder(actor))
+
+
+def _future_holder(actor: Actor) -> str:
+    creator = "" if actor.is_account or actor.user is None else actor.user.username
+    return group_holder(actor.tenant.uid, creator, shared=False)
+
+
+def _own(call: Call, instance_id: str) -> Instance | None:
+    mine = instance_queries.narrowed(instance_queries.instances(call.actor.tenant), call.scope)
+    return mine.filter(instance_id=instance_id).first() if instance_id else _default(mine)
+
+
+def _granted(call: Call, instance_id: str) -> Instance | None:
+    if call.scope.resource_set is not None:
+        return None
+    granted = access.received_grants(call.actor).values("topic__instance")
+    return (
+        Instance.objects.select_related("cluster", "tenant__organization", "resource_set__organization")
+        .filter(pk__in=granted, instance_id=instance_id)
+        .first()
+    )
+
+
+def _default(mine: Any) -> Instance:
+    instance: Instance | None = mine.filter(independent_naming=False).first()
+    if instance is None:
+        raise Refused(
+            codes.FIELD,
+            "The parameter instanceId is missing; it may be left out only with an instance without namespace.",
+            "instanceId",
+        )
+    return instance
+
+
+def _no_instance(instance_id: str) -> Refused:
+    return Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance_id} was not found.", "instanceId")
