@@ -8,10 +8,10 @@ CHECK_HOME := $(CURDIR)/.pytest_cache/home
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic test lint fmt types bench clean runtime tools
+.PHONY: help up traffic test test-postgres lint fmt types bench bench-console clean runtime tools
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: runtime ## start everything; Ctrl-C stops it
 	@exec $(VENV)/python -m launcher up
@@ -26,6 +26,9 @@ test: lint types ## check and test everything (PYTEST_ARGS="-k name" for a part)
 	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py makemigrations --check --dry-run
 	@$(VENV)/python -m pytest $(PYTEST_ARGS)
 
+test-postgres: tools ## the console's tests on a throwaway PostgreSQL (part of make test too)
+	@$(VENV)/python -m tests.support.postgres
+
 lint: tools ## ruff: rules and format
 	@$(VENV)/ruff check
 	@$(VENV)/ruff format --check
@@ -39,6 +42,9 @@ types: tools ## mypy, strict
 
 bench: tools ## rates and latencies beside the published figures
 	@exec $(VENV)/python -m tests.bench
+
+bench-console: tools ## the console at 200 accounts, 10,000 topics and 5,000 groups, beside the limits
+	@exec $(VENV)/python -m tests.bench console
 
 clean: ## remove caches, never data or .venv
 	@find . -name __pycache__ -not -path './.venv/*' -not -path './var/*' -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """A real PostgreSQL on a unix socket of its own, for tests that must hold on both databases.
 
-`python -m tests.support.postgres COMMAND…` runs a command with DATABASE_URL set to a throwaway server. Where there is
-no PostgreSQL the command is left out with the reason, and on CI that is a failure.
+`python -m tests.support.postgres [COMMAND…]` runs a command, by itself the console's tests, with DATABASE_URL set to a
+throwaway server. Where there is no PostgreSQL it says so; on CI that is a failure.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ from tests.support.needs import INSTALL, need, on_ci
 START_SECONDS = 60
 _PORT = 5432
 """Names the socket file only; nothing listens on the network."""
+#: What runs on both databases: services, races, triggers, permissions, pages and the APIs.
+TESTS = [
+    sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider",
+    *(f"tests/console/{name}" for name in ("accounts", "audit", "instances", "openapi", "outbox", "topics", "web")),
+]  # fmt: skip
 #: PostgreSQL refuses to run as root. Debian's package brings this user.
 _UNPRIVILEGED = ("postgres", "nobody")
 
@@ -137,13 +142,19 @@ def _unprivileged() -> dict[str, Any]:
     raise AssertionError(f"root cannot run PostgreSQL, and there is no user {' or '.join(_UNPRIVILEGED)}")
 
 
-def main(command: list[str]) -> int:
-    """Run `command` with DATABASE_URL; its status, or 0 where there is no PostgreSQL and this is not CI."""
-    if binaries() is None:
-        print(f"skipped on PostgreSQL: there is none ({INSTALL['postgres']})", file=sys.stderr)
-        return 1 if on_ci() else 0
+def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command with DATABASE_URL set to a server of its own; without PostgreSQL skip, or fail on CI."""
     with postgres_server() as server:
-        return subprocess.run(command, check=False, env=os.environ | {"DATABASE_URL": server.url()}).returncode
+        environment = os.environ | {"DATABASE_URL": server.url()}
+        return subprocess.run(command, check=False, text=True, env=environment, **options)
+
+
+def main(command: list[str]) -> int:
+    """Status of the command, or 0 where there is no PostgreSQL and this is not CI."""
+    if binaries() is None:
+        print(f"skipped: there is no PostgreSQL ({INSTALL['postgres']})", file=sys.stderr)
+        return 1 if on_ci() else 0
+    return run(command or TESTS).returncode
 
 
 if __name__ == "__main__":
