@@ -37,11 +37,13 @@ def is_at_home(user: User) -> bool:
 
 def has_device(user: User) -> bool:
     """True when an authenticator app or a security key is bound."""
-    return bool(_devices(user).exists())
+    return bool(devices(user).exists())
 
 
-def _devices(user: User) -> QuerySet[Authenticator]:
-    return Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
+def devices(user: User) -> QuerySet[Authenticator]:
+    """Authenticator apps and security keys, oldest first."""
+    own: QuerySet[Authenticator] = Authenticator.objects.filter(user=user)
+    return own.exclude(type=Authenticator.Type.RECOVERY_CODES).order_by("created_at")
 
 
 def is_satisfied(request: HttpRequest, user: User) -> bool:
@@ -72,7 +74,7 @@ class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         if not authenticator.user.mfa_required:
             return True
-        return bool(_devices(authenticator.user).exclude(pk=authenticator.pk).exists())
+        return bool(devices(authenticator.user).exclude(pk=authenticator.pk).exists())
 
     def generate_authenticator_name(self, user: User, type: Authenticator.Type) -> str:
         count = Authenticator.objects.filter(user=user, type=type).count()
