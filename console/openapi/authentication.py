@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import NoReturn
 
 from django.conf import settings
 
 from console.accounts.actor import Actor
 from console.accounts.credentials import actor_of, find_key, note_use, token_fits
 from console.accounts.crypto import decrypt
-from console.openapi import codes
+from console.accounts.models import AccessKey
+from console.audit import services as audit
+from console.openapi import codes, throttle
 from console.openapi.signature import SIGNATURE, verify
 from console.web.errors import Refused
 from console.web.http import Request
@@ -19,33 +22,64 @@ ACCESS_KEY = "_accesskey"
 TIMESTAMP = "__preventCache"
 REGION = "_regionId"
 TOKEN = "_securityToken"  # noqa: S105 - the name of a parameter
+TOKEN_HEADER = "x-acs-security-token"  # noqa: S105 - the name of a header
 _FAILED = "The access key, the signature or the time of the request is not valid."
+_UNKNOWN = "unknown key, checked all the same for equal time"
 
 
-def authenticate(request: Request, parameters: Mapping[str, str]) -> Actor:
-    """The actor of the AccessKey that signed `parameters`. Raises Refused with AUTH_SIGNATURE_INVALID."""
+def check_common(parameters: Mapping[str, str]) -> None:
+    """Raises Refused with AUTH_SIGNATURE_INVALID when something that belongs to every signed request is missing."""
     for name in (ACCESS_KEY, TIMESTAMP, SIGNATURE):
         if not parameters.get(name):
             raise Refused(codes.SIGNATURE, f"The parameter {name} is missing.", name)
+
+
+def authenticate(request: Request, parameters: Mapping[str, str], *, any_case: bool = False) -> Actor:
+    """The actor of the AccessKey that signed `parameters`; `any_case` also takes the order that ignores case.
+
+    Raises Refused: AUTH_SIGNATURE_INVALID, and BIZ_THROTTLED after too many of these in a minute.
+    """
+    check_common(parameters)
+    address = request.META.get("REMOTE_ADDR", "")
+    throttle.check_address(address)
     key = find_key(parameters[ACCESS_KEY])
-    secret = decrypt(key.secret_encrypted) if key else "unknown key, checked all the same for equal time"
-    signed = verify(parameters, secret)
-    token = parameters.get(TOKEN) or request.headers.get("x-acs-security-token", "")
-    if key is None or not signed or not _in_window(parameters[TIMESTAMP]) or not token_fits(key, token):
-        raise Refused(codes.SIGNATURE, _FAILED)
-    note_use(key)
-    return actor_of(
-        key,
-        channel="api",
-        source_ip=request.META.get("REMOTE_ADDR", ""),
-        secure=request.is_secure(),
-        request_id=request.request_id,
-    )
+    problem = _problem(request, parameters, key, any_case=any_case)
+    if key is None or problem:
+        _refuse(request, parameters[ACCESS_KEY], address, problem)
+    note_use(key, "api", address)
+    return actor_of(key, channel="api", source_ip=address, secure=request.is_secure(), request_id=request.request_id)
+
+
+def _problem(request: Request, parameters: Mapping[str, str], key: AccessKey | None, *, any_case: bool) -> str:
+    """Why the request is not authentic, for the audit trail; empty when it is."""
+    signed = verify(parameters, decrypt(key.secret_encrypted) if key else _UNKNOWN, any_case=any_case)
+    if key is None:
+        return "the key is unknown, disabled or expired"
+    if not signed:
+        return "the signature is wrong"
+    if not _in_window(parameters[TIMESTAMP]):
+        return "the time of the request is outside the window"
+    token = parameters.get(TOKEN) or request.headers.get(TOKEN_HEADER, "")
+    return "" if token_fits(key, token) else "the security token is missing or wrong"
+
+
+def _refuse(request: Request, access_key_id: str, address: str, problem: str) -> NoReturn:
+    """Count and record the attempt, then refuse it. Keys that nobody has leave no trace but the count.
+
+    Raises Refused.
+    """
+    if throttle.note_failure(address, access_key_id):
+        raise Refused(codes.THROTTLED, "Too many refused signatures with this access key; try again in a minute.")
+    known = AccessKey.objects.select_related("user__tenant", "role__tenant", "organization", "tenant")
+    key = known.filter(access_key_id=access_key_id).first()
+    if key is not None:
+        audit.record_refused_key(key, problem, channel="api", source_ip=address, request_id=request.request_id)
+    raise Refused(codes.SIGNATURE, _FAILED)
 
 
 def _in_window(text: str) -> bool:
     """The caller's clock in ms may differ by the window of GANTRY_API_WINDOW_MINUTES; 0 switches the check off."""
-    if not text.isascii() or not text.isdecimal() or int(text) == 0:
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) == 0:
         return False
     window = settings.API_WINDOW_MINUTES * 60_000
     return window == 0 or abs(int(text) - time.time() * 1000) <= window

@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from pydantic import TypeAdapter, ValidationError
 
 from brokercore.client.errors import ClientError
-from console.openapi import codes
+from console.openapi import codes, throttle
 from console.openapi.envelope import Page
 from console.openapi.registry import Call, Operation
 from console.web.errors import Refused
@@ -46,7 +46,8 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
 
 
 def run(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Any | Page:
-    """Validate, run, and turn the result into JSON values. Raises what `attempt` knows."""
+    """Count, validate, run, and turn the result into JSON values. Raises what `attempt` knows."""
+    throttle.check_call(operation, call.actor)
     result = operation.handler(call, operation.parameters.model_validate(dict(parameters)))
     if isinstance(result, Page):
         return Page([_plain(entry) for entry in result.entries], result.number, result.size, result.total)
@@ -63,4 +64,7 @@ def _plain(value: Any) -> Any:
 def _first_error(invalid: ValidationError) -> str:
     error = invalid.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in error["loc"])
-    return f"The parameter {name} is missing." if error["type"] == "missing" else f"{name}: {error['msg']}."
+    if error["type"] == "missing" or (error["type"] == "string_too_short" and not error["input"]):
+        return f"The parameter {name} is missing."
+    reason = error["msg"].removeprefix("Value error, ")
+    return f"The parameter {name} is not valid: {reason}." if name else f"{reason[:1].upper()}{reason[1:]}."

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """`code` and `message` of the envelope."""
+    """`code` and `message` of the envelope; `fallback` is the vendor's nearest symbol, of a symbol that is our own."""
 
     code: int
     message: str
+    fallback: str = ""
 
 
 FIELD = "BIZ_FIELD_CHECK_INVALID"
@@ -17,6 +18,8 @@ SYSTEM = "ONS_SYSTEM_ERROR"
 INVOKE = "ONS_INVOKE_ERROR"
 SIGNATURE = "AUTH_SIGNATURE_INVALID"
 PERMISSION = "AUTH_PERMISSION_DENIED"
+THROTTLED = "BIZ_THROTTLED"
+_OWNER = "EMPOWER_OWNER_CHECK_ERROR"
 
 CODES: dict[str, Code] = {
     SYSTEM: Code(500, "system error"),
@@ -35,17 +38,23 @@ CODES: dict[str, Code] = {
     "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER": Code(403, "group ID belongs to another user"),
     "BIZ_PUBLISH_INFO_NOT_FOUND": Code(404, "unknown group ID"),
     "EMPOWER_EXIST_ERROR": Code(409, "grant exists"),
-    "EMPOWER_OWNER_CHECK_ERROR": Code(403, "not the owner of the topic"),
-    SIGNATURE: Code(401, "authentication failed"),
-    PERMISSION: Code(403, "permission denied"),
-    "BIZ_INSTANCE_NOT_FOUND": Code(404, "unknown instance"),
-    "BIZ_INSTANCE_EXISTED": Code(409, "instance name exists"),
-    "BIZ_INSTANCE_DEFAULT_EXISTED": Code(409, "an instance without namespace exists"),
-    "BIZ_INSTANCE_QUOTA_EXCEEDED": Code(409, "too many instances"),
-    "BIZ_INSTANCE_NOT_EMPTY": Code(409, "instance not empty"),
-    "BIZ_TOPIC_QUOTA_EXCEEDED": Code(409, "too many topics"),
-    "BIZ_CLUSTER_NOT_FOUND": Code(404, "unknown cluster"),
-    "EMPOWER_NOT_FOUND": Code(404, "unknown grant"),
-    "BIZ_TASK_NOT_FOUND": Code(404, "unknown query task"),
-    "BIZ_THROTTLED": Code(429, "too many requests"),
+    _OWNER: Code(403, "not the owner of the topic"),
+    SIGNATURE: Code(401, "authentication failed", FIELD),
+    PERMISSION: Code(403, "permission denied", _OWNER),
+    "BIZ_INSTANCE_NOT_FOUND": Code(404, "unknown instance", FIELD),
+    "BIZ_INSTANCE_EXISTED": Code(409, "instance name exists", FIELD),
+    "BIZ_INSTANCE_DEFAULT_EXISTED": Code(409, "an instance without namespace exists", FIELD),
+    "BIZ_INSTANCE_QUOTA_EXCEEDED": Code(409, "too many instances", FIELD),
+    "BIZ_INSTANCE_NOT_EMPTY": Code(409, "instance not empty", FIELD),
+    "BIZ_TOPIC_QUOTA_EXCEEDED": Code(409, "too many topics", FIELD),
+    "BIZ_CLUSTER_NOT_FOUND": Code(404, "unknown cluster", FIELD),
+    "BIZ_TUNNEL_SWITCH_BLOCKED": Code(409, "traffic on the cluster", INVOKE),
+    "EMPOWER_NOT_FOUND": Code(404, "unknown grant", FIELD),
+    "BIZ_TASK_NOT_FOUND": Code(404, "unknown query task", FIELD),
+    THROTTLED: Code(429, "too many requests", INVOKE),
 }
+
+
+def told(symbol: str, *, strict: bool) -> str:
+    """The symbol that the caller is told: with `strict` only symbols that the vendor has."""
+    return (strict and CODES[symbol].fallback) or symbol

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import JsonResponse
+import orjson
+from django.conf import settings
+from django.http import HttpResponse
 
-from console.openapi.codes import CODES
+from console.openapi import codes
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,10 @@ class Page:
     total: int
 
 
-def success(data: Any, request_id: str) -> JsonResponse:
+def success(data: Any, request_id: str) -> HttpResponse:
     """Code 200 with `data`, or with the entries and the numbers of a Page."""
     page = data if isinstance(data, Page) else Page([], 0, 0, 0)
-    return JsonResponse(
+    return _json(
         {
             "success": True,
             "code": 200,
@@ -42,10 +44,14 @@ def success(data: Any, request_id: str) -> JsonResponse:
     )
 
 
-def failure(symbol: str, detail: str, request_id: str) -> JsonResponse:
-    """The symbol stands in `status` and `dynamicCode`; the transport status stays 200, so that old callers parse."""
-    code = CODES[symbol]
-    return JsonResponse(
+def failure(symbol: str, detail: str, request_id: str, *, status: int = 200) -> HttpResponse:
+    """The symbol stands in `status` and `dynamicCode`; the transport status stays 200, so that old callers parse.
+
+    GANTRY_API_STRICT_CODES answers the vendor's nearest symbol where the symbol is our own.
+    """
+    symbol = codes.told(symbol, strict=settings.API_STRICT_CODES)
+    code = codes.CODES[symbol]
+    return _json(
         {
             "success": False,
             "code": code.code,
@@ -59,5 +65,10 @@ def failure(symbol: str, detail: str, request_id: str) -> JsonResponse:
             "dynamicMessage": detail,
             "requestId": request_id,
             "helpUrl": None,
-        }
+        },
+        status,
     )
+
+
+def _json(fields: dict[str, Any], status: int = 200) -> HttpResponse:
+    return HttpResponse(orjson.dumps(fields), content_type="application/json", status=status)

@@ -15,16 +15,15 @@ def sign(parameters: Mapping[str, str], secret: str) -> str:
     return _sign(parameters, secret, lambda name: name)
 
 
-def verify(parameters: Mapping[str, str], secret: str) -> bool:
+def verify(parameters: Mapping[str, str], secret: str, *, any_case: bool = False) -> bool:
     """Compare in constant time.
 
-    Names of mixed case (the dead-letter operations) may also be signed in case-insensitive order: "alphabetical"
-    does not say which one is meant, and callers of both kinds exist.
+    With `any_case` (the dead-letter operations, whose names are of mixed case) an order of names that ignores case
+    is taken too: "alphabetical" does not say which one is meant, and callers of both kinds exist.
     """
     given = parameters.get(SIGNATURE, "").encode()
-    byte_order = hmac.compare_digest(sign(parameters, secret).encode(), given)
-    any_case = hmac.compare_digest(_sign(parameters, secret, str.lower).encode(), given)
-    return byte_order or any_case
+    in_byte_order = hmac.compare_digest(sign(parameters, secret).encode(), given)
+    return in_byte_order or (any_case and hmac.compare_digest(_sign(parameters, secret, str.lower).encode(), given))
 
 
 def _sign(parameters: Mapping[str, str], secret: str, order: Callable[[str], str]) -> str:
