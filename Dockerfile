@@ -3,7 +3,8 @@ FROM python:3.11-slim-bookworm AS build
 WORKDIR /opt/gantry
 RUN pip install --no-cache-dir uv==0.13.8
 COPY pyproject.toml uv.lock ./
-RUN uv sync --frozen --no-dev --no-cache
+# The project itself is not installed but copied: the command `gantry` is written below.
+RUN uv sync --frozen --no-dev --no-cache --no-install-project
 
 FROM python:3.11-slim-bookworm
 # Spark's scripts need a Java of 17 or later and ps.
@@ -18,6 +19,8 @@ COPY console console
 COPY brokercore brokercore
 COPY analytics analytics
 COPY launcher launcher
+COPY cli cli
+RUN printf '#!/opt/gantry/.venv/bin/python\nfrom cli.main import main\nmain()\n' > .venv/bin/gantry && chmod 755 .venv/bin/gantry
 COPY templates templates
 COPY static static
 ENV PATH=/opt/gantry/.venv/bin:$PATH \

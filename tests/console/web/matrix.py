@@ -139,6 +139,12 @@ MATRIX: list[Row] = [
     Row("accounts.user_password", ("bob@acme",), ADMINISTER_USER, "post", {"password": "Another-horse-8"}),
     # Audit
     Row("audit.list", (), ADMINISTER),
+    # API Tool: the document of the API is everybody's, the pages are for people of an account
+    Row("openapi.document", (), EVERYBODY),
+    Row("openapi.tool", (), SIGNED_IN),
+    Row("openapi.tool_operation", ("topic/create",), SIGNED_IN),
+    Row("openapi.tool_operation", ("no/such/operation",), Statuses(302, 404, 404, 404, 404, 404)),
+    Row("openapi.tool_try", ("topic/create",), Statuses(302, 422, 422, 422, 422, 422), "post"),
     # Management API: signed requests only, a session is worth nothing
     Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404)),
 ]

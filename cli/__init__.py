@@ -1,0 +1,1 @@
+"""The `gantry` command: the management API from a shell. Knows the server by HTTP only."""

@@ -1,0 +1,122 @@
+"""The API Tool: directory of operations, one operation with its try-it form, and the OpenAPI document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import condition, require_GET, require_POST
+
+from console.accounts.models import AccessKey
+from console.instances.context import navigation
+from console.openapi import samples
+from console.openapi.document import document
+from console.openapi.highlight import highlighted
+from console.openapi.reference import Reference, reference
+from console.openapi.samples import SECRET
+from console.openapi.tool import queries, services
+from console.openapi.tool.forms import TryForm, field_name, suggestion_list
+from console.openapi.tool.tables import OperationTable
+from console.openapi.wording import SIGNING
+from console.web import htmx
+from console.web.http import Request
+from console.web.paging import configured, search_text
+
+_ALL_ON_ONE_PAGE = 100
+
+
+@lru_cache
+def _document() -> tuple[bytes, str]:
+    text = json.dumps(document()).encode()
+    return text, f'"{hashlib.sha256(text).hexdigest()[:32]}"'
+
+
+def _etag(request: HttpRequest) -> str:
+    return _document()[1]
+
+
+@login_not_required
+@require_GET
+@condition(etag_func=_etag)
+def openapi_document(request: Request) -> HttpResponse:
+    """The document has nothing of any tenant in it: programs may read it before they have a key."""
+    return HttpResponse(_document()[0], content_type="application/json")
+
+
+@require_GET
+def index(request: Request) -> HttpResponse:
+    actor = request.actor
+    service, keyword = request.GET.get("service", ""), search_text(request)
+    rows = queries.directory(service, keyword) if actor.tenant else []
+    table = configured(request, OperationTable(rows), per_page=_ALL_ON_ONE_PAGE)
+    context = {"table": table, "q": keyword, "service": service, "services": queries.services(), "count": len(rows)}
+    return htmx.page(request, "openapi/tool.html", "openapi/_operations.html", context)
+
+
+@require_GET
+def operation(request: Request, path: str) -> HttpResponse:
+    """The operation; values of the query string stand in the form. htmx asks for the samples only."""
+    found, keys = _found(request, path)
+    given = {**_chosen_instance(request, found), **request.GET.dict()}
+    form = TryForm(None, found, keys, initial=given)
+    context = _context(request, found, keys, given) | {"form": form}
+    return htmx.page(request, "openapi/operation.html", "openapi/_samples.html", context)
+
+
+@never_cache
+@require_POST
+def attempt(request: Request, path: str) -> HttpResponse:
+    found, keys = _found(request, path)
+    form = TryForm(request.POST.dict(), found, keys)
+    context = _context(request, found, keys, request.POST.dict()) | {"form": form}
+    template = "openapi/_try.html" if htmx.is_fragment(request) else "openapi/operation.html"
+    if not form.is_valid():
+        return htmx.invalid(request, template, context)
+    key = next(key for key in keys if key.access_key_id == form.cleaned_data["key"])
+    outcome = services.send(request, found, key, form.values())
+    return render(request, template, context | {"outcome": outcome, "envelope": highlighted(outcome.text)})
+
+
+def _found(request: Request, path: str) -> tuple[Reference, list[AccessKey]]:
+    keys = queries.usable_keys(request.actor) if request.actor.tenant else []
+    found = reference(path)
+    if found is None:
+        raise Http404("no such operation")
+    return found, keys
+
+
+def _chosen_instance(request: Request, found: Reference) -> dict[str, str]:
+    """The instance that the visitor chose last stands in the form from the start."""
+    current = navigation(request).get("current_instance")
+    names = [p.name for p in found.parameters if suggestion_list(p.name) == "instances"]
+    return {field_name(name): current.instance_id for name in names} if current else {}
+
+
+def _context(request: Request, found: Reference, keys: list[AccessKey], given: dict[str, Any]) -> dict[str, Any]:
+    kinds = {suggestion_list(parameter.name): field_name(parameter.name) for parameter in found.parameters}
+    instance_id = str(given.get(kinds.get("instances", ""), ""))
+    visible = navigation(request).get("instances", [])
+    access_key_id = str(given.get("key", "")) or (keys[0].access_key_id if keys else "<AccessKey ID>")
+    call = services.wanted(request, found, access_key_id, _example_values(found, keys, given))
+    return {
+        "operation": found,
+        "keys": keys,
+        "suggestions": queries.suggestions(request.actor, visible, instance_id, set(kinds)),
+        "samples": samples.samples(call),
+        "signing": SIGNING.splitlines(),
+        "secret": SECRET,
+    }
+
+
+def _example_values(found: Reference, keys: list[AccessKey], given: dict[str, Any]) -> dict[str, str]:
+    """What the form holds; required parameters without a value show where it goes."""
+    form = TryForm(given, found, keys)
+    form.is_valid()
+    missing = {p.name: f"<{p.name}>" for p in found.parameters if p.required}
+    return missing | form.values()
