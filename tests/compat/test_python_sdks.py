@@ -24,12 +24,14 @@ from aliyunsdkons.request.v20190214 import (
     OnsRegionListRequest,
     OnsTopicCreateRequest,
     OnsTopicListRequest,
+    OnsTrendTopicInputTpsRequest,
 )
 from pytest_django.live_server_helper import LiveServer
 
 from console.accounts import services as accounts
 from console.accounts.services import IssuedKey
 from console.topics.models import Topic
+from tests.console.live import Live
 from tests.support.cast import Cast, make_topic
 
 pytestmark = [pytest.mark.real, pytest.mark.django_db(transaction=True)]
@@ -223,3 +225,181 @@ def test_the_caller_learns_who_it_is(endpoint: str, key: IssuedKey, cast: Cast) 
     request = CommonRequest(product="Sts", version="2015-04-01", action_name="GetCallerIdentity")
     request.set_method("POST")
     assert Core(endpoint, bob)(request)["Arn"] == body.arn
+
+
+def _send(live: Live, topic: Topic, count: int, **fields: Any) -> list[str]:
+    return [live.send(topic, f"body {n}".encode(), **fields).message_id for n in range(count)]
+
+
+def test_messages_that_a_client_sent_are_found_by_key_id_and_time(client: OnsClient, live: Live) -> None:
+    began = int(time.time() * 1000)
+    topic, instance_id = live.topic(), live.instance.instance_id
+    sent = _send(live, topic, 7, keys="order-7", tags="created")
+
+    def by_key() -> Any:
+        request = ons.OnsMessageGetByKeyRequest(instance_id=instance_id, topic=topic.name, key="order-7")
+        found = client.ons_message_get_by_key(request).body.data.ons_rest_message_do
+        return found if len(found) == 7 else None
+
+    found = until(by_key)
+    assert {m.msg_id for m in found} == set(sent)
+    assert (found[0].topic, found[0].instance_id, found[0].reconsume_times) == (topic.name, instance_id, 0)
+    assert {p.name: p.value for p in found[0].property_list.message_property}["TAGS"] == "created"
+    assert found[0].store_timestamp >= began
+
+    one = ons.OnsMessageGetByMsgIdRequest(instance_id=instance_id, topic=topic.name, msg_id=sent[0])
+    assert client.ons_message_get_by_msg_id(one).body.data.msg_id == sent[0]
+    detail = ons.OnsMessageDetailRequest(instance_id=instance_id, topic=topic.name, msg_id=sent[0])
+    data = client.ons_message_detail(detail).body.data
+    assert (data.body_str, data.body) == ("body 0", "Ym9keSAw")
+    assert {p.name for p in data.property_list} >= {"KEYS", "TAGS"}
+
+    def page(number: int, task_id: str | None = None) -> Any:
+        request = ons.OnsMessagePageQueryByTopicRequest(
+            instance_id=instance_id, topic=topic.name, begin_time=began - 1000, end_time=began + 60_000,
+            current_page=number, page_size=5, task_id=task_id,
+        )  # fmt: skip
+        return client.ons_message_page_query_by_topic(request).body.msg_found_do
+
+    first = page(1)
+    assert (first.current_page, first.max_page_count, len(first.msg_found_list.ons_rest_message_do)) == (1, 2, 5)
+    second = page(2, first.task_id)
+    assert len(second.msg_found_list.ons_rest_message_do) == 2
+    pages = first.msg_found_list.ons_rest_message_do + second.msg_found_list.ons_rest_message_do
+    assert {m.msg_id for m in pages} == set(sent)
+    assert pages[0].instance_id == instance_id
+
+    status = client.ons_topic_status(ons.OnsTopicStatusRequest(instance_id=instance_id, topic=topic.name)).body.data
+    assert (status.total_count, status.perm) == (7, 6)
+    assert status.last_time_stamp >= began
+
+
+def test_a_consumer_group_is_told_of_as_the_sdk_expects_it(client: OnsClient, live: Live) -> None:
+    topic, group, instance_id = live.topic(), live.group(), live.instance.instance_id
+    [sent] = _send(live, topic, 1)
+    got = live.consume(group, topic)
+    assert until(lambda: got)
+    mine = {"instance_id": instance_id, "group_id": group.group_id}
+
+    status = until(
+        lambda: [
+            s
+            for s in [client.ons_consumer_status(ons.OnsConsumerStatusRequest(**mine, detail=True)).body.data]
+            if s.online and s.total_diff == 0
+        ]
+    )[0]
+    assert (status.consume_model, status.subscription_same) == ("CLUSTERING", True)
+    [connection] = status.connection_set.connection_do
+    assert connection.client_id
+    [information] = status.consumer_connection_info_list.consumer_connection_info_do
+    assert topic.name in {s.topic for s in information.subscription_set.subscription_data}
+    accumulated = client.ons_consumer_accumulate(ons.OnsConsumerAccumulateRequest(**mine, detail=True)).body.data
+    assert (accumulated.online, accumulated.total_diff) == (True, 0)
+    assert topic.name in {t.topic for t in accumulated.detail_in_topic_list.detail_in_topic_do}
+    [connection] = client.ons_consumer_get_connection(
+        ons.OnsConsumerGetConnectionRequest(**mine)
+    ).body.data.connection_list.connection_do
+    assert connection.client_addr
+    details = client.ons_group_sub_detail(ons.OnsGroupSubDetailRequest(**mine)).body.data
+    assert details.online is True
+    assert topic.name in {s.topic for s in details.subscription_data_list.subscription_data_list}
+    subscribed = client.ons_topic_sub_detail(
+        ons.OnsTopicSubDetailRequest(instance_id=instance_id, topic=topic.name)
+    ).body.data
+    assert [s.group_id for s in subscribed.subscription_data_list.subscription_data_list] == [group.group_id]
+    span = client.ons_consumer_time_span(ons.OnsConsumerTimeSpanRequest(**mine, topic=topic.name)).body.data
+    assert span.max_time_stamp >= span.min_time_stamp > 0
+    [track] = client.ons_message_trace(
+        ons.OnsMessageTraceRequest(instance_id=instance_id, topic=topic.name, msg_id=sent)
+    ).body.data.message_track
+    assert (track.consumer_group, track.track_type) == (group.group_id, "CONSUMED")
+
+    client.ons_group_consumer_update(ons.OnsGroupConsumerUpdateRequest(**mine, read_enable=False))
+    group.refresh_from_db()
+    assert group.read_enabled is False
+
+
+def test_a_backlog_is_skipped_by_a_reset(tea: OnsClient, live: Live) -> None:
+    topic, group, instance_id = live.topic(), live.group(), live.instance.instance_id
+    got = live.consume(group, topic)
+    _send(live, topic, 1)
+    assert until(lambda: got)
+    live.stop_consumers()
+    _send(live, topic, 3)
+    mine = {"instance_id": instance_id, "group_id": group.group_id}
+
+    def backlog() -> int:
+        accumulated = tea.ons_consumer_accumulate(ons.OnsConsumerAccumulateRequest(**mine))
+        return int(accumulated.body.data.total_diff)
+
+    assert until(lambda: backlog() == 3)
+    tea.ons_consumer_reset_offset(ons.OnsConsumerResetOffsetRequest(**mine, topic=topic.name, type=0))
+    assert until(lambda: backlog() == 0)
+
+
+def test_dead_letters_are_found_and_sent_again(tea: OnsClient, live: Live) -> None:
+    began = int(time.time() * 1000)
+    topic, group, instance_id = live.topic(), live.group(), live.instance.instance_id
+    live.consume(group, topic, fail=True, retries=0)
+    [sent] = _send(live, topic, 1)
+    mine = {"instance_id": instance_id, "group_id": group.group_id}
+
+    def letters() -> Any:
+        request = ons.OnsDLQMessagePageQueryByGroupIdRequest(
+            **mine, begin_time=began - 1000, end_time=began + 120_000, current_page=1, page_size=20
+        )
+        try:
+            return tea.ons_dlqmessage_page_query_by_group_id(request).body.msg_found_do
+        except TeaException as error:
+            assert error.code == "BIZ_NO_MESSAGE"
+            return None
+
+    found = until(letters)
+    [letter] = found.msg_found_list.ons_rest_message_do
+    assert (letter.msg_id, letter.topic, found.max_page_count) == (sent, topic.name, 1)
+    one = tea.ons_dlqmessage_get_by_id(ons.OnsDLQMessageGetByIdRequest(**mine, msg_id=sent)).body.data
+    assert (one.msg_id, one.instance_id) == (sent, instance_id)
+    assert one.property_list.message_property
+    live.stop_consumers()
+    got = live.consume(group, topic)
+    again = tea.ons_dlqmessage_resend_by_id(ons.OnsDLQMessageResendByIdRequest(**mine, msg_id=sent)).body.data
+    assert again.msg_id == [sent]
+    assert until(lambda: got)
+
+
+def test_a_trend_has_a_record_for_each_period(client: OnsClient, core: Core, live: Live) -> None:
+    topic, instance_id = live.topic(), live.instance.instance_id
+    end = int(time.time() // 60) * 60_000
+    trend = client.ons_trend_topic_input_tps(
+        ons.OnsTrendTopicInputTpsRequest(
+            instance_id=instance_id, topic=topic.name, begin_time=end - 600_000, end_time=end, period=1, type=1
+        )
+    ).body.data
+    assert (trend.title, trend.yunit) == (topic.name, "TPS")
+    records = trend.records.stats_data_do
+    assert len(records) >= 10
+    assert records[1].x - records[0].x == 60_000
+    raw = core(
+        OnsTrendTopicInputTpsRequest.OnsTrendTopicInputTpsRequest(),
+        InstanceId=instance_id, Topic=topic.name, BeginTime=end - 600_000, EndTime=end, Period=5, Type=0,
+    )  # fmt: skip
+    assert raw["Data"]["YUnit"] == "messages"
+
+
+def test_base_info_tells_where_clients_connect_and_the_instance_can_be_deleted(tea: OnsClient, cast: Cast) -> None:
+    made = tea.ons_instance_create(ons.OnsInstanceCreateRequest(instance_name="short-lived")).body.data
+    mine = {"instance_id": made.instance_id}
+    tea.ons_instance_update(ons.OnsInstanceUpdateRequest(**mine, instance_name="renamed"))
+    information = tea.ons_instance_base_info(ons.OnsInstanceBaseInfoRequest(**mine)).body.instance_base_info
+    assert (information.instance_name, information.independent_naming, information.max_tps) == ("renamed", True, 5000)
+    assert made.instance_id in information.endpoints.tcp_endpoint
+    tea.ons_topic_create(ons.OnsTopicCreateRequest(**mine, topic="t-1", message_type=0))
+    tea.ons_topic_update(ons.OnsTopicUpdateRequest(**mine, topic="t-1", perm=4))
+    tea.ons_group_create(ons.OnsGroupCreateRequest(**mine, group_id="GID_1"))
+    with pytest.raises(TeaException) as full:
+        tea.ons_instance_delete(ons.OnsInstanceDeleteRequest(**mine))
+    assert full.value.code == "BIZ_INSTANCE_NOT_EMPTY"
+    tea.ons_topic_delete(ons.OnsTopicDeleteRequest(**mine, topic="t-1"))
+    tea.ons_group_delete(ons.OnsGroupDeleteRequest(**mine, group_id="GID_1"))
+    tea.ons_instance_delete(ons.OnsInstanceDeleteRequest(**mine))
+    assert not Topic.objects.filter(instance__instance_id=made.instance_id)
