@@ -54,6 +54,11 @@ def table_location(bucket: str, schema: str, table: str) -> str:
     return f"oss://{bucket}/{schema}/{table}/"
 
 
+def root() -> Path:
+    """The folder that holds all buckets."""
+    return Path(os.path.realpath(settings.load().lake))
+
+
 def metrics_folder(day: date) -> Path:
     """Samples and rollups of one UTC day."""
     return Path(lake_path(f"{_METRICS}/day={day:%Y-%m-%d}"))
@@ -61,8 +66,8 @@ def metrics_folder(day: date) -> Path:
 
 def metrics_days() -> list[date]:
     """The UTC days that have samples, oldest first."""
-    root = Path(lake_path(_METRICS))
-    names = [entry.name for entry in root.iterdir()] if root.is_dir() else []
+    folder = Path(lake_path(_METRICS))
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return sorted(date.fromisoformat(name.removeprefix("day=")) for name in names if name.startswith("day="))
 
 

@@ -37,6 +37,8 @@ __all__ = [
     "append_samples",
     "cancel",
     "days_to_roll_up",
+    "drop_results",
+    "drop_samples",
     "lake_path",
     "open_result",
     "preview_result",
@@ -113,6 +115,20 @@ def append_samples(samples: Iterable[Sample]) -> None:
     from analytics.jobs import samples as job
 
     job.append_samples(samples)
+
+
+def drop_samples(before: date) -> int:
+    """Delete samples and rollups of the UTC days before `before`; returns how many days went."""
+    from analytics import retention
+
+    return retention.drop_samples(before)
+
+
+def drop_results(before: date) -> int:
+    """Delete results of statements submitted before the UTC day `before`; returns how many folders went."""
+    from analytics import retention
+
+    return retention.drop_results(before)
 
 
 def rollup(day: date) -> bool:

@@ -32,6 +32,8 @@ app.conf.update(
     beat_schedule={
         "sample": {"task": "console.metrics.tasks.sample", "schedule": 10.0, "options": {"expires": 9}},
         "roll-up": {"task": "console.metrics.tasks.roll_up", "schedule": 300.0, "options": {"expires": 290}},
+        "samples-expire": {"task": "console.metrics.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
+        "results-expire": {"task": "console.sql.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "outbox-sweep": {"task": "console.outbox.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "acl-repair": {"task": "console.accounts.tasks.publish_acl", "schedule": 60.0, "options": {"expires": 50}},

@@ -52,6 +52,9 @@ BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS
 REGION = env_text("GANTRY_REGION", "mq-private")
 # An asynchronous statement that runs longer is stopped; a synchronous one has 60 seconds.
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
+# Days that the lake keeps samples (with their curves) and results of statements; 0 keeps them for ever.
+SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
+RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
@@ -126,6 +129,7 @@ INSTALLED_APPS = [
     "console.metrics",
     "console.audit",
     "console.outbox",
+    "console.platform",
     "console.openapi",
     "console.demo",
 ]
@@ -195,6 +199,7 @@ MFA_FORMS = {
     "activate_totp": "console.accounts.mfa.ActivateTOTPForm",
 }
 SOCIALACCOUNT_ADAPTER = "console.accounts.single_sign_on.SingleSignOnAdapter"
+SSO_RATE_LIMITS = {"start": "30/m/ip"}
 # A provider of single sign-on without TLS, and one in these private networks: for tests and closed networks.
 SSO_ALLOW_HTTP = env_bool("GANTRY_SSO_ALLOW_HTTP", False)
 SSO_NETWORKS = env_networks("GANTRY_SSO_NETWORKS")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
+from django.conf import settings
 
 from analytics import run
 from brokercore.client.errors import ClientError
@@ -29,3 +31,12 @@ def roll_up() -> None:
     """Roll the samples that came since the last time up to 1, 5 and 10 minutes."""
     for day in run.days_to_roll_up():
         run.rollup(day)
+
+
+@shared_task  # type: ignore[untyped-decorator]  # Celery has no types
+def expire() -> None:
+    """Drop samples older than GANTRY_SAMPLES_DAYS."""
+    if settings.SAMPLES_DAYS:
+        days = run.drop_samples(datetime.now(UTC).date() - timedelta(days=settings.SAMPLES_DAYS))
+        if days:
+            log.info("samples of %d days were dropped", days)
