@@ -1,40 +1,76 @@
-"""Reads of the audit trail. The tenant comes first."""
+"""Reads of the audit trail. Whose trail comes first."""
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from console.accounts.models import Tenant
 from console.audit.models import Entry
 
 
-def entries(
-    tenant: Tenant, *, text: str = "", result: str = "", channel: str = "", begin: date | None, end: date | None
-) -> QuerySet[Entry]:
-    """Entries of the tenant, latest first, narrowed by every filter that is given.
+@dataclass(frozen=True)
+class Filters:
+    """What narrows the trail; empty means any.
 
-    Days are those of the viewer's zone; `end` counts as a whole day.
+    `who`, `key`, `action` and `resource` match the whole value, which an index finds, or its beginning when they end in
+    `*`. `text` looks inside of who, action and resource.
     """
-    zone = timezone.get_current_timezone()
-    found = Entry.objects.filter(tenant=tenant)
-    if text:
-        found = found.filter(
-            Q(actor__icontains=text)
-            | Q(action__icontains=text)
-            | Q(resource__icontains=text)
-            | Q(access_key_id=text)
-            | Q(request_id=text)
-            | Q(source_ip=text)
-        )
-    if result:
-        found = found.filter(result=result)
-    if channel:
-        found = found.filter(channel=channel)
-    if begin:
-        found = found.filter(at__gte=datetime.combine(begin, time.min, zone))
-    if end:
-        found = found.filter(at__lt=datetime.combine(end + timedelta(days=1), time.min, zone))
-    return found
+
+    text: str = ""
+    who: str = ""
+    key: str = ""
+    action: str = ""
+    resource: str = ""
+    request_id: str = ""
+    result: str = ""
+    channel: str = ""
+    account: str = ""
+    """Uid or name of an account, in the trail of the whole platform."""
+    begin: datetime | None = None
+    end: datetime | None = None
+
+
+def entries(tenant: Tenant | None, filters: Filters | None = None) -> QuerySet[Entry]:
+    """Entries in the trail of an account, or of the whole platform, latest first."""
+    found = Entry.objects.all() if tenant is None else Entry.objects.filter(tenant=tenant)
+    if filters is None:
+        return found
+    for column, wanted in (
+        ("actor", filters.who),
+        ("access_key_id", filters.key),
+        ("action", filters.action),
+        ("resource", filters.resource),
+    ):
+        if wanted:
+            found = found.filter(**_whole_or_beginning(column, wanted))
+    for column, wanted in (
+        ("request_id", filters.request_id),
+        ("result", filters.result),
+        ("channel", filters.channel),
+    ):
+        if wanted:
+            found = found.filter(**{column: wanted})
+    if filters.account:
+        found = found.filter(Q(tenant_uid=filters.account) | Q(tenant__name=filters.account))
+    if filters.begin:
+        found = found.filter(at__gte=filters.begin)
+    if filters.end:
+        found = found.filter(at__lt=filters.end)
+    return found.filter(_holding(filters.text)) if filters.text else found
+
+
+def entry(tenant: Tenant | None, number: int) -> Entry | None:
+    """One entry of that trail."""
+    return entries(tenant).filter(pk=number).first()
+
+
+def _whole_or_beginning(column: str, wanted: str) -> dict[str, str]:
+    return {f"{column}__startswith": wanted[:-1]} if wanted.endswith("*") else {column: wanted}
+
+
+def _holding(text: str) -> Q:
+    inside = Q(actor__icontains=text) | Q(action__icontains=text) | Q(resource__icontains=text)
+    return inside | Q(access_key_id=text) | Q(request_id=text) | Q(source_ip=text)

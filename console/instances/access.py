@@ -13,7 +13,7 @@ from console.web.http import Request
 def instance(request: Request, instance_id: str, action: str) -> Instance:
     """The tenant's instance, if the actor may do `action` on it; another tenant's does not exist."""
     found = (
-        Instance.objects.select_related("tenant", "cluster")
+        Instance.objects.select_related("tenant__organization", "cluster", "resource_set__organization")
         .filter(tenant=request.actor.tenant, instance_id=instance_id)
         .first()
     )

@@ -43,12 +43,15 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 
 
 def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    match = request.resolver_match
+    shown = (match.url_name if match else None) or ""
+    if actor.own_tenant is None:
+        return {"navigation": sections(shown, None, platform=True)}
     instances = [
         instance
         for instance in Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
         if actor.decide("mq:QueryInstance", mq_resource(instance.instance_id), owner=actor.tenant).allowed
     ]
-    match = request.resolver_match
     wanted = match.kwargs.get("instance_id") if match else None
     by_id = {i.instance_id: i for i in instances}
     if wanted in by_id and request.session.get(_CHOSEN) != wanted:
@@ -56,7 +59,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     current = by_id.get(wanted or request.session.get(_CHOSEN, "")) or (instances[0] if instances else None)
     choices = [Choice(i, _same_page(match, i), current is not None and i.pk == current.pk) for i in instances]
     return {
-        "navigation": sections((match.url_name if match else None) or "", current.instance_id if current else None),
+        "navigation": sections(shown, current.instance_id if current else None),
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,

@@ -7,14 +7,30 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from console.accounts.models import ResourceSet, Tenant
+from console.accounts.organizations import resource_sets
 from console.instances import queries
 
 
+class SetChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """Resource sets, each with the organization it is in."""
+
+    def label_from_instance(self, obj: ResourceSet) -> str:
+        return f"{obj.organization.name} / {obj.name} (ID {obj.pk})"
+
+
 class InstanceForm(forms.Form):
-    """Name and description: what can be changed later."""
+    """What can be changed later."""
 
     name = forms.CharField(label="Name", max_length=64, help_text="3 to 64 characters, unique in the region.")
     remark = forms.CharField(label="Description", max_length=256, required=False)
+    resource_set = SetChoice(
+        label="Resource set", queryset=ResourceSet.objects.none(), required=False, empty_label="None"
+    )
+
+    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["resource_set"].queryset = resource_sets(tenant.organization)  # type: ignore[attr-defined]
 
 
 class CreateForm(InstanceForm):
@@ -39,6 +55,7 @@ class CreateForm(InstanceForm):
     field_order = [
         "name",
         "remark",
+        "resource_set",
         "cluster",
         "independent_naming",
         "max_send_tps",
@@ -46,7 +63,7 @@ class CreateForm(InstanceForm):
         "topic_capacity",
     ]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
+        super().__init__(*args, tenant=tenant, **kwargs)
         choices = [(c.name, c.name) for c in queries.clusters(settings.REGION)]
         self.fields["cluster"].choices = choices  # type: ignore[attr-defined]

@@ -94,6 +94,15 @@ def set_resource_set(*, actor: Actor, instance: Instance, resource_set: Resource
 
 
 @transaction.atomic
+def change_instance(
+    *, actor: Actor, instance: Instance, name: str, remark: str, resource_set: ResourceSet | None
+) -> None:
+    """All that the page of an instance can change, or nothing of it."""
+    update_instance(actor=actor, instance=instance, name=name, remark=remark)
+    set_resource_set(actor=actor, instance=instance, resource_set=resource_set)
+
+
+@transaction.atomic
 def delete_instance(*, actor: Actor, instance: Instance) -> None:
     """Delete an instance that has neither topics nor groups."""
     if instance.topics.exists() or instance.groups.exists():

@@ -26,6 +26,8 @@ from console.web.paging import configured, search_text
 
 @require_GET
 def overview(request: Request) -> HttpResponse:
+    if request.actor.is_platform_admin:
+        return redirect("platform.accounts")
     context = {"overview": overviews.overview(request.actor), "tasks": overviews.tasks(request.actor)}
     return render(request, "instances/overview.html", context)
 
@@ -56,8 +58,8 @@ def index(request: Request) -> HttpResponse:
 
 
 def create(request: Request) -> HttpResponse:
-    accounts.tenant(request, "mq:CreateInstance")
-    form = CreateForm(request.POST or None)
+    tenant = accounts.tenant(request, "mq:CreateInstance")
+    form = CreateForm(request.POST or None, tenant=tenant)
     if request.method == "POST" and form.is_valid():
         try:
             instance = services.create_instance(actor=request.actor, **form.cleaned_data)
@@ -104,10 +106,11 @@ def client(request: Request, instance_id: str) -> HttpResponse:
 
 def update(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:UpdateInstance")
-    form = InstanceForm(request.POST or None, initial={"name": instance.name, "remark": instance.remark})
+    initial = {"name": instance.name, "remark": instance.remark, "resource_set": instance.resource_set_id}
+    form = InstanceForm(request.POST or None, initial=initial, tenant=instance.tenant)
     if request.method == "POST" and form.is_valid():
         try:
-            services.update_instance(actor=request.actor, instance=instance, **form.cleaned_data)
+            services.change_instance(actor=request.actor, instance=instance, **form.cleaned_data)
         except Refused as refused:
             add_refusal(form, refused)
         else:

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django_tables2 import RequestConfig, Table
 
 from console.web.http import Request
 
 PER_PAGE = 20
+MOST_COUNTED = 10_000
 
 
-def configured(request: Request, table: Table, *, per_page: int = PER_PAGE) -> Table:
+def configured(
+    request: Request, table: Table, *, per_page: int = PER_PAGE, paginator_class: type[Paginator[Any]] = Paginator
+) -> Table:
     """The table sorted and paged as the query string says (`sort`, `page`); a page that is not there is the last."""
-    RequestConfig(request, paginate={"per_page": per_page, "silent": True}).configure(table)
+    options = {"per_page": per_page, "silent": True, "paginator_class": paginator_class}
+    RequestConfig(request, paginate=options).configure(table)
     return table
+
+
+class CappedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Counts to MOST_COUNTED and no further: nobody pages through millions, and counting them all takes seconds.
+
+    What lies behind that is reached by narrower filters.
+    """
+
+    @cached_property
+    def _counted(self) -> int:
+        rows: Any = self.object_list
+        if not isinstance(rows, QuerySet):  # the rows of a table
+            rows = rows.data.data
+        return int(rows.order_by()[: MOST_COUNTED + 1].count())
+
+    @cached_property
+    def count(self) -> int:
+        return min(self._counted, MOST_COUNTED)
+
+    @property
+    def shown_count(self) -> str:
+        """`10,000+` for more than are counted."""
+        return f"{self.count:,}{'+' if self._counted > MOST_COUNTED else ''}"
 
 
 def search_text(request: Request) -> str:

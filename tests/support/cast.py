@@ -1,7 +1,8 @@
 """The standing cast of the console's tests.
 
 Alice administers the account `acme`. Bob is a RAM user there who may do everything with messages, Rita may only look,
-Nora has no policy at all. Charlie administers the account `umbrella` and must see nothing of acme's.
+Nora has no policy at all. Charlie administers the account `umbrella` and must see nothing of acme's. Petra administers
+the platform and must see nothing of what is inside an account.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from console.accounts import acl, policies
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, Tenant, User
+from console.accounts.services.platform_admins import set_platform_admin
 from console.instances import broker as clients
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
@@ -29,7 +31,7 @@ from console.topics.models import Group, OrderType, Topic
 from tests.support.broker import BrokerProcess
 
 PASSWORD = "Correct-horse-7"
-NAMES = ("alice", "bob", "rita", "nora", "charlie")
+NAMES = ("alice", "bob", "rita", "nora", "charlie", "petra")
 
 
 @dataclass
@@ -103,6 +105,8 @@ def cast(console: Cluster) -> Cast:
         users[name] = accounts.create_user(
             actor=Actor(alice), name=name, password=PASSWORD, policies=[policies.system_policy(p) for p in wanted]
         )
+    set_platform_admin(name="petra", password=PASSWORD)
+    users["petra"] = User.objects.get(username="petra")
     User.objects.update(must_change_password=False)
     return Cast(users, console, make_instance(alice, console), make_instance(charlie, console, name="charlies"))
 

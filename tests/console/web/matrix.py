@@ -1,8 +1,9 @@
 """Every URL of the console with what each of the cast is answered. A new URL needs a row here.
 
 The columns are statuses: without sign-in, Charlie of another account, Nora without a policy, Rita who may look, Bob who
-may do everything with messages, Alice who administers the account. A redirect to the sign-in page is 302 in the first
-column; what an allowed change answers is 302 in the others.
+may do everything with messages, Alice who administers the account, and Petra who administers the platform. No page of an
+account is Petra's, which is what her column says where nothing is written. A redirect to the sign-in page is 302 in the
+first column; what an allowed change answers is 302 in the others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-ROLES = ("anonymous", "charlie", "nora", "rita", "bob", "alice")
+ROLES = ("anonymous", "charlie", "nora", "rita", "bob", "alice", "petra")
 
 
 class Statuses(NamedTuple):
@@ -22,11 +23,12 @@ class Statuses(NamedTuple):
     rita: int
     bob: int
     alice: int
+    petra: int = 403
 
 
 @dataclass(frozen=True)
 class Row:
-    """A request: `arguments` name what the test fills in (`instance`, `topic`, `group`, …) or are literal."""
+    """A request: `arguments` and `data` name what the test fills in (`instance`, `topic`, …) or are literal."""
 
     url_name: str
     arguments: tuple[str, ...]
@@ -38,7 +40,7 @@ class Row:
         return f"{self.method}-{self.url_name}"
 
 
-EVERYBODY = Statuses(200, 200, 200, 200, 200, 200)
+EVERYBODY = Statuses(200, 200, 200, 200, 200, 200, 200)
 SIGNED_IN = Statuses(302, 200, 200, 200, 200, 200)
 LOOK = Statuses(302, 404, 403, 200, 200, 200)
 OPERATE = Statuses(302, 404, 403, 403, 200, 200)
@@ -48,27 +50,33 @@ MISSING = Statuses(302, 404, 403, 404, 404, 404)
 # Pages of the own account: Charlie sees his own.
 ACCOUNT_LOOK = Statuses(302, 200, 403, 200, 200, 200)
 ACCOUNT_OPERATE = Statuses(302, 200, 403, 403, 200, 200)
+OWN_SIGN_IN = Statuses(302, 200, 200, 200, 200, 200, 200)
+# Pages of the platform are Petra's alone.
+PLATFORM = Statuses(302, 403, 403, 403, 403, 403, 200)
+PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
 QUERY = Statuses(302, 200, 403, 403, 200, 200)
 ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
 ADMINISTER = Statuses(302, 200, 403, 403, 403, 200)
 ADMINISTER_USER = Statuses(302, 404, 403, 403, 403, 302)
+LOOK_AT_USER = Statuses(302, 404, 403, 403, 403, 200)
 
 OWN = ("instance",)
 TOPIC = ("instance", "topic")
 GROUP = ("instance", "group")
+BOB, SENDERS = ("bob@acme",), ("senders",)
 NEW_TOPIC = {"name": "made-by-matrix", "order_type": "0"}
 NEW_GROUP = {"group_id": "GID_made_by_matrix"}
 
 MATRIX: list[Row] = [
     Row("health", (), EVERYBODY),
     # Sign-in
-    Row("account_login", (), Statuses(200, 302, 302, 302, 302, 302)),
-    Row("account_logout", (), Statuses(302, 200, 200, 200, 200, 200)),
-    Row("account_change_password", (), SIGNED_IN),
-    Row("account_reauthenticate", (), SIGNED_IN),
+    Row("account_login", (), Statuses(200, 302, 302, 302, 302, 302, 302)),
+    Row("account_logout", (), Statuses(302, 200, 200, 200, 200, 200, 200)),
+    Row("account_change_password", (), OWN_SIGN_IN),
+    Row("account_reauthenticate", (), OWN_SIGN_IN),
     Row("account_inactive", (), EVERYBODY),
     # Overview
-    Row("instances.overview", (), SIGNED_IN),
+    Row("instances.overview", (), Statuses(302, 200, 200, 200, 200, 200, 302)),
     Row("instances.overview_figures", (), SIGNED_IN),
     Row("instances.overview_tasks", (), SIGNED_IN),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
@@ -97,6 +105,15 @@ MATRIX: list[Row] = [
     Row("groups.reading", GROUP, CHANGE, "post", {"enabled": "false"}),
     Row("groups.delete", GROUP, OPERATE),
     Row("groups.delete", GROUP, CHANGE, "post", {"name": "GID_orders"}),
+    Row("groups.sharing", GROUP, Statuses(302, 404, 403, 403, 403, 302), "post", {"shared": "false"}),
+    # Shared topics: everybody sees what is shared with the visitor; only the owner of a topic shares it
+    Row("grants.index", (), SIGNED_IN),
+    Row("grants.topic", TOPIC, LOOK),
+    Row("grants.topic", TOPIC, CHANGE, "post", {"receiver": "user", "user": "nora@acme", "relation": "4"}),
+    Row("grants.revoke", (*TOPIC, "1"), Statuses(302, 404, 403, 403, 404, 404)),
+    Row("grants.client", TOPIC, MISSING),
+    Row("grants.groups", TOPIC, MISSING),
+    Row("grants.group_create", TOPIC, Statuses(302, 404, 404, 404, 404, 404)),
     # Messages
     Row("messaging.search", OWN, LOOK),
     Row("messaging.publish", TOPIC, OPERATE),
@@ -128,17 +145,88 @@ MATRIX: list[Row] = [
     # AccessKeys: everybody has the own ones
     Row("accounts.keys", (), SIGNED_IN),
     Row("accounts.key_create", (), SIGNED_IN, "post"),
-    Row("accounts.key_switch", ("alices_key",), Statuses(302, 404, 404, 404, 404, 302), "post", {"enabled": "false"}),
-    Row("accounts.key_delete", ("alices_key",), Statuses(302, 404, 404, 404, 404, 200)),
+    Row(
+        "accounts.key_switch",
+        ("alices_key",),
+        Statuses(302, 404, 404, 404, 404, 302, 404),
+        "post",
+        {"enabled": "false"},
+    ),
+    Row("accounts.key_delete", ("alices_key",), Statuses(302, 404, 404, 404, 404, 200, 404)),
+    Row("accounts.key_database", (), SIGNED_IN, "post"),
+    Row("accounts.key_database_delete", (), Statuses(302, 302, 302, 302, 302, 302), "post"),
     # Users
     Row("accounts.users", (), ADMINISTER),
     Row("accounts.user_create", (), ADMINISTER),
-    Row("accounts.user", ("bob@acme",), Statuses(302, 404, 403, 403, 403, 200)),
-    Row("accounts.user", ("bob@acme",), ADMINISTER_USER, "post"),
-    Row("accounts.user_switch", ("bob@acme",), ADMINISTER_USER, "post", {"enabled": "true"}),
-    Row("accounts.user_password", ("bob@acme",), ADMINISTER_USER, "post", {"password": "Another-horse-8"}),
+    Row("accounts.user_create", (), ADMINISTER, "post", {"name": "made-by-matrix"}),
+    Row("accounts.user", BOB, LOOK_AT_USER),
+    Row("accounts.user_update", BOB, LOOK_AT_USER),
+    Row("accounts.user_update", BOB, ADMINISTER_USER, "post", {"display_name": "Bob"}),
+    Row("accounts.user_switch", BOB, ADMINISTER_USER, "post", {"enabled": "true"}),
+    Row("accounts.user_delete", BOB, LOOK_AT_USER),
+    Row("accounts.user_delete", BOB, ADMINISTER_USER, "post", {"name": "bob@acme"}),
+    Row("accounts.user_find_policies", BOB, LOOK_AT_USER),
+    Row("accounts.user_add_policies", BOB, ADMINISTER_USER, "post", {"name": "policy"}),
+    Row("accounts.user_detach_policy", BOB, ADMINISTER_USER, "post", {"name": "policy"}),
+    Row("accounts.user_find_groups", BOB, LOOK_AT_USER),
+    Row("accounts.user_add_groups", BOB, ADMINISTER_USER, "post", {"name": "senders"}),
+    Row("accounts.user_leave_group", BOB, ADMINISTER_USER, "post", {"name": "senders"}),
+    Row("accounts.user_password", BOB, ADMINISTER_USER, "post", {"password": "Another-horse-8"}),
+    Row("accounts.user_mfa", BOB, ADMINISTER_USER, "post", {"required": "true"}),
+    Row("accounts.user_mfa_remove", BOB, LOOK_AT_USER),
+    Row("accounts.user_mfa_remove", BOB, ADMINISTER_USER, "post", {"name": "bob@acme"}),
+    Row("accounts.user_sign_out", BOB, ADMINISTER_USER, "post"),
+    Row("accounts.user_key_switch", (*BOB, "bobs_key"), ADMINISTER_USER, "post", {"enabled": "false"}),
+    Row("accounts.user_key_delete", (*BOB, "bobs_key"), LOOK_AT_USER),
+    # User groups
+    Row("accounts.groups", (), ADMINISTER),
+    Row("accounts.group_create", (), ADMINISTER),
+    Row("accounts.group_create", (), Statuses(302, 302, 403, 403, 403, 302), "post", {"name": "made-by-matrix"}),
+    Row("accounts.group", SENDERS, LOOK_AT_USER),
+    Row("accounts.group_update", SENDERS, LOOK_AT_USER),
+    Row("accounts.group_update", SENDERS, ADMINISTER_USER, "post", {"name": "renamed"}),
+    Row("accounts.group_delete", SENDERS, LOOK_AT_USER),
+    Row("accounts.group_delete", SENDERS, ADMINISTER_USER, "post", {"name": "senders"}),
+    Row("accounts.group_find_users", SENDERS, LOOK_AT_USER),
+    Row("accounts.group_add_users", SENDERS, ADMINISTER_USER, "post", {"name": "bob@acme"}),
+    Row("accounts.group_remove_user", SENDERS, ADMINISTER_USER, "post", {"name": "bob@acme"}),
+    Row("accounts.group_find_policies", SENDERS, LOOK_AT_USER),
+    Row("accounts.group_add_policies", SENDERS, ADMINISTER_USER, "post", {"name": "policy"}),
+    Row("accounts.group_detach_policy", SENDERS, ADMINISTER_USER, "post", {"name": "policy"}),
     # Audit
     Row("audit.list", (), ADMINISTER),
+    Row("audit.entry", ("alices_entry",), Statuses(302, 404, 403, 403, 403, 200)),
+    Row("audit.export", ("csv",), ADMINISTER),
+    # Platform: accounts
+    Row("platform.accounts", (), PLATFORM),
+    Row("platform.account_create", (), PLATFORM),
+    Row("platform.account_create", (), PLATFORM, "post", {"name": "made", "organization": "organization"}),
+    Row("platform.account", ("acme",), PLATFORM),
+    Row("platform.account_switch", ("acme",), PLATFORM),
+    Row("platform.account_switch", ("acme",), PLATFORM_CHANGE, "post", {"typed": "acme"}),
+    Row("platform.account_reset", ("acme",), PLATFORM),
+    Row("platform.account_reset", ("acme",), PLATFORM, "post", {"typed": "acme"}),
+    # Platform: organizations, resource sets, their keys
+    Row("platform.organizations", (), PLATFORM),
+    Row("platform.organization_create", (), PLATFORM),
+    Row("platform.organization_create", (), PLATFORM_CHANGE, "post", {"name": "Made", "parent": ""}),
+    Row("platform.organization", ("organization",), PLATFORM),
+    Row("platform.organization", ("organization",), PLATFORM_CHANGE, "post", {"name": "Renamed"}),
+    Row("platform.organization_delete", ("organization",), PLATFORM),
+    Row("platform.resource_set_create", ("organization",), PLATFORM),
+    Row("platform.resource_set_create", ("organization",), PLATFORM_CHANGE, "post", {"name": "made"}),
+    Row("platform.resource_set", ("resource_set",), PLATFORM),
+    Row("platform.resource_set_delete", ("resource_set",), PLATFORM),
+    Row("platform.resource_set_delete", ("resource_set",), PLATFORM_CHANGE, "post", {"name": "standing"}),
+    Row("platform.organization_keys", ("organization",), PLATFORM),
+    Row("platform.organization_keys", ("organization",), PLATFORM, "post", {"tenant": "acme"}),
+    Row("platform.organization_key_switch", ("organization_key",), PLATFORM_CHANGE, "post", {"enabled": "false"}),
+    Row("platform.organization_key_delete", ("organization_key",), PLATFORM),
+    # Platform: settings and audit
+    Row("platform.settings", (), PLATFORM),
+    Row("platform.audit", (), PLATFORM),
+    Row("platform.audit_entry", ("alices_entry",), PLATFORM),
+    Row("platform.audit_export", ("json",), PLATFORM),
     # API Tool: the document of the API is everybody's, the pages are for people of an account
     Row("openapi.document", (), EVERYBODY),
     Row("openapi.tool", (), SIGNED_IN),
@@ -146,5 +234,5 @@ MATRIX: list[Row] = [
     Row("openapi.tool_operation", ("no/such/operation",), Statuses(302, 404, 404, 404, 404, 404)),
     Row("openapi.tool_try", ("topic/create",), Statuses(302, 422, 422, 422, 422, 422), "post"),
     # Management API: signed requests only, a session is worth nothing
-    Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404)),
+    Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404, 404)),
 ]

@@ -9,6 +9,9 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from console.accounts import services as accounts
+from console.accounts.models import ResourceSet
+from console.accounts.policies import system_policy
+from console.accounts.services.organization_keys import create_organization_key
 from console.audit.models import Entry
 from console.sql.models import QueryTask
 from tests.console.web.matrix import MATRIX, ROLES, Row
@@ -21,6 +24,10 @@ def world(cast: Cast) -> dict[str, str]:
     make_topic(cast.alice, cast.instance)
     make_group(cast.alice, cast.instance)
     key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
+    bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
+    accounts.create_group(actor=cast.actor("alice"), name="senders")
+    organization = cast.acme.organization
+    organization_key = create_organization_key(actor=cast.actor("petra"), organization=organization, tenant=cast.acme)
     task = QueryTask.objects.create(
         id="q-matrix", tenant=cast.acme, creator=cast.alice, table_schema="acme", command="x"
     )
@@ -29,7 +36,13 @@ def world(cast: Cast) -> dict[str, str]:
         "topic": "orders",
         "group": "GID_orders",
         "alices_key": key.access_key_id,
+        "bobs_key": bobs_key.access_key_id,
+        "policy": str(system_policy("AliyunMQReadOnlyAccess").pk),
         "alices_task": task.pk,
+        "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
+        "organization": str(organization.pk),
+        "organization_key": organization_key.access_key_id,
+        "resource_set": str(ResourceSet.objects.create(organization=organization, name="standing").pk),
     }
 
 
@@ -41,7 +54,8 @@ def test_it_answers_everybody_as_the_table_says(row: Row, cast: Cast, world: dic
         client = cast.client(role)
         # What one role changes is undone before the next one comes.
         with transaction.atomic():
-            response = getattr(client, row.method)(url, row.data)
+            data = {name: world.get(value, value) for name, value in row.data.items()}
+            response = getattr(client, row.method)(url, data)
             transaction.set_rollback(True)
         answers[role] = response.status_code
         if role == "anonymous" and row.expected.anonymous == 302 and row.url_name != "account_logout":

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class PlatformConfig(AppConfig):
+    name = "console.platform"

@@ -1,0 +1,127 @@
+"""Reads of the platform's administrator: every account and organization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, IntegerField, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant, User
+from console.accounts.organizations import ids_below
+from console.instances.models import Instance
+from console.topics.models import Group, Topic
+
+
+def accounts(*, text: str = "", organization: Organization | None = None, enabled: bool | None = None) -> Any:
+    """Tenant accounts with `instance_count`, `topic_count`, `group_count` and `user_count`.
+
+    `organization` means those below it as well.
+    """
+    found = Tenant.objects.select_related("organization").annotate(
+        instance_count=_count(Instance, "tenant"),
+        topic_count=_count(Topic, "instance__tenant"),
+        group_count=_count(Group, "instance__tenant"),
+        user_count=_count(User, "tenant"),
+    )
+    if text:
+        found = found.filter(Q(name__icontains=text) | Q(uid__startswith=text))
+    if organization is not None:
+        found = found.filter(organization__in=ids_below(organization))
+    return found if enabled is None else found.filter(enabled=enabled)
+
+
+def _count(model: type[Model], path: str) -> Coalesce:
+    """A count of its own: several joins in one query would multiply each other."""
+    rows = model._default_manager.filter(**{path: OuterRef("pk")}).order_by().values(path).annotate(n=Count("pk"))
+    return Coalesce(Subquery(rows.values("n"), output_field=IntegerField()), 0)
+
+
+def account(name: str) -> Tenant | None:
+    """The account with its counts."""
+    found: Tenant | None = accounts().filter(name=name).first()
+    return found
+
+
+def administrator(tenant: Tenant) -> User | None:
+    """The user who acts for the account."""
+    return tenant.users.filter(is_tenant_admin=True).first()
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One row of the tree: `level` 1 at the top."""
+
+    organization: Organization
+    level: int
+    path: str
+    accounts: int
+    resource_sets: int
+    access_keys: int
+
+
+def tree(text: str = "") -> list[Branch]:
+    """Every organization below its parent, by name; with a text only those whose name or ID has it. Three queries."""
+    children: dict[int | None, list[Organization]] = {}
+    for organization in Organization.objects.order_by("name"):
+        children.setdefault(organization.parent_id, []).append(organization)
+    accounts, sets, keys = (_by_organization(model) for model in (Tenant, ResourceSet, AccessKey))
+    wanted = text.casefold()
+    return [
+        Branch(o, level, path, accounts.get(o.pk, 0), sets.get(o.pk, 0), keys.get(o.pk, 0))
+        for o, level, path in _walk(children, None, 1, "")
+        if not wanted or wanted in o.name.casefold() or wanted == str(o.pk)
+    ]
+
+
+def _walk(
+    children: dict[int | None, list[Organization]], parent: int | None, level: int, path: str
+) -> Iterator[tuple[Organization, int, str]]:
+    for organization in children.get(parent, []):
+        here = f"{path} / {organization.name}" if path else organization.name
+        yield organization, level, here
+        yield from _walk(children, organization.pk, level + 1, here)
+
+
+def _by_organization(model: type[Model]) -> dict[int, int]:
+    rows = model._default_manager.filter(organization__isnull=False).order_by()
+    return dict(rows.values_list("organization").annotate(Count("pk")))
+
+
+def organization(organization_id: int) -> Organization | None:
+    """The organization with the one above it."""
+    return Organization.objects.select_related("parent").filter(pk=organization_id).first()
+
+
+def accounts_of(organization: Organization) -> QuerySet[Tenant]:
+    """Accounts of the organization and of those below it, by name."""
+    return Tenant.objects.filter(organization__in=ids_below(organization)).order_by("name")
+
+
+def resource_sets(organization: Organization) -> QuerySet[ResourceSet]:
+    """The organization's own sets with `instance_count`."""
+    found = ResourceSet.objects.filter(organization=organization).order_by("name")
+    return found.annotate(instance_count=_count(Instance, "resource_set"))
+
+
+def resource_set(set_id: int) -> ResourceSet | None:
+    """The set with its organization."""
+    return ResourceSet.objects.select_related("organization").filter(pk=set_id).first()
+
+
+def keys(organization: Organization) -> QuerySet[AccessKey]:
+    """The organization's AccessKey pairs, oldest first."""
+    return organization.access_keys.select_related("tenant", "organization").order_by("created_at")
+
+
+def key(access_key_id: str) -> AccessKey | None:
+    """An organization's pair; pairs of users are none of the platform's business."""
+    found = AccessKey.objects.select_related("tenant", "organization").filter(organization__isnull=False)
+    return found.filter(access_key_id=access_key_id).first()
+
+
+def organization_choices() -> list[tuple[str, str]]:
+    """ID and path of every organization, for a choice."""
+    return [(str(branch.organization.pk), branch.path) for branch in tree()]
