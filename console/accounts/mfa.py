@@ -53,6 +53,11 @@ def is_satisfied(request: HttpRequest, user: User) -> bool:
     return any(record.get("method") == "mfa" for record in get_authentication_records(request, user))
 
 
+def came_by_provider(request: HttpRequest, user: User) -> bool:
+    """True when this session began by single sign-on, which knows no password of ours."""
+    return any(record.get("method") == "single sign-on" for record in get_authentication_records(request, user))
+
+
 class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     """Secrets are encrypted at rest; the last device stays while one is required."""
 

@@ -61,7 +61,7 @@ class ActorMiddleware:
         if not isinstance(user, User):
             return None
         name = request.resolver_match.url_name if request.resolver_match else ""
-        if user.must_change_password:
+        if user.must_change_password and not mfa.came_by_provider(request, user):
             return None if name in _FOR_FIRST_PASSWORD else _go_to(request, "account_change_password")
         if mfa.is_satisfied(request, user) or name in _OPEN_TO_ALL:
             return None

@@ -9,7 +9,7 @@ from allauth.mfa.totp import views as totp
 from allauth.mfa.webauthn import views as webauthn
 from django.urls import path
 
-from console.accounts.views import security
+from console.accounts.views import security, single_sign_on
 
 # /account/: the password
 urlpatterns = [
@@ -39,4 +39,16 @@ urlpatterns += [
     path("security/", security.index, name="accounts.security"),
     path("security/sessions/end-all", security.end_all, name="accounts.security_end_all"),
     path("security/sessions/<int:number>/end", security.end_session, name="accounts.security_end"),
+]
+# /login/: by the provider of an account
+urlpatterns += [
+    path("login/", single_sign_on.choose, name="accounts.single_sign_on_choose"),
+    path("login/<slug:account>/", single_sign_on.start, name="accounts.single_sign_on_start"),
+    path("login/<slug:account>/callback", single_sign_on.callback, name="accounts.single_sign_on_callback"),
+]
+# /single-sign-on/: the account's provider
+urlpatterns += [
+    path("single-sign-on/", single_sign_on.index, name="accounts.single_sign_on"),
+    path("single-sign-on/test", single_sign_on.test, name="accounts.single_sign_on_test"),
+    path("single-sign-on/delete/", single_sign_on.delete, name="accounts.single_sign_on_delete"),
 ]

@@ -17,7 +17,7 @@ def remove_devices(*, actor: Actor, user: User) -> int:
 
     When the user must have a device, the next sign-in begins with binding one.
     """
-    removed, _ = Authenticator.objects.filter(user=user).delete()
+    removed: int = Authenticator.objects.filter(user=user).delete()[0]
     audit.record(actor, "accounts.mfa.reset", user.username, detail={"devices": removed})
     end_sessions(actor=actor, user=user)
     return removed

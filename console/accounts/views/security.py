@@ -17,13 +17,14 @@ from console.web.http import Request
 
 @require_GET
 def index(request: Request) -> HttpResponse:
+    devices = security.devices(request.user)
     context = {
-        "devices": security.devices(request.user),
+        "devices": devices,
+        "has_app": any(device.is_app for device in devices),
         "codes_left": security.recovery_codes_left(request.user),
         "sessions": list(security.sessions(request.user, request.session.session_key)),
         "is_by_name": not request.get_host().replace(".", "").partition(":")[0].isdecimal(),
     }
-    context["has_app"] = any(device.is_app for device in context["devices"])
     return render(request, "accounts/security.html", context)
 
 
