@@ -1,9 +1,9 @@
 """Every URL of the console with what each of the cast is answered. A new URL needs a row here.
 
 The columns are statuses: without sign-in, Charlie of another account, Nora without a policy, Rita who may look, Bob who
-may do everything with messages, Alice who administers the account, and Petra who administers the platform. No page of an
-account is Petra's, which is what her column says where nothing is written. A redirect to the sign-in page is 302 in the
-first column; what an allowed change answers is 302 in the others.
+may do everything with messages, Alice who administers the account, and Petra who administers the platform. No page of
+an account is Petra's, which is what her column says where nothing is written. A redirect to the sign-in page is 302 in
+the first column; what an allowed change answers is 302 in the others.
 """
 
 from __future__ import annotations
