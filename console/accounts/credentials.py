@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from console.accounts import key_use
 from console.accounts.actor import Actor
 from console.accounts.models import AccessKey
 
@@ -51,8 +52,10 @@ def token_fits(key: AccessKey, given: str) -> bool:
     return hmac.compare_digest(key.security_token.encode(), given.encode())
 
 
-def note_use(key: AccessKey) -> None:
-    """Remember the time; at most one write a minute a key, so that a busy caller does not turn reads into writes."""
+def note_use(key: AccessKey, channel: str = "api", source_ip: str = "") -> None:
+    """Remember time and place: one write a minute a key at most, so that a busy caller makes no writes of reads."""
     now = timezone.now()
     if key.last_used_at is None or (now - key.last_used_at).total_seconds() > _LAST_USED_SECONDS:
         AccessKey.objects.filter(pk=key.pk).update(last_used_at=now)
+        if not key.security_token:
+            key_use.note(key.access_key_id, channel, source_ip)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from django.db.models import Q, QuerySet
 
-from console.accounts.models import AccessKey, Policy, Tenant, User
+from console.accounts.models import AccessKey, DatabaseAccount, Policy, Tenant, User
 from console.accounts.organizations import resource_sets, scope_of
 
-__all__ = ["access_keys", "policies", "resource_sets", "scope_of", "users"]
-
-
-def users(tenant: Tenant) -> QuerySet[User]:
-    """Users of the tenant with their policies, the administrator first."""
-    return User.objects.filter(tenant=tenant).prefetch_related("policies").order_by("-is_tenant_admin", "username")
+__all__ = ["access_keys", "database_account", "policies", "resource_sets", "scope_of"]
 
 
 def access_keys(tenant: Tenant, user: User) -> QuerySet[AccessKey]:
     """AccessKey pairs of one user of the tenant, oldest first."""
     return AccessKey.objects.filter(user=user, user__tenant=tenant).order_by("created_at")
+
+
+def database_account(user: User) -> DatabaseAccount | None:
+    """The user's sign-in at the MySQL door by name and password."""
+    return DatabaseAccount.objects.filter(user=user).first()
 
 
 def policies(tenant: Tenant) -> QuerySet[Policy]:

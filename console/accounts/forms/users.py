@@ -6,8 +6,12 @@ from typing import Any
 
 from django import forms
 
-from console.accounts import queries
-from console.accounts.models import Policy, Tenant
+from console.accounts import queries, user_queries
+from console.accounts.models import Policy, Tenant, UserGroup
+from console.accounts.user_queries import UserFilter
+
+#: Boxes to tick at once; whatever else there is can be attached on the user's own page.
+BOXES = 50
 
 
 class PolicyChoice(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
@@ -17,36 +21,37 @@ class PolicyChoice(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
         return f"{obj.name}: {obj.description}" if obj.description else obj.name
 
 
-class PoliciesForm(forms.Form):
-    """The policies of a user."""
-
-    policies = PolicyChoice(
-        label="Policies",
-        queryset=Policy.objects.none(),
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text="Without a policy a user may do nothing.",
-    )
-
-    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["policies"].queryset = queries.policies(tenant)  # type: ignore[attr-defined]
-
-
 class PasswordForm(forms.Form):
-    """A first password, chosen by whoever administers the user."""
+    """A first password, drawn or chosen by whoever administers the user."""
 
     password = forms.CharField(
         label="First password",
         max_length=32,
         strip=False,
+        required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="10 to 32 characters of at least two of: letters, digits, special characters. "
-        "It must be changed at the next sign-in.",
+        help_text="Leave it empty to have one drawn and shown once. Or choose 10 to 32 characters of at least two of: "
+        "letters, digits, special characters. It must be changed at the first sign-in.",
     )
 
 
-class UserForm(PoliciesForm, PasswordForm):
+class NamesForm(forms.Form):
+    """What a user is called."""
+
+    display_name = forms.CharField(
+        label="Display name", max_length=150, required=False, help_text="Of the person or the program, for people."
+    )
+
+
+class ProfileForm(NamesForm):
+    """What can be changed about a user."""
+
+    email = forms.EmailField(
+        label="E-mail address", max_length=254, required=False, help_text="For people. Gantry sends no mail."
+    )
+
+
+class UserForm(NamesForm, PasswordForm):
     """A new RAM user."""
 
     name = forms.CharField(
@@ -55,4 +60,73 @@ class UserForm(PoliciesForm, PasswordForm):
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
         help_text="Letters, digits, dots, - or _. The user signs in as name@account.",
     )
-    field_order = ["name", "password", "policies"]
+    groups = forms.ModelMultipleChoiceField(
+        label="User groups", queryset=UserGroup.objects.none(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    policies = PolicyChoice(
+        label="Policies",
+        queryset=Policy.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Without a policy, its own or of a group, a user may do nothing.",
+    )
+    field_order = ["name", "display_name", "password", "groups", "policies"]
+
+    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer(self.fields["policies"], queries.policies(tenant))
+        _offer(self.fields["groups"], user_queries.groups(tenant))
+        if not self.fields["groups"].choices:  # type: ignore[attr-defined]
+            del self.fields["groups"]
+
+
+class UserFilterForm(forms.Form):
+    """What narrows the list of users. All optional; what is not valid is not applied and says so."""
+
+    q = forms.CharField(
+        label="Search",
+        required=False,
+        max_length=128,
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Name or user ID"}),
+    )
+    signed_in = forms.ChoiceField(
+        label="Signed in",
+        required=False,
+        choices=[("", "At any time"), ("lately", "In the last 30 days"), ("earlier", "Longer ago"), ("never", "Never")],
+    )
+    state = forms.ChoiceField(
+        label="Status", required=False, choices=[("", "Any"), ("enabled", "Enabled"), ("disabled", "Disabled")]
+    )
+    mfa = forms.ChoiceField(
+        label="MFA",
+        required=False,
+        choices=[("", "Any"), ("bound", "Device bound"), ("unbound", "No device"), ("required", "Required")],
+    )
+    group = forms.CharField(label="In group", required=False, widget=forms.Select)
+    policy = forms.CharField(label="With policy", required=False, widget=forms.Select)
+
+    def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        groups = self._named("group", user_queries.group_choices(tenant))
+        self.fields["group"].widget.choices = [("", "Any"), *groups]
+        policies = self._named("policy", user_queries.policy_choices(tenant))
+        self.fields["policy"].widget.choices = [("", "Any"), ("-", "Without any policy"), *policies]
+
+    @property
+    def wanted(self) -> UserFilter:
+        """The filters that are valid."""
+        self.is_valid()
+        named = ("signed_in", "state", "mfa", "group", "policy")
+        values = {name: self.cleaned_data.get(name, "") for name in named}
+        return UserFilter(text=self.cleaned_data.get("q", ""), **values)
+
+    def _named(self, field: str, names: list[str]) -> list[tuple[str, str]]:
+        """Choices of names. A page may link to one that is not among the first."""
+        given = str(self.data.get(field, ""))
+        return [(name, name) for name in dict.fromkeys([*names, *([given] if given not in ("", "-") else [])])]
+
+
+def _offer(field: Any, rows: Any) -> None:
+    """Take any of the rows, and show boxes for the first of them."""
+    field.queryset = rows
+    field.choices = [(row.pk, field.label_from_instance(row)) for row in rows[:BOXES]]

@@ -7,29 +7,102 @@ from console.accounts.services.keys import (
     delete_access_key,
     set_access_key_enabled,
 )
-from console.accounts.services.roles import ROLE_SESSION, assume_role, create_role
-from console.accounts.services.tenants import create_tenant
-from console.accounts.services.users import (
-    create_user,
+from console.accounts.services.passwords import (
+    DatabasePassword,
+    delete_database_account,
+    draw_password,
+    renew_database_password,
     reset_password,
     set_database_password,
+)
+from console.accounts.services.policies import create_policy, delete_policy, update_policy
+from console.accounts.services.roles import (
+    MAX_SESSION_S,
+    MIN_SESSION_S,
+    attach_role_policy,
+    create_role,
+    delete_role,
+    detach_role_policy,
+    end_sessions,
+    find_role,
+    role_arn,
+    update_role,
+)
+from console.accounts.services.second_factor import remove_mfa_devices, set_mfa_required
+from console.accounts.services.sts import (
+    ROLE_SESSION,
+    assume_role,
+    assume_role_as_service,
+    may_assume,
+    principal_of,
+    service_is_trusted,
+    sweep_expired_keys,
+)
+from console.accounts.services.tenants import create_tenant
+from console.accounts.services.user_groups import (
+    add_user,
+    attach_group_policy,
+    create_group,
+    delete_group,
+    detach_group_policy,
+    remove_user,
+    update_group,
+)
+from console.accounts.services.users import (
+    attach_policy,
+    create_user,
+    delete_user,
+    detach_policy,
     set_user_enabled,
-    set_user_policies,
+    update_user,
 )
 
 __all__ = [
     "MAX_KEYS_PER_USER",
+    "MAX_SESSION_S",
+    "MIN_SESSION_S",
     "ROLE_SESSION",
+    "DatabasePassword",
     "IssuedKey",
+    "add_user",
     "assume_role",
+    "assume_role_as_service",
+    "attach_group_policy",
+    "attach_policy",
+    "attach_role_policy",
     "create_access_key",
+    "create_group",
+    "create_policy",
     "create_role",
     "create_tenant",
     "create_user",
     "delete_access_key",
+    "delete_database_account",
+    "delete_group",
+    "delete_policy",
+    "delete_role",
+    "delete_user",
+    "detach_group_policy",
+    "detach_policy",
+    "detach_role_policy",
+    "draw_password",
+    "end_sessions",
+    "find_role",
+    "may_assume",
+    "principal_of",
+    "remove_mfa_devices",
+    "remove_user",
+    "renew_database_password",
     "reset_password",
+    "role_arn",
+    "service_is_trusted",
     "set_access_key_enabled",
     "set_database_password",
+    "set_mfa_required",
     "set_user_enabled",
-    "set_user_policies",
+    "sweep_expired_keys",
+    "update_group",
+    "update_policy",
+    "update_role",
+    "update_user",
 ]

@@ -11,9 +11,10 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from console.accounts import acl
+from console.accounts import acl, key_use
 from console.accounts.actor import Actor
 from console.accounts.crypto import encrypt
+from console.accounts.delegation import require_change_of
 from console.accounts.models import AccessKey, User
 from console.audit import services as audit
 from console.web.errors import Refused
@@ -32,33 +33,48 @@ class IssuedKey:
     expires_at: datetime | None
 
 
-@transaction.atomic
 def create_access_key(*, actor: Actor, user: User) -> IssuedKey:
     """Issue an AccessKey pair; at most two a user. The secret is in the answer and nowhere else in clear."""
-    # The lock keeps two requests from both seeing one key and making a third.
-    User.objects.select_for_update().get(pk=user.pk)
-    if user.access_keys.count() >= MAX_KEYS_PER_USER:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{user.username} has {MAX_KEYS_PER_USER} AccessKey pairs already.")
-    issued = issue(user=user)
-    audit.record(actor, "accounts.access_key.create", issued.access_key_id, detail={"user": user.username})
+    _require_own_or_change_of(actor, user)
+    with transaction.atomic():
+        # The lock keeps two requests from both seeing one key and making a third.
+        User.objects.select_for_update().get(pk=user.pk)
+        if user.access_keys.count() >= MAX_KEYS_PER_USER:
+            raise Refused(
+                "BIZ_FIELD_CHECK_INVALID", f"{user.username} has {MAX_KEYS_PER_USER} AccessKey pairs already."
+            )
+        issued = issue(user=user)
+        audit.record(actor, "accounts.access_key.create", issued.access_key_id, detail={"user": user.username})
     return issued
 
 
-@transaction.atomic
 def set_access_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool) -> None:
-    """Enable or disable a pair; a disabled one stops working everywhere within two seconds."""
-    key.enabled = enabled
-    key.save(update_fields=["enabled"])
-    audit.record(actor, f"accounts.access_key.{'enable' if enabled else 'disable'}", key.access_key_id)
-    acl.publish_on_commit()
+    """Enable or disable a pair; a disabled one stops working everywhere within two seconds.
+
+    Raises PermissionDenied for the pair of a user whom `actor` may not change.
+    """
+    _require_own_or_change_of(actor, key.user)
+    with transaction.atomic():
+        key.enabled = enabled
+        key.save(update_fields=["enabled"])
+        audit.record(actor, f"accounts.access_key.{'enable' if enabled else 'disable'}", key.access_key_id)
+        acl.publish_on_commit()
 
 
-@transaction.atomic
 def delete_access_key(*, actor: Actor, key: AccessKey) -> None:
-    """Delete a pair for good."""
-    audit.record(actor, "accounts.access_key.delete", key.access_key_id)
-    key.delete()
-    acl.publish_on_commit()
+    """Delete a pair for good. Raises PermissionDenied for the pair of a user whom `actor` may not change."""
+    _require_own_or_change_of(actor, key.user)
+    with transaction.atomic():
+        audit.record(actor, "accounts.access_key.delete", key.access_key_id)
+        key.delete()
+        acl.publish_on_commit()
+        transaction.on_commit(lambda: key_use.forget(key.access_key_id))
+
+
+def _require_own_or_change_of(actor: Actor, holder: User | None) -> None:
+    """Everybody keeps the own pairs; those of others need the right to change these."""
+    if holder is not None and (actor.user is None or actor.user.pk != holder.pk):
+        require_change_of(actor, holder)
 
 
 def issue(*, token: str = "", lifetime: timedelta | None = None, **holder: Any) -> IssuedKey:

@@ -1,17 +1,18 @@
-"""Users of an account: RAM users, their passwords, and their sign-in at the MySQL door."""
+"""RAM users of an account: who they are, what they may do, and whether they may sign in."""
 
 from __future__ import annotations
 
-import hashlib
 import string
+from collections.abc import Iterable
 
-from django.contrib.auth.password_validation import validate_password
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from console.accounts import acl
 from console.accounts.actor import Actor
-from console.accounts.models import DatabaseAccount, Policy, User
+from console.accounts.delegation import require_change_of, require_giving
+from console.accounts.models import Policy, User, UserGroup
+from console.accounts.services.passwords import check_password
+from console.accounts.services.sessions import end_sessions
 from console.accounts.services.uids import USER_DIGITS, new_uid
 from console.audit import services as audit
 from console.web.errors import Refused
@@ -19,72 +20,105 @@ from console.web.errors import Refused
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
 
 
-@transaction.atomic
-def create_user(*, actor: Actor, name: str, password: str, policies: list[Policy]) -> User:
+def create_user(
+    *,
+    actor: Actor,
+    name: str,
+    password: str,
+    policies: Iterable[Policy] = (),
+    groups: Iterable[UserGroup] = (),
+    display_name: str = "",
+) -> User:
     """Create a RAM user `name@<tenant>`, who must change the password at the first sign-in.
 
-    Raises Refused for a name that is taken or malformed and for a password that breaks the rule.
+    Raises Refused for a name that is taken or malformed and for a password that breaks the rule, PermissionDenied when
+    the policies, or those of the groups, are more than `actor` may give.
     """
-    tenant = actor.tenant
+    tenant, policies, groups = actor.tenant, list(policies), list(groups)
     if not name or not all(c in _NAME_CHARACTERS for c in name) or len(name) > 32:
         raise Refused("BIZ_FIELD_CHECK_INVALID", "A user name has 1 to 32 letters, digits, dots, - or _.", "name")
+    require_giving(actor, [*policies, *(p for group in groups for p in group.policies.all())])
     user = User(username=f"{name}@{tenant.name}", uid=new_uid(USER_DIGITS), tenant=tenant, must_change_password=True)
-    try:
-        validate_password(password, user)
-    except ValidationError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", " ".join(error.messages), "password") from error
+    user.first_name = display_name
+    check_password(password, user)
     user.set_password(password)
-    try:
-        with transaction.atomic():
-            user.save()
-    except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} exists already.", "name") from error
-    user.policies.set(policies)
-    audit.record(actor, "accounts.user.create", user.username, detail={"policies": [p.name for p in policies]})
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                user.save()
+        except IntegrityError as error:
+            raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} exists already.", "name") from error
+        user.policies.set(policies)
+        user.user_groups.set(groups)
+        detail = {"policies": [p.name for p in policies], "groups": [g.name for g in groups]}
+        audit.record(actor, "accounts.user.create", user.username, detail=detail)
     return user
 
 
-@transaction.atomic
-def set_user_policies(*, actor: Actor, user: User, policies: list[Policy]) -> None:
-    """Replace the policies attached to a RAM user."""
-    user.policies.set(policies)
-    audit.record(actor, "accounts.user.policies", user.username, detail={"policies": [p.name for p in policies]})
-    acl.publish_on_commit()
+def update_user(*, actor: Actor, user: User, display_name: str, email: str) -> None:
+    """Change what a user is called and the address people find it at; nothing is ever sent there."""
+    require_change_of(actor, user)
+    user.first_name, user.last_name, user.email = display_name, "", email
+    with transaction.atomic():
+        user.save(update_fields=["first_name", "last_name", "email"])
+        detail = {"display_name": display_name, "email": email}
+        audit.record(actor, "accounts.user.update", user.username, detail=detail)
 
 
-@transaction.atomic
+def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
+    """Attach a policy to a RAM user. Raises PermissionDenied when it is more than `actor` may give, or to whom."""
+    require_change_of(actor, user)
+    require_giving(actor, [policy])
+    if user.is_tenant_admin:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; policies change nothing.")
+    with transaction.atomic():
+        user.policies.add(policy)
+        audit.record(actor, "accounts.user.attach_policy", user.username, detail={"policy": policy.name})
+        acl.publish_on_commit()
+
+
+def detach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
+    """Take a policy from a RAM user. What it has through a group stays."""
+    require_change_of(actor, user)
+    require_giving(actor, [policy])
+    with transaction.atomic():
+        user.policies.remove(policy)
+        audit.record(actor, "accounts.user.detach_policy", user.username, detail={"policy": policy.name})
+        acl.publish_on_commit()
+
+
 def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
     """Let a user in, or shut out sign-in, sessions and AccessKeys. The tenant's administrator cannot be shut out."""
-    if user.is_tenant_admin and not enabled:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator of the account cannot be disabled.")
-    user.is_active = enabled
-    user.save(update_fields=["is_active"])
-    audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
-    acl.publish_on_commit()
+    require_change_of(actor, user)
+    if not enabled:
+        _refuse_own_end(actor, user, "disabled")
+    with transaction.atomic():
+        user.is_active = enabled
+        user.save(update_fields=["is_active"])
+        audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
+        if not enabled:
+            end_sessions(actor=actor, user=user)
+        acl.publish_on_commit()
 
 
-@transaction.atomic
-def reset_password(*, actor: Actor, user: User, password: str) -> None:
-    """Give a user a new first password, to be changed at the next sign-in; ends the user's sessions."""
-    try:
-        validate_password(password, user)
-    except ValidationError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", " ".join(error.messages), "password") from error
-    user.set_password(password)
-    user.must_change_password = True
-    user.save(update_fields=["password", "must_change_password"])
-    audit.record(actor, "accounts.user.reset_password", user.username)
+def delete_user(*, actor: Actor, user: User) -> None:
+    """Delete a RAM user with its AccessKeys, sessions, database account and received grants.
+
+    Topics, groups and query tasks that it made belong to the account and stay. The tasks keep the submitter's name;
+    those that wait fail, since nobody is left whose rights they could have.
+    """
+    require_change_of(actor, user)
+    _refuse_own_end(actor, user, "deleted")
+    with transaction.atomic():
+        end_sessions(actor=actor, user=user)
+        keys = list(user.access_keys.values_list("access_key_id", flat=True))
+        audit.record(actor, "accounts.user.delete", user.username, detail={"access_keys": keys})
+        user.delete()
+        acl.publish_on_commit()
 
 
-def set_database_password(*, user: User, name: str, password: str) -> DatabaseAccount:
-    """Set name and password for the MySQL door; only hashes of hashes are kept."""
-    sha1, sha256 = hashlib.sha1(password.encode()), hashlib.sha256(password.encode())  # noqa: S324 - MySQL's own
-    account, _ = DatabaseAccount.objects.update_or_create(
-        user=user,
-        defaults={
-            "name": name,
-            "sha1_of_sha1": hashlib.sha1(sha1.digest()).hexdigest(),  # noqa: S324 - MySQL's own
-            "sha256_of_sha256": hashlib.sha256(sha256.digest()).hexdigest(),
-        },
-    )
-    return account
+def _refuse_own_end(actor: Actor, user: User, what: str) -> None:
+    if user.is_tenant_admin:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The administrator of the account cannot be {what}.")
+    if actor.user is not None and actor.user.pk == user.pk:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"You cannot be {what} by yourself.")

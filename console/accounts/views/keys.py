@@ -1,19 +1,26 @@
-"""The visitor's own AccessKey pairs. Everybody may have two; they never can do more than their user."""
+"""The visitor's own AccessKey pairs and sign-in at the SQL door. They never can do more than their user."""
 
 from __future__ import annotations
 
+import logging
+
+from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
+from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
+from redis.exceptions import RedisError
 
-from console.accounts import queries, services
-from console.accounts.models import AccessKey
+from console.accounts import key_files, key_use, queries, rotation, services, subjects
+from console.accounts.models import User
 from console.web import deletion, htmx
 from console.web.errors import Refused
 from console.web.http import Request
+
+log = logging.getLogger(__name__)
 
 
 @require_GET
@@ -26,23 +33,25 @@ def index(request: Request) -> HttpResponse:
 def create(request: Request) -> HttpResponse:
     """The answer carries the secret, this once: no redirect could."""
     try:
-        issued = services.create_access_key(actor=request.actor, user=request.user)
+        issued = services.create_access_key(actor=request.actor, user=_owner(request))
     except Refused as refused:
         return htmx.invalid(request, "accounts/keys.html", _context(request) | {"error": refused.message})
-    return render(request, "accounts/keys.html", _context(request) | {"issued": issued})
+    context = _context(request) | {"issued": issued, "files": key_files.of(issued)}
+    return render(request, "accounts/keys.html", context)
 
 
 @require_POST
 def switch(request: Request, access_key_id: str) -> HttpResponse:
-    key = _own(request, access_key_id)
+    key = subjects.key_of(_owner(request), access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    messages.success(request, f"{key.access_key_id} is {'enabled' if enabled else 'disabled'}.")
+    said = "enabled" if enabled else "disabled: within two seconds nothing accepts it any more"
+    messages.success(request, f"{key.access_key_id} is {said}.")
     return htmx.done(request, "accounts.keys")
 
 
 def delete(request: Request, access_key_id: str) -> HttpResponse:
-    key = _own(request, access_key_id)
+    key = subjects.key_of(_owner(request), access_key_id)
     wanted = deletion.Deletion(
         kind="AccessKey",
         name=key.access_key_id,
@@ -54,13 +63,43 @@ def delete(request: Request, access_key_id: str) -> HttpResponse:
     )
 
 
-def _own(request: Request, access_key_id: str) -> AccessKey:
-    key = queries.access_keys(request.actor.tenant, request.user).filter(access_key_id=access_key_id).first()
-    if key is None:
-        raise Http404("no such AccessKey")
-    return key
+@never_cache
+@require_POST
+def renew_database_password(request: Request) -> HttpResponse:
+    """The answer carries the password, this once."""
+    drawn = services.renew_database_password(actor=request.actor, user=_owner(request))
+    return render(request, "accounts/keys.html", _context(request) | {"drawn": drawn})
+
+
+@require_POST
+def delete_database_account(request: Request) -> HttpResponse:
+    services.delete_database_account(actor=request.actor, user=_owner(request))
+    messages.success(request, "The SQL door no longer takes this name and password.")
+    return htmx.done(request, "accounts.keys")
+
+
+def _owner(request: Request) -> User:
+    """The visitor. Who belongs to no account owns no keys."""
+    _ = request.actor.tenant
+    return request.actor.person
 
 
 def _context(request: Request) -> dict[str, object]:
-    keys = list(queries.access_keys(request.actor.tenant, request.user))
-    return {"keys": keys, "may_create": len(keys) < services.MAX_KEYS_PER_USER}
+    owner = _owner(request)
+    keys = list(queries.access_keys(request.actor.tenant, owner))
+    try:
+        uses, uses_known = key_use.last_uses(keys), True
+    except RedisError as error:
+        log.warning("the last uses of AccessKeys cannot be read: %s", error)
+        uses, uses_known = {}, False
+    pairs = rotation.pairs_of(keys, uses)
+    account = queries.database_account(owner)
+    host = split_domain_port(request.get_host())[0]
+    return {
+        "pairs": pairs,
+        "uses_known": uses_known,
+        "rotation": rotation.rotation_of(pairs),
+        "may_create": len(keys) < services.MAX_KEYS_PER_USER,
+        "database_account": account,
+        "mysql_command": f"mysql -h {host} -P {settings.SQL_PORT} -u '{account.name}' -p" if account else "",
+    }

@@ -48,7 +48,7 @@ def load_actor(account: SqlAccount, *, source_ip: str, secure: bool) -> Actor:
         key = find_key(account.access_key_id)
         if key is None:
             raise _disabled()
-        note_use(key)
+        note_use(key, "sql", source_ip)
         return actor_of(key, channel="sql", source_ip=source_ip, secure=secure)
     users = User.objects.select_related("tenant").filter(is_active=True, tenant__enabled=True)
     user = users.filter(pk=account.user_id).first() if account.user_id is not None else None

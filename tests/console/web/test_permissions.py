@@ -54,7 +54,8 @@ def test_it_answers_everybody_as_the_table_says(row: Row, cast: Cast, world: dic
         client = cast.client(role)
         # What one role changes is undone before the next one comes.
         with transaction.atomic():
-            data = {name: world.get(value, value) for name, value in row.data.items()}
+            # A rolled back row leaves its topic on the broker, where the next role's would clash: names tell the role.
+            data = {name: world.get(value, value).replace("{role}", role) for name, value in row.data.items()}
             response = getattr(client, row.method)(url, data)
             transaction.set_rollback(True)
         answers[role] = response.status_code

@@ -1,0 +1,95 @@
+"""Passwords that somebody else sets: the first one of a user, and that of the MySQL door."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import string
+from dataclasses import dataclass
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from console.accounts.actor import Actor
+from console.accounts.delegation import require_change_of
+from console.accounts.models import DatabaseAccount, User
+from console.accounts.services.sessions import end_sessions
+from console.audit import services as audit
+from console.web.errors import Refused
+
+#: No 0, O, 1, l and I: a password that is shown once may be read aloud.
+_CHARACTERS = "".join(c for c in string.ascii_letters + string.digits if c not in "0O1lI")
+_SPECIAL = "!@#$%"
+_LENGTH, _GROUP = 19, 5
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePassword:
+    """A new sign-in at the MySQL door with its password in clear: shown once, never stored so."""
+
+    name: str
+    password: str
+
+
+def draw_password() -> str:
+    """A random password of 19 characters (93 bits) that follows the rule, in groups that are easy to copy by hand."""
+    characters = [secrets.choice(_CHARACTERS) for _ in range(_LENGTH)]
+    for place in range(_GROUP - 1, _LENGTH, _GROUP):
+        characters[place] = "-"
+    return "".join([*characters[:-1], secrets.choice(_SPECIAL)])
+
+
+def check_password(password: str, user: User) -> None:
+    """Raise Refused for a password that breaks the rule (docs/permissions.md, "Sign-in")."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", " ".join(error.messages), "password") from error
+
+
+def reset_password(*, actor: Actor, user: User, password: str) -> None:
+    """Give a user a new first password, to be changed at the next sign-in; ends the user's sessions.
+
+    Raises Refused for a password that breaks the rule, PermissionDenied for a user whom `actor` may not change.
+    """
+    require_change_of(actor, user)
+    check_password(password, user)
+    with transaction.atomic():
+        user.set_password(password)
+        user.must_change_password = True
+        user.save(update_fields=["password", "must_change_password"])
+        audit.record(actor, "accounts.user.reset_password", user.username)
+        end_sessions(actor=actor, user=user)
+
+
+def set_database_password(*, user: User, name: str, password: str) -> DatabaseAccount:
+    """Set name and password for the MySQL door; only hashes of hashes are kept."""
+    sha1, sha256 = hashlib.sha1(password.encode()), hashlib.sha256(password.encode())  # noqa: S324 - MySQL's own
+    account, _ = DatabaseAccount.objects.update_or_create(
+        user=user,
+        defaults={
+            "name": name,
+            "sha1_of_sha1": hashlib.sha1(sha1.digest()).hexdigest(),  # noqa: S324 - MySQL's own
+            "sha256_of_sha256": hashlib.sha256(sha256.digest()).hexdigest(),
+        },
+    )
+    return account
+
+
+@transaction.atomic
+def renew_database_password(*, actor: Actor, user: User) -> DatabasePassword:
+    """Draw a password for the MySQL door. The first one makes the sign-in, whose name is the user's."""
+    existing = DatabaseAccount.objects.filter(user=user).first()
+    drawn = DatabasePassword(existing.name if existing else user.username, draw_password())
+    set_database_password(user=user, name=drawn.name, password=drawn.password)
+    audit.record(actor, "accounts.database_password.renew", user.username, detail={"name": drawn.name})
+    return drawn
+
+
+@transaction.atomic
+def delete_database_account(*, actor: Actor, user: User) -> None:
+    """Close the MySQL door for name and password; AccessKeys open it as before."""
+    deleted, _ = DatabaseAccount.objects.filter(user=user).delete()
+    if deleted:
+        audit.record(actor, "accounts.database_password.delete", user.username)

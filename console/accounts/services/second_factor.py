@@ -1,0 +1,29 @@
+"""The second factor of a user as its administrator sees it: required or not, and removed when the phone is lost."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from console.accounts.actor import Actor
+from console.accounts.delegation import require_change_of
+from console.accounts.models import User
+from console.accounts.services.devices import remove_devices
+from console.audit import services as audit
+
+
+def set_mfa_required(*, actor: Actor, user: User, required: bool) -> None:
+    """Ask a user for a second factor from the next page on, or no longer."""
+    require_change_of(actor, user)
+    with transaction.atomic():
+        user.mfa_required = required
+        user.save(update_fields=["mfa_required"])
+        audit.record(actor, f"accounts.mfa.{'require' if required else 'waive'}", user.username)
+
+
+def remove_mfa_devices(*, actor: Actor, user: User) -> None:
+    """Unbind every device of a user who lost them, and end its sessions.
+
+    Raises PermissionDenied for a user whom `actor` may not change.
+    """
+    require_change_of(actor, user)
+    remove_devices(actor=actor, user=user)
