@@ -148,7 +148,7 @@ MATRIX: list[Row] = [
     Row(
         "accounts.key_switch",
         ("alices_key",),
-        Statuses(302, 404, 404, 404, 404, 302, 404),
+        Statuses(302, 404, 404, 404, 404, 302),
         "post",
         {"enabled": "false"},
     ),
