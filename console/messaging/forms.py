@@ -11,7 +11,9 @@ from django import forms
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from console.accounts.actor import Actor
 from console.instances.models import Instance
+from console.topics.access import find_topic
 from console.topics.models import OrderType, Topic
 from console.web import zone
 
@@ -100,16 +102,14 @@ class TopicField(forms.CharField):
 
 
 class _OnTopic(forms.Form):
-    def __init__(self, *args: Any, instance: Instance, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, actor: Actor, instance: Instance, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._instance = instance
+        self._actor, self._instance = actor, instance
 
     def clean_topic(self) -> Topic:
         name = self.cleaned_data["topic"].strip()
-        topic = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(
-            instance=self._instance, name=name
-        )
-        found = topic.first()
+        # In another account's instance, a topic that was not granted looks as if it did not exist.
+        found = find_topic(self._actor, self._instance.instance_id, name)
         if found is None:
             raise forms.ValidationError("There is no such topic in this instance.")
         return found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Q, QuerySet
 from django.http import Http404
 
 from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.accounts.actor import Actor
-from console.topics.models import Grant, Group, Topic
+from console.instances import access as instances
+from console.instances.models import Instance
+from console.topics.models import Grant, Group, Topic, group_holder
 from console.web.http import Request
 
 
@@ -22,7 +26,10 @@ def topic(request: Request, instance_id: str, name: str, action: str) -> Topic:
 
 
 def group(request: Request, instance_id: str, group_id: str, action: str) -> Group:
-    """The tenant's group, if the actor may do `action` on it; another tenant's does not exist."""
+    """The account's group, if the actor may do `action` on it.
+
+    Another account's does not exist, nor does one that the account keeps from its RAM users (`Group.shared`).
+    """
     found = find_group(request.actor, instance_id, group_id)
     if found is None:
         raise Http404("no such group")
@@ -42,11 +49,67 @@ def find_topic(actor: Actor, instance_id: str, name: str) -> Topic | None:
 
 def find_group(actor: Actor, instance_id: str, group_id: str) -> Group | None:
     """The group of the actor's account, in an instance of its own or of an account that granted it a topic."""
-    return (
+    found = (
         Group.objects.select_related("instance__tenant", "instance__cluster", "owner", "creator")
         .filter(owner=actor.tenant, instance__instance_id=instance_id, group_id=group_id)
         .first()
     )
+    return found if found is not None and is_reachable(actor, found) else None
+
+
+def is_reachable(actor: Actor, group: Group) -> bool:
+    """True unless the account keeps its group from this RAM user (spec 6.3: the user's own, and shared ones)."""
+    if actor.user is None or actor.is_account or group.shared:
+        return True
+    return group.creator_id == actor.user.pk
+
+
+def new_group(request: Request, instance_id: str, name: str) -> Topic:
+    """The granted topic for which the actor may create a group of its own in the owner's instance."""
+    found = find_topic(request.actor, instance_id, name)
+    if found is None or found.instance.tenant_id == request.actor.tenant.pk:
+        raise Http404("no such shared topic")
+    require_new_group(request.actor, found.instance)
+    return found
+
+
+def require_new_group(actor: Actor, instance: Instance) -> None:
+    """Raise PermissionDenied unless the actor may create groups here.
+
+    In another account's instance a group is judged as what it will be: one of the actor's own account.
+    """
+    resource = mq_resource(instance.instance_id)
+    if instance.tenant_id == actor.tenant.pk:
+        require(actor, "mq:CreateGroup", resource, owner=instance.tenant)
+        return
+    creator = "" if actor.is_account or actor.user is None else actor.user.username
+    holder = group_holder(actor.tenant.uid, creator, shared=False)
+    require(actor, "mq:CreateGroup", mq_resource(instance.physical_name("GID_*")), owner=actor.tenant, holder=holder)
+
+
+def standing(actor: Actor, topic: Topic) -> dict[str, Any]:
+    """How the actor stands to a topic it may see: `owned`, the grant it has as `relation`, and what it `may` do."""
+    owner = topic.instance.tenant
+    resource = mq_resource(topic.physical_name)
+    return {
+        "owned": owner == actor.tenant,
+        "relation": received_grants(actor).filter(topic=topic).first(),
+        "may": {
+            "publish": actor.decide("mq:PUB", resource, owner=owner).allowed,
+            "read": actor.decide("mq:QueryMessage", resource, owner=owner).allowed,
+        },
+    }
+
+
+def instance(request: Request, instance_id: str, action: str) -> Instance:
+    """The actor's own instance, or one in which a topic was granted to it: for pages that ask for a topic next."""
+    granted = received_grants(request.actor).filter(topic__instance__instance_id=instance_id)
+    grant = (
+        granted.exclude(topic__instance__tenant=request.actor.tenant)
+        .select_related("topic__instance__tenant", "topic__instance__cluster")
+        .first()
+    )
+    return grant.topic.instance if grant is not None else instances.instance(request, instance_id, action)
 
 
 def received_grants(actor: Actor) -> QuerySet[Grant]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import forms
 
-from console.topics.models import OrderType, Permission
+from console.topics.models import OrderType, Permission, Relation
 
 _NAME = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
 
@@ -16,7 +16,7 @@ class TopicForm(forms.Form):
         label="Name",
         max_length=127,
         widget=forms.TextInput(attrs=_NAME),
-        help_text="3 to 64 letters, digits, - or _. It cannot be changed, and does not begin with CID or GID.",
+        help_text="From 3 letters, digits, - or _. It cannot be changed, and does not begin with CID or GID.",
     )
     order_type = forms.TypedChoiceField(
         label="Message type",
@@ -51,3 +51,30 @@ class GroupForm(forms.Form):
         help_text="Begins with GID_ or GID-, 5 to 64 letters, digits, - or _. It cannot be changed.",
     )
     remark = forms.CharField(label="Description", max_length=256, required=False)
+
+
+class GrantForm(forms.Form):
+    """A new grant on a topic: to another account by its ID, or to a RAM user of the own one."""
+
+    receiver = forms.ChoiceField(
+        label="Share with",
+        initial="account",
+        widget=forms.RadioSelect,
+        choices=[("account", "Another account"), ("user", "A RAM user of this account")],
+    )
+    tenant = forms.CharField(
+        label="Account ID",
+        required=False,
+        max_length=20,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "inputmode": "numeric", "spellcheck": "false"}),
+        help_text="16 digits; the other account reads it in the menu at the top right.",
+    )
+    user = forms.CharField(
+        label="RAM user",
+        required=False,
+        max_length=150,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "list": "ram-users", "spellcheck": "false"}),
+    )
+    relation = forms.TypedChoiceField(
+        label="Right", coerce=int, initial=Relation.SUBSCRIBE, widget=forms.RadioSelect, choices=Relation.choices
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from console.accounts import acl
 from console.accounts.actor import Actor
@@ -40,8 +40,9 @@ def account_of(actor: Actor, uid: str) -> Tenant:
 
 
 def user_of(actor: Actor, uid: str) -> User:
-    """The RAM user of this numeric ID in the caller's account. Raises Refused for everybody else."""
-    found = User.objects.filter(uid=uid.strip(), tenant=actor.tenant, is_tenant_admin=False).first()
+    """The RAM user of this numeric ID (or user name) in the caller's account. Raises Refused for everybody else."""
+    mine = User.objects.filter(tenant=actor.tenant, is_tenant_admin=False)
+    found = mine.filter(Q(uid=uid.strip()) | Q(username=uid.strip())).first()
     if found is None:
         raise Refused(_FIELD, "There is no such RAM user in this account.", "user")
     return found

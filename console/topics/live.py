@@ -25,6 +25,14 @@ class Subscriber:
 
 
 @dataclass(frozen=True)
+class Subscribers:
+    """The groups that the visitor may see, and how many groups of other accounts consume the topic too."""
+
+    groups: list[Subscriber]
+    others: int
+
+
+@dataclass(frozen=True)
 class QueueRow:
     """One queue: its offsets and the time of the last message, epoch ms or 0."""
 
@@ -49,14 +57,16 @@ def queue_rows(topic: Topic) -> list[QueueRow]:
     ]
 
 
-def subscribers(actor: Actor, topic: Topic) -> list[Subscriber]:
-    """The tenant's groups that subscribe to the topic or have offsets in it, as far as the actor may see them."""
+def subscribers(actor: Actor, topic: Topic) -> Subscribers:
+    """The account's groups that subscribe to the topic or have offsets in it, as far as the actor may see them."""
     admin = broker.admin(topic.instance.cluster)
-    names = admin.groups_of_topic(topic.physical_name)[:MAX_SUBSCRIBERS]
-    owner = topic.instance.tenant
+    names = admin.groups_of_topic(topic.physical_name)
+    known = Group.objects.filter(physical_name__in=names)
+    own = known.filter(owner=actor.tenant).select_related("owner", "creator").order_by("group_id")
     found = []
-    for group in Group.objects.filter(instance__tenant=owner, physical_name__in=names):
-        if not actor.decide("mq:QueryGroup", mq_resource(group.physical_name), owner=owner).allowed:
+    for group in own[:MAX_SUBSCRIBERS]:
+        resource = mq_resource(group.physical_name)
+        if not actor.decide("mq:QueryGroup", resource, owner=group.owner, holder=group.holder).allowed:
             continue
         try:
             connection = admin.consumer_connection(group.physical_name)
@@ -72,4 +82,4 @@ def subscribers(actor: Actor, topic: Topic) -> list[Subscriber]:
                 str(connection.message_model or ""),
             )
         )
-    return found
+    return Subscribers(found, known.exclude(owner=actor.tenant).count())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
-from console.accounts.models import Tenant
+from console.accounts.models import Tenant, User
 from console.instances.models import Instance
 from console.topics.access import received_grants
-from console.topics.models import Group, Topic
+from console.topics.models import Grant, Group, Topic
 
 
 def topics(tenant: Tenant, instance: Instance) -> QuerySet[Topic]:
@@ -23,9 +23,10 @@ def groups(tenant: Tenant, instance: Instance) -> QuerySet[Group]:
 
 
 def visible_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopic") -> QuerySet[Topic]:
-    """The topics of an instance on which the actor may do `action`."""
-    found = topics(actor.tenant, instance)
-    if actor.is_account:
+    """The topics of an instance on which the actor may do `action`; in another account's, of those granted to it."""
+    own = instance.tenant_id == actor.tenant.pk
+    found = topics(actor.tenant, instance) if own else granted_topics(actor, instance)
+    if own and actor.is_account:
         return found
     owner = instance.tenant
     rows = found.values_list("pk", "physical_name")
@@ -55,5 +56,44 @@ def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGrou
             group.pk
             for group in rows
             if actor.decide(action, mq_resource(group.physical_name), owner=group.owner, holder=group.holder).allowed
+        ]
+    )
+
+
+def given_grants(actor: Actor, text: str = "") -> QuerySet[Grant]:
+    """Grants on topics of the actor's account that the actor may see; `text`: in a topic's or receiver's name."""
+    found = _grants().filter(topic__instance__tenant=actor.tenant)
+    found = found.filter(
+        Q(topic__name__icontains=text) | Q(tenant__name__icontains=text) | Q(user__username__icontains=text)
+    )
+    return found if actor.is_account else _visible(actor, found)
+
+
+def taken_grants(actor: Actor, text: str = "") -> QuerySet[Grant]:
+    """Grants that the actor's account or the actor received; `text` is part of a topic's or owner's name."""
+    found = _grants().filter(pk__in=received_grants(actor).values("pk"))
+    found = found.filter(Q(topic__name__icontains=text) | Q(topic__instance__tenant__name__icontains=text))
+    return found if actor.is_account else _visible(actor, found)
+
+
+def ram_user_names(tenant: Tenant, limit: int) -> list[str]:
+    """User names of the account's RAM users to choose from, at most `limit`."""
+    users = User.objects.filter(tenant=tenant, is_tenant_admin=False, is_active=True).order_by("username")
+    return list(users.values_list("username", flat=True)[:limit])
+
+
+def _grants() -> QuerySet[Grant]:
+    return Grant.objects.select_related("topic__instance__tenant", "tenant", "user", "creator")
+
+
+def _visible(actor: Actor, found: QuerySet[Grant]) -> QuerySet[Grant]:
+    """Of these grants, those on topics that the actor may see: what its policies say holds for lists too."""
+    return found.filter(
+        pk__in=[
+            grant.pk
+            for grant in found
+            if actor.decide(
+                "mq:QueryTopic", mq_resource(grant.topic.physical_name), owner=grant.topic.instance.tenant
+            ).allowed
         ]
     )

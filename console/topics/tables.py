@@ -49,6 +49,7 @@ class GroupTable(_Rated):
 
     group_id = tables.TemplateColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
     read_enabled = tables.TemplateColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
+    shared = tables.TemplateColumn(template_name="topics/_shared_cell.html", verbose_name="Used by")
     out_tps = tables.Column(verbose_name="Out, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
     backlog = tables.Column(verbose_name="Backlog", empty_values=(), orderable=False, attrs=_NUMBER)
     dead_letters = tables.Column(verbose_name="Dead letters", empty_values=(), orderable=False, attrs=_NUMBER)
@@ -65,3 +66,52 @@ class GroupTable(_Rated):
 
     def render_dead_letters(self, record: Group) -> SafeString:
         return number(self.rates.stored.get(f"%DLQ%{record.physical_name}", 0 if self.rates.sampled_at else None))
+
+
+class GivenGrantTable(tables.Table):  # type: ignore[misc]
+    """What the account shared: topic, receiver, right, since when."""
+
+    topic = tables.TemplateColumn(
+        template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk")
+    )
+    receiver = tables.TemplateColumn(
+        template_name="grants/_receiver_cell.html",
+        verbose_name="Shared with",
+        order_by=("tenant__name", "user__username"),
+    )
+    relation = tables.TemplateColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
+    created_at = tables.TemplateColumn(_CREATED, verbose_name="Since")
+    actions = tables.TemplateColumn(
+        template_name="grants/_revoke_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
+    )
+
+    class Meta:
+        order_by = "topic"
+
+
+class TopicGrantTable(GivenGrantTable):
+    """The grants of one topic."""
+
+    topic = None
+
+    class Meta:
+        order_by = "receiver"
+
+
+class TakenGrantTable(tables.Table):  # type: ignore[misc]
+    """What other accounts (or the own one) shared with the visitor."""
+
+    topic = tables.TemplateColumn(
+        template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk")
+    )
+    owner = tables.TemplateColumn(
+        template_name="grants/_owner_cell.html", verbose_name="Owner", order_by="topic__instance__tenant__name"
+    )
+    relation = tables.TemplateColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
+    created_at = tables.TemplateColumn(_CREATED, verbose_name="Since")
+    actions = tables.TemplateColumn(
+        template_name="grants/_use_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
+    )
+
+    class Meta:
+        order_by = "topic"

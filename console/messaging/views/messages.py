@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from console.accounts.actor import Actor
-from console.instances import access as instances
 from console.instances import broker
 from console.instances.models import Instance
 from console.messaging import bodies, queries, services, tracks
@@ -32,13 +31,16 @@ _SUGGESTED_TOPICS = 300
 @require_GET
 def search(request: Request, instance_id: str) -> HttpResponse:
     """Find messages by topic and time, by id or by key; with a `topic` in the query the search runs at once."""
-    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    instance = topics.instance(request, instance_id, "mq:QueryInstance")
     tab = request.GET.get("by", "time")
     if tab not in TABS:
         raise Http404("no such search")
     submitted = "search" in request.GET or "task" in request.GET
     form = TABS[tab](
-        request.GET if submitted else None, instance=instance, initial={"topic": request.GET.get("topic", "")}
+        request.GET if submitted else None,
+        actor=request.actor,
+        instance=instance,
+        initial={"topic": request.GET.get("topic", "")},
     )
     context: dict[str, Any] = {
         "instance": instance,

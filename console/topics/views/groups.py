@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -24,7 +25,7 @@ from console.web.paging import configured, search_text
 def index(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
-    found = queries.visible_groups(request.actor, instance).filter(group_id__icontains=text)
+    found = queries.visible_groups(request.actor, instance).filter(group_id__icontains=text).select_related("creator")
     measured = rates(instance.cluster)
     context = {
         "instance": instance,
@@ -66,6 +67,19 @@ def reading(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
+@require_POST
+def sharing(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """Open a group to the account's RAM users or keep it: the account's decision alone."""
+    group = access.group(request, instance_id, group_id, "mq:UpdateGroup")
+    if not request.actor.is_account:
+        raise PermissionDenied("Only the administrator of the account says which groups its RAM users may use.")
+    shared = request.POST.get("shared") == "true"
+    services.set_group_shared(actor=request.actor, group=group, shared=shared)
+    who = "RAM users may use it as their policies say" if shared else "only the account and its creator may use it"
+    messages.success(request, f"{group.group_id}: {who}.")
+    return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
+
+
 def delete(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     group = access.group(request, instance_id, group_id, "mq:DeleteGroup")
     wanted = deletion.Deletion(
@@ -74,9 +88,10 @@ def delete(request: Request, instance_id: str, group_id: str) -> HttpResponse:
         warning="Its offsets, the messages waiting for redelivery and its dead letters go with it.",
         cancel_url=reverse("groups.detail", args=[instance_id, group.group_id]),
     )
+    own = group.instance.tenant_id == request.actor.tenant.pk
     return deletion.confirm(
         request,
         wanted,
         lambda: services.delete_group(actor=request.actor, group=group),
-        ("groups.list", group.instance.instance_id),
+        ("groups.list", group.instance.instance_id) if own else ("grants.index",),
     )

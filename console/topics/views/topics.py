@@ -63,7 +63,7 @@ def detail(request: Request, instance_id: str, name: str) -> HttpResponse:
         "stored": measured.stored.get(topic.physical_name),
         "message_type": services.MESSAGE_TYPES[topic.order_type],  # type: ignore[index]
         "form": ModeForm(initial={"perm": topic.perm}),
-    }
+    } | access.standing(request.actor, topic)
     return render(request, "topics/detail.html", context)
 
 
