@@ -94,8 +94,10 @@ class Policy(models.Model):
 
     class Meta:
         verbose_name_plural = "policies"
+        # Two constraints, since SQLite knows no NULLS NOT DISTINCT and would have none at all.
         constraints = [
-            models.UniqueConstraint(fields=["tenant", "name"], name="policy_name_in_tenant", nulls_distinct=False)
+            models.UniqueConstraint(fields=["tenant", "name"], name="policy_name_in_tenant"),
+            models.UniqueConstraint(fields=["name"], condition=models.Q(tenant=None), name="policy_name_of_system"),
         ]
 
     def __str__(self) -> str:
