@@ -89,7 +89,7 @@ def _welcome(settings: Config, seconds: float) -> str:
             f"    user name  {demo['username']}",
             f"    password   {demo['password']}",
             "",
-            f"  Keys, instance and addresses for clients: {file}",
+            f"  Keys, instance, addresses for clients, and the platform's administrator: {file}",
             f"  Logs: {settings.home / 'log'}",
             "  Ctrl-C stops everything.",
             "",

@@ -1,7 +1,7 @@
 """Attempts that did not succeed are recorded too, whatever transaction they died in.
 
-Every way in has a boundary outside of all transactions: the middleware for pages and API calls, `attempt` for SQL
-statements and commands. What a service had recorded before its transaction was rolled back is written again, now with
+Every way in has a boundary outside of all transactions: the middleware for pages, `attempt` for API calls and SQL
+statements. What a service had recorded before its transaction was rolled back is written again, now with
 its true result; where nothing had been recorded yet, the boundary records what it knows itself.
 """
 
@@ -30,8 +30,11 @@ _FORBIDDEN, _INVALID, _ERROR, _OUTAGE = 403, 422, 400, 500
 
 
 @contextmanager
-def attempt(actor: Actor, action: str, resource: str = "") -> Iterator[Journal]:
-    """Run a statement or command: a refusal or failure that leaves it is recorded, and raised on."""
+def attempt(actor: Actor, action: str, resource: str = "", *, reads: bool = False) -> Iterator[Journal]:
+    """Run an operation, a statement or a command: a refusal or failure that leaves it is recorded, and raised on.
+
+    Of what only `reads`, a missing right alone is worth an entry.
+    """
     with journals.opened() as journal:
         try:
             yield journal
@@ -39,7 +42,9 @@ def attempt(actor: Actor, action: str, resource: str = "") -> Iterator[Journal]:
             journal.failure = error
             raise
         finally:
-            conclude(journal, actor, action, resource, failed=journal.failure is not None)
+            failure = journal.failure
+            failed = isinstance(failure, PermissionDenied) if reads else failure is not None
+            conclude(journal, actor, action, resource, failed=failed)
 
 
 def conclude(
@@ -74,7 +79,7 @@ def _outcome(journal: Journal, status: int, reason: str) -> tuple[str, dict[str,
 
 
 class AttemptsMiddleware:
-    """The boundary of pages and of the management API; the innermost, so that it sees what views raise."""
+    """The boundary of pages; the innermost middleware, so that it sees what views raise."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -91,13 +96,14 @@ class AttemptsMiddleware:
 
     def _conclude(self, request: HttpRequest, response: HttpResponse, journal: Journal) -> None:
         actor: Actor | None = getattr(request, "actor", None)
-        if actor is None:
+        match = request.resolver_match
+        # Views that no session opens know their caller by a signature: they have boundaries of their own.
+        if actor is None or (match is not None and not getattr(match.func, "login_required", True)):
             return
         failed = response.status_code == _FORBIDDEN
         if request.method not in _SAFE:
             # 422 without a refusal is a form with a typo, which nothing was done for.
             broken = response.status_code >= _ERROR and response.status_code != _INVALID
             failed = failed or broken or bool(journal.refusals)
-        match = request.resolver_match
         name = (match.url_name if match else None) or "page"
         conclude(journal, actor, name, request.path, failed=failed, status=response.status_code)

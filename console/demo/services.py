@@ -13,6 +13,7 @@ from console.accounts import acl, policies
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet, Tenant, User
+from console.accounts.services.platform_admins import set_platform_admin
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
@@ -21,6 +22,7 @@ from console.topics import services as topics
 from console.topics.models import Group, OrderType, Topic
 
 TENANT = "demo"
+PLATFORM_ADMIN = "platform"
 CLUSTER = "DefaultCluster"
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
 QUERY_SERVICE = "openanalytics.aliyuncs.com"
@@ -102,6 +104,15 @@ def _create_tenant() -> dict[str, str]:
         "access_key_secret": key.access_key_secret,
         "sql_password": sql_password,
     }
+
+
+def ensure_platform_admin() -> dict[str, str] | None:
+    """Create the administrator of the platform; its password, once, or None when it is there."""
+    if User.objects.filter(username=PLATFORM_ADMIN).exists():
+        return None
+    password = _password()
+    set_platform_admin(name=PLATFORM_ADMIN, password=password, must_change_password=False)
+    return {"username": PLATFORM_ADMIN, "password": password}
 
 
 def exists() -> bool:

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from pydantic import TypeAdapter, ValidationError
 
 from brokercore.client.errors import ClientError
+from console.audit import attempts as audit
 from console.openapi import codes, throttle
 from console.openapi.envelope import Page
 from console.openapi.registry import Call, Operation
@@ -48,7 +49,10 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
 def run(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Any | Page:
     """Count, validate, run, and turn the result into JSON values. Raises what `attempt` knows."""
     throttle.check_call(operation, call.actor)
-    result = operation.handler(call, operation.parameters.model_validate(dict(parameters)))
+    given = operation.parameters.model_validate(dict(parameters))
+    names = [parameters[name] for name in ("instanceId", "topic", "groupId") if parameters.get(name)]
+    with audit.attempt(call.actor, f"openapi.{operation.path}", "%".join(names), reads=not operation.changes):
+        result = operation.handler(call, given)
     if isinstance(result, Page):
         return Page([_plain(entry) for entry in result.entries], result.number, result.size, result.total)
     return _plain(result)

@@ -20,7 +20,8 @@ from django.utils import timezone
 
 from analytics import errors
 from analytics import run as engine
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, dla_resource
+from console.audit import services as audit
 from console.sql import lifecycle, queries
 from console.sql.keeper import Keeper
 from console.sql.lifecycle import Outcome
@@ -67,6 +68,7 @@ def run(task_id: str) -> None:
             outcome = Outcome(TaskStatus.CANCELLED, message="Cancelled.", elapse_time=_ms_since(started))
         except errors.AnalyticsError as error:
             outcome = _failure(error, _ms_since(started))
+            _record_refusal(task, error, outcome)
         except Exception:
             log.exception("task %s failed", task.pk)
             message = f"Internal error; the log of the worker has the reason under {task.pk}."
@@ -133,6 +135,15 @@ def _failure(error: errors.AnalyticsError, elapse_ms: int) -> Outcome:
         if error.line is not None:
             message = f"{message} (line {error.line}, column {error.column})"
     return Outcome(TaskStatus.FAILURE, message, condition, elapse_time=elapse_ms)
+
+
+def _record_refusal(task: QueryTask, error: errors.AnalyticsError, outcome: Outcome) -> None:
+    """A statement that the guard refused reached for what it may not: that is the trail's business."""
+    author = _author(task)
+    if author is not None and isinstance(error, errors.QueryRefused):
+        detail = {"task": task.pk, "reason": outcome.message}
+        resource = dla_resource(task.tenant, task.table_schema)
+        audit.record(author, "sql.query.run", resource, result="refused", detail=detail)
 
 
 def _lose_engine(task: QueryTask, reason: str) -> None:

@@ -10,6 +10,7 @@ from console.accounts.actor import Actor
 from console.accounts.credentials import actor_of, find_key, note_use
 from console.accounts.crypto import decrypt
 from console.accounts.models import DatabaseAccount, User
+from console.audit import services as audit
 from console.sql.door import errors
 from console.sql.door.errors import DoorError
 from console.sql.door.scrambles import DoubleHashes
@@ -55,6 +56,20 @@ def load_actor(account: SqlAccount, *, source_ip: str, secure: bool) -> Actor:
     if user is None:
         raise _disabled()
     return Actor(user=user, channel="sql", source_ip=source_ip, secure=secure)
+
+
+def record_refusal(account: SqlAccount, source_ip: str) -> None:
+    """Record a wrong password for an account that exists; the names of others are nobody's business."""
+    reason = "wrong password"
+    if account.access_key_id:
+        key = find_key(account.access_key_id)
+        if key is not None:
+            audit.record_refused_key(key, reason, channel="sql", source_ip=source_ip)
+        return
+    user = User.objects.select_related("tenant").filter(username=account.principal).first()
+    if user is not None:
+        actor = Actor(user=user, channel="sql", source_ip=source_ip)
+        audit.record(actor, "sql.session.sign_in", user.username, result="refused", detail={"reason": reason})
 
 
 def _database_accounts() -> QuerySet[DatabaseAccount]:

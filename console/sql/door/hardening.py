@@ -53,6 +53,9 @@ class DoorSession(Session):  # type: ignore[misc]
         """Make `account` the session's user. Raises DoorError when it may not use `schema`."""
         raise DoorError(errors.ACCESS_DENIED, "Nobody may sign in.")
 
+    async def sign_in_refused(self, account: Any) -> None:
+        """A wrong password was given for `account`."""
+
     async def execute(self, text: str, parameters: tuple[Value, ...]) -> Any:
         """Answer one statement."""
 
@@ -183,6 +186,8 @@ class DoorConnection(PreparedStatements):
             scramble = await self.stream.read()
         hashes = account.hashes if account else scrambles.NOBODY
         if not scrambles.matches(method, scramble, nonce, hashes) or account is None:
+            if account is not None:
+                await self.session.sign_in_refused(account)
             await asyncio.sleep(REFUSED_PAUSE_S)
             raise DoorError(
                 errors.ACCESS_DENIED, f"Access denied for user {request.username[:80]!r}@{self.stream.peer!r}."

@@ -16,11 +16,12 @@ from mysql_mimic.results import ResultSet
 from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVariables
 
 from console.accounts.actor import Actor
+from console.audit.attempts import attempt
 from console.sql import catalog, hints, statements
 from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError, like_pattern
 from console.sql.constants import Constant, Fact, Variable
 from console.sql.door import errors, results, work
-from console.sql.door.auth import SqlAccount, load_actor
+from console.sql.door.auth import SqlAccount, load_actor, record_refusal
 from console.sql.door.errors import DoorError
 from console.sql.door.hardening import DoorConnection, DoorSession
 from console.sql.door.parameters import Value
@@ -45,6 +46,7 @@ _VARIABLES = SYSTEM_VARIABLES | {
     "default_tmp_storage_engine": (str, "spark", False),
 }
 Handler = Callable[[Any], Awaitable[Any]]
+_CHANGES = (work.submit, work.cancel)
 
 
 class SqlSession(DoorSession):
@@ -79,6 +81,10 @@ class SqlSession(DoorSession):
         self.database = None
         if schema:
             await self.use(schema)
+
+    async def sign_in_refused(self, account: SqlAccount) -> None:
+        """Put a wrong password into the trail of the account that it was tried on."""
+        await in_thread(record_refusal, account, self._door.stream.peer)
 
     async def use(self, database: str) -> None:
         """Change the default schema. Raises DoorError when the user may query nothing in it."""
@@ -265,7 +271,8 @@ class SqlSession(DoorSession):
 
         def act() -> Any:
             actor: Actor = load_actor(account, source_ip=stream.peer, secure=stream.secure)
-            return call(actor, *args, **kwargs)
+            with attempt(actor, f"sql.statement.{call.__name__}", reads=call not in _CHANGES):
+                return call(actor, *args, **kwargs)
 
         return await in_thread(act)
 

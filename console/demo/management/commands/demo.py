@@ -26,6 +26,11 @@ class Command(BaseCommand):
             else:
                 services.remove_half_made()
                 known = _document(services.create())
+            platform = services.ensure_platform_admin()
+            if platform is not None:
+                known["platform"] = platform
+                # At once: the password exists nowhere else, and what follows can fail.
+                _write(file, known | _addresses())
             services.mend()
         except ClientError as error:
             raise CommandError(f"The broker at {settings.NAMESRV} does not serve: {error.user_message}") from error
