@@ -60,7 +60,7 @@ class GrantDo(Result):
     errors=("EMPOWER_EXIST_ERROR", *_OWNER),
 )
 def create(call: Call, parameters: Empower) -> None:
-    topic = _topic(call, parameters, "mq:CreateGrant")
+    topic = _topic(call, parameters, "mq:Empower")
     account = grants.account_of(call.actor, str(parameters.empowerUser))
     grants.create_grant(actor=call.actor, topic=topic, relation=parameters.relation, tenant=account)
 
@@ -75,7 +75,7 @@ def create(call: Call, parameters: Empower) -> None:
     errors=("EMPOWER_EXIST_ERROR", *_OWNER),
 )
 def create_by_sub(call: Call, parameters: EmpowerSub) -> None:
-    topic = _topic(call, parameters, "mq:CreateGrant")
+    topic = _topic(call, parameters, "mq:Empower")
     user = grants.user_of(call.actor, str(parameters.empowerUser))
     grants.create_grant(actor=call.actor, topic=topic, relation=parameters.relation, user=user)
 
@@ -90,7 +90,7 @@ def create_by_sub(call: Call, parameters: EmpowerSub) -> None:
     errors=(*_OWNER, "EMPOWER_NOT_FOUND"),
 )
 def delete(call: Call, parameters: EmpowerDelete) -> None:
-    topic = _topic(call, parameters, "mq:DeleteGrant")
+    topic = _topic(call, parameters, "mq:Empower")
     grant = grants.find_grant(topic, str(parameters.empowerUser))
     if grant is None:
         message = f"{parameters.empowerUser} has no grant on the topic {topic.name}."
@@ -108,7 +108,7 @@ def delete(call: Call, parameters: EmpowerDelete) -> None:
     errors=_OWNER,
 )
 def list_all(call: Call, parameters: EmpowerList) -> list[GrantDo]:
-    topic = _topic(call, parameters, "mq:QueryGrant")
+    topic = _topic(call, parameters, "mq:QueryTopic")
     if parameters.empowerUser is None:
         return [_row(topic, grant) for grant in grants.grants_of(topic)]
     grant = grants.find_grant(topic, str(parameters.empowerUser))

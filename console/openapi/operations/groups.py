@@ -10,7 +10,7 @@ from console.messaging.subscriptions import group_subscriptions
 from console.openapi.operations import lookup
 from console.openapi.operations.fields import NOTHING, Boolean, GroupId, InstanceId, Nothing, Remark
 from console.openapi.registry import Call, Parameters, Result, operation
-from console.topics import queries, services
+from console.topics import access, queries, services
 from console.web.errors import Refused
 
 _MISSES = (
@@ -93,7 +93,7 @@ class GroupSubDetail(Result):
 )
 def create(call: Call, parameters: GroupCreate) -> CreatedGroup:
     instance = lookup.reachable_instance(call, parameters.instanceId)
-    lookup.require_new_group(call, instance, parameters.groupId)
+    access.require_new_group(call.actor, instance)
     if parameters.groupId.startswith(lookup.PRODUCER_PREFIXES + lookup.CONSUMER_PREFIXES):
         _refuse_legacy(call, lookup.stored_group(instance, parameters.groupId), parameters.groupId)
     group = services.create_group(

@@ -8,13 +8,12 @@ from django.db.models import Q
 
 from brokercore.policy import mq_resource
 from console.accounts.access import require
-from console.accounts.actor import Actor
 from console.instances import queries as instance_queries
 from console.instances.models import Instance
 from console.openapi import codes
 from console.openapi.registry import Call
 from console.topics import access
-from console.topics.models import Group, Topic, group_holder
+from console.topics.models import Group, Topic
 from console.web.errors import Refused
 
 PRODUCER_PREFIXES = ("PID-", "PID_")
@@ -106,24 +105,6 @@ def belongs_to_another(group_id: str) -> Refused:
     kind = "PRODUCER" if group_id.startswith(PRODUCER_PREFIXES) else "CONSUMER"
     message = f"The group ID {group_id} is held by another account; use another one."
     return Refused(f"BIZ_{kind}_ID_BELONG_TO_OTHER_USER", message, "groupId")
-
-
-def require_new_group(call: Call, instance: Instance, group_id: str) -> None:
-    """Raise PermissionDenied unless the caller may create this group.
-
-    In an instance of another account the group is judged as what it will be: one of the caller's own.
-    """
-    actor = call.actor
-    if instance.tenant_id == actor.tenant.pk:
-        require(actor, "mq:CreateGroup", mq_resource(instance.instance_id), owner=actor.tenant)
-        return
-    resource = mq_resource(instance.physical_name(group_id))
-    require(actor, "mq:CreateGroup", resource, owner=actor.tenant, holder=_future_holder(actor))
-
-
-def _future_holder(actor: Actor) -> str:
-    creator = "" if actor.is_account or actor.user is None else actor.user.username
-    return group_holder(actor.tenant.uid, creator, shared=False)
 
 
 def _own(call: Call, instance_id: str) -> Instance | None:

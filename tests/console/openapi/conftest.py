@@ -1,5 +1,23 @@
-"""The fixtures of a running broker."""
+"""Everybody with a key, on a running broker."""
 
-from tests.console.live import live_broker, live_redis
+from __future__ import annotations
 
-__all__ = ["live_broker", "live_redis"]
+import pytest
+
+from tests.console.live import live, live_broker, live_redis
+from tests.console.openapi.caller import Caller
+from tests.console.openapi.stage import Stage
+from tests.support.cast import Cast, cast, console
+
+__all__ = ["cast", "console", "live", "live_broker", "live_redis"]
+
+
+@pytest.fixture
+def stage(cast: Cast) -> Stage:
+    return Stage.build(cast)
+
+
+@pytest.fixture
+def alice(cast: Cast) -> Caller:
+    """The administrator of acme, with a key."""
+    return Caller.of(cast.alice)

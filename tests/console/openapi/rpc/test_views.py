@@ -33,7 +33,8 @@ def test_a_session_says_nothing_about_who_calls(cast: Cast, caller: Callers) -> 
     browser = cast.client("alice")
     unsigned = browser.get("/", {"Action": "OnsInstanceInServiceList", "Version": "2019-02-14"})
     assert (unsigned.status_code, unsigned.json()["Code"]) == (400, "MissingAccessKeyId")
-    posted = browser.post("/", {"Action": "OnsInstanceDelete", "Version": "2019-02-14", "InstanceId": "x"})
+    form = "Action=OnsInstanceDelete&Version=2019-02-14&InstanceId=x"
+    posted = browser.post("/", form, content_type="application/x-www-form-urlencoded")
     assert posted.json()["Code"] == "MissingAccessKeyId"
     # Signed by Nora in Alice's browser: Nora it is.
     nora = caller("nora")
