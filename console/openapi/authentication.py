@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import NoReturn
 
 from django.conf import settings
 
@@ -40,12 +39,18 @@ def authenticate(request: Request, parameters: Mapping[str, str], *, any_case: b
     Raises Refused: AUTH_SIGNATURE_INVALID, and BIZ_THROTTLED after too many of these in a minute.
     """
     check_common(parameters)
-    address = request.META.get("REMOTE_ADDR", "")
-    throttle.check_address(address)
+    throttle.check_address(request.META.get("REMOTE_ADDR", ""))
     key = find_key(parameters[ACCESS_KEY])
     problem = _problem(request, parameters, key, any_case=any_case)
     if key is None or problem:
-        _refuse(request, parameters[ACCESS_KEY], address, problem)
+        note_refusal(request, parameters[ACCESS_KEY], problem)
+        raise Refused(codes.SIGNATURE, _FAILED)
+    return accepted(request, key)
+
+
+def accepted(request: Request, key: AccessKey) -> Actor:
+    """The actor of a key whose signature was found right."""
+    address = request.META.get("REMOTE_ADDR", "")
     note_use(key, "api", address)
     return actor_of(key, channel="api", source_ip=address, secure=request.is_secure(), request_id=request.request_id)
 
@@ -63,18 +68,18 @@ def _problem(request: Request, parameters: Mapping[str, str], key: AccessKey | N
     return "" if token_fits(key, token) else "the security token is missing or wrong"
 
 
-def _refuse(request: Request, access_key_id: str, address: str, problem: str) -> NoReturn:
-    """Count and record the attempt, then refuse it. Keys that nobody has leave no trace but the count.
+def note_refusal(request: Request, access_key_id: str, problem: str) -> None:
+    """Count and record an attempt that is refused. Keys that nobody has leave no trace but the count.
 
-    Raises Refused.
+    Raises Refused BIZ_THROTTLED after too many.
     """
+    address = request.META.get("REMOTE_ADDR", "")
     if throttle.note_failure(address, access_key_id):
         raise Refused(codes.THROTTLED, "Too many refused signatures with this access key; try again in a minute.")
     known = AccessKey.objects.select_related("user__tenant", "role__tenant", "organization", "tenant")
     key = known.filter(access_key_id=access_key_id).first()
     if key is not None:
         audit.record_refused_key(key, problem, channel="api", source_ip=address, request_id=request.request_id)
-    raise Refused(codes.SIGNATURE, _FAILED)
 
 
 def _in_window(text: str) -> bool:

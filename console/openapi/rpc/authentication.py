@@ -11,42 +11,49 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from console.accounts.actor import Actor
-from console.accounts.credentials import actor_of, find_key, note_use, token_fits
+from console.accounts.credentials import find_key, token_fits
 from console.accounts.crypto import decrypt
+from console.accounts.models import AccessKey
+from console.openapi import throttle
+from console.openapi.authentication import accepted, note_refusal
 from console.openapi.rpc.errors import GatewayError
 from console.openapi.rpc.signatures import ACS3, Signed
 from console.web.http import Request
 
 log = logging.getLogger(__name__)
 _LONGEST_NONCE = 256
+_UNKNOWN = "unknown key, checked all the same for equal time"
 #: How long a nonce is remembered where the window is switched off: as long as with the default window.
 _DEFAULT_WINDOW_MINUTES = 15
 
 
 def authenticate(request: Request, signed: Signed) -> Actor:
-    """The actor of the AccessKey that signed the request. Raises GatewayError.
+    """The actor of the AccessKey that signed the request.
 
-    The nonce is looked at last: only who holds the secret can make the server remember something.
+    Raises GatewayError, and Refused BIZ_THROTTLED after too many refusals: limits and audit are those of `/json/…`.
     """
+    throttle.check_address(request.META.get("REMOTE_ADDR", ""))
     key = find_key(signed.access_key_id)
-    matches = signed.matches(decrypt(key.secret_encrypted) if key else "unknown key, checked all the same")
-    if key is None:
-        raise GatewayError("InvalidAccessKeyId.NotFound", "Specified access key is not found or not enabled.")
-    if not matches:
+    try:
+        if key is None:
+            signed.matches(_UNKNOWN)
+            raise GatewayError("InvalidAccessKeyId.NotFound", "Specified access key is not found or not enabled.")
+        _check(signed, key)
+    except GatewayError as error:
+        note_refusal(request, signed.access_key_id, error.code)
+        raise
+    # Only who holds the secret can make the server remember something.
+    refuse_replay(signed)
+    return accepted(request, key)
+
+
+def _check(signed: Signed, key: AccessKey) -> None:
+    if not signed.matches(decrypt(key.secret_encrypted)):
         raise GatewayError("SignatureDoesNotMatch", _mismatch(signed))
     if not token_fits(key, signed.security_token):
         message = "The SecurityToken is not that of the access key; a temporary key needs its own, others need none."
         raise GatewayError("InvalidSecurityToken.MismatchWithAccessKey", message)
     check_window(signed.timestamp)
-    refuse_replay(signed)
-    note_use(key, "api", request.META.get("REMOTE_ADDR", ""))
-    return actor_of(
-        key,
-        channel="api",
-        source_ip=request.META.get("REMOTE_ADDR", ""),
-        secure=request.is_secure(),
-        request_id=request.request_id,
-    )
 
 
 def check_window(timestamp: str) -> None:

@@ -25,6 +25,7 @@ STATUSES: dict[str, int] = {
     "SignatureDoesNotMatch": 400,
     "SignatureNonceUsed": 400,
     "Forbidden.RAM": 403,
+    "RequestEntityTooLarge": 413,
     "Throttling.User": 429,
     "ServiceUnavailable": 503,
 }

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
+from console.openapi.requests import FORM, too_large
+
 RPC_PATH = "/rpc/"
 
 
@@ -32,4 +34,7 @@ def is_rpc(request: HttpRequest) -> bool:
     """True for a request that names an action in a header, in the query string or in a form."""
     if "x-acs-action" in request.headers:
         return True
-    return any("Action" in source and "Version" in source for source in (request.GET, request.POST))
+    sources = [request.GET]
+    if request.method == "POST" and request.content_type == FORM and not too_large(request):
+        sources.append(request.POST)
+    return any("Action" in source and "Version" in source for source in sources)

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from console.accounts.actor import Actor
 from console.instances.models import Cluster
 from console.openapi import calls, codes
 from console.openapi.envelope import Page
@@ -25,10 +24,10 @@ def exists(name: str) -> bool:
     return name in ACTIONS and ACTIONS[name].path in OPERATIONS
 
 
-def run(name: str, actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+def run(name: str, call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """The fields of the answer. Raises what `calls.attempt` knows."""
     action = ACTIONS[name]
-    operation, call, parameters = OPERATIONS[action.path], Call(actor), translated(action, given)
+    operation, parameters = OPERATIONS[action.path], translated(action, given)
     try:
         data = _all_pages(operation, call, parameters) if action.every_page else calls.run(operation, call, parameters)
     except ValidationError as invalid:

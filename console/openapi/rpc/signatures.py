@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from console.openapi.requests import merged
 from console.openapi.rpc.errors import GatewayError
 from console.web.http import Request
 
@@ -53,8 +54,8 @@ class Signed:
 
 
 def read(request: Request) -> Signed:
-    """Take a request apart. Raises GatewayError when something that every request needs is missing or doubled."""
-    parameters = _merged(request)
+    """Take a request apart. Raises GatewayError when something that every request needs is missing, and Refused."""
+    parameters = merged(request)
     authorization = request.headers.get("Authorization", "")
     return _read_acs3(request, parameters, authorization) if authorization else _read_v1(request, parameters)
 
@@ -146,17 +147,6 @@ def _acs3_text(request: Request, signed_headers: list[str]) -> str:
 
 def _acs3(text: str, secret: str) -> str:
     return hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def _merged(request: Request) -> dict[str, str]:
-    """Query string and form as one set; what comes twice is refused, since only one of them would be signed."""
-    merged: dict[str, str] = {}
-    for source in (request.GET, request.POST):
-        for name, values in source.lists():
-            if name in merged or len(values) != 1:
-                raise GatewayError("InvalidParameter", f"The parameter {name[:64]} is given more than once.")
-            merged[name] = str(values[0])
-    return merged
 
 
 def _query(parameters: Mapping[str, str]) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from console.accounts.actor import Actor
-from console.openapi.registry import Parameters
+from console.openapi.registry import Call, Parameters
 from console.topics import live
 from console.topics.access import find_topic, require_topic
 from console.web.errors import Refused
@@ -21,13 +20,13 @@ class TopicStatus(Parameters):
     InstanceId: str = Field(min_length=1)
 
 
-def topic_status(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+def topic_status(call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """Number of messages stored, the mode, and the time of the last message in ms (0 without one)."""
     parameters = TopicStatus.model_validate(dict(given))
-    topic = find_topic(actor, parameters.InstanceId, parameters.Topic)
+    topic = find_topic(call.actor, parameters.InstanceId, parameters.Topic)
     if topic is None:
         raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {parameters.Topic} was not found.", "Topic")
-    require_topic(actor, "mq:QueryTopic", topic)
+    require_topic(call.actor, "mq:QueryTopic", topic)
     queues = live.queue_rows(topic)
     return {
         "Data": {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from console.accounts.actor import Actor
 from console.accounts.models import Role
 from console.accounts.services import sts
 from console.accounts.services.roles import find_role
 from console.openapi import codes
-from console.openapi.registry import Parameters
+from console.openapi.registry import Call, Parameters
 from console.web.errors import Refused
 
 VERSION = "2015-04-01"
@@ -25,9 +24,9 @@ class AssumeRole(Parameters):
     Policy: str = ""
 
 
-def assume_role(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+def assume_role(call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """Keys of a role for whom its trust policy names. Raises Refused and PermissionDenied."""
-    parameters = AssumeRole.model_validate(dict(given))
+    actor, parameters = call.actor, AssumeRole.model_validate(dict(given))
     if parameters.Policy:
         # To leave it out would give more rights than the caller wanted to hand on.
         raise Refused(codes.FIELD, "A session policy (Policy) is not supported; attach it to the role.", "Policy")
@@ -52,8 +51,9 @@ def assume_role(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def get_caller_identity(actor: Actor, given: Mapping[str, str]) -> dict[str, Any]:
+def get_caller_identity(call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     """Account, user or role session behind the key that signed."""
+    actor = call.actor
     account = actor.tenant.uid
     if actor.role is not None:
         return {

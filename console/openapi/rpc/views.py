@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,16 +11,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from console.accounts.actor import Actor
 from console.openapi import calls
+from console.openapi.registry import Call
+from console.openapi.requests import TOO_LARGE, scope, too_large
 from console.openapi.rpc import authentication, names, running, signatures, status, sts
 from console.openapi.rpc.errors import GatewayError, of_symbol
 from console.openapi.rpc.responses import answer
 from console.openapi.rpc.signatures import Signed
+from console.web.errors import Refused
 from console.web.http import Request
 
-log = logging.getLogger(__name__)
-Runner = Callable[[Actor, Mapping[str, str]], dict[str, Any]]
+Runner = Callable[[Call, Mapping[str, str]], dict[str, Any]]
 
 
 @csrf_exempt
@@ -32,12 +32,17 @@ def call(request: Request) -> HttpResponse:
     """Run one action; whatever fails is `{"RequestId", "HostId", "Code", "Message"}` with a status of its own."""
     signed = None
     try:
+        if too_large(request):
+            raise GatewayError("RequestEntityTooLarge", TOO_LARGE)
         signed = signatures.read(request)
         runner = _runner(signed)
-        actor = authentication.authenticate(request, signed)
-        outcome = calls.attempt(signed.action, lambda: runner(actor, signed.parameters))
+        caller = authentication.authenticate(request, signed)
     except GatewayError as error:
         return _refusal(request, signed, error.code, error.message, error.status)
+    except Refused as refused:
+        code, number = of_symbol(refused.symbol)
+        return _refusal(request, signed, code, refused.message, number)
+    outcome = calls.attempt(signed.action, lambda: runner(Call(caller, scope(request, caller)), signed.parameters))
     if isinstance(outcome, calls.Failure):
         code, number = of_symbol(outcome.symbol)
         return _refusal(request, signed, code, outcome.message, number)
@@ -54,7 +59,7 @@ def _runner(signed: Signed) -> Runner:
     if signed.version == names.VERSION and signed.action in status.ACTIONS:
         return status.ACTIONS[signed.action]
     if signed.version == names.VERSION and running.exists(signed.action):
-        return lambda actor, parameters: running.run(signed.action, actor, parameters)
+        return lambda call, parameters: running.run(signed.action, call, parameters)
     why = names.ABSENT.get(signed.action, "")
     message = f"There is no action {signed.action[:80]} in version {signed.version}{': ' if why else ''}{why}."
     raise GatewayError("InvalidAction.NotFound", message)
