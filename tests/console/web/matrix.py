@@ -51,6 +51,8 @@ MISSING = Statuses(302, 404, 403, 404, 404, 404)
 ACCOUNT_LOOK = Statuses(302, 200, 403, 200, 200, 200)
 ACCOUNT_OPERATE = Statuses(302, 200, 403, 403, 200, 200)
 OWN_SIGN_IN = Statuses(302, 200, 200, 200, 200, 200, 200)
+TO_SECURITY = Statuses(302, 302, 302, 302, 302, 302, 302)
+NO_DEVICE = Statuses(302, 404, 404, 404, 404, 404, 404)
 # Pages of the platform are Petra's alone.
 PLATFORM = Statuses(302, 403, 403, 403, 403, 403, 200)
 PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
@@ -75,6 +77,32 @@ MATRIX: list[Row] = [
     Row("account_change_password", (), OWN_SIGN_IN),
     Row("account_reauthenticate", (), OWN_SIGN_IN),
     Row("account_inactive", (), EVERYBODY),
+    # The second factor: changes ask for the password first, since the sign-in of the test is none
+    Row("mfa_index", (), TO_SECURITY),
+    Row("mfa_authenticate", (), TO_SECURITY),
+    Row("mfa_reauthenticate", (), TO_SECURITY),
+    Row("mfa_activate_totp", (), TO_SECURITY),
+    Row("mfa_deactivate_totp", (), NO_DEVICE),
+    Row("mfa_view_recovery_codes", (), NO_DEVICE),
+    Row("mfa_generate_recovery_codes", (), TO_SECURITY),
+    Row("mfa_list_webauthn", (), TO_SECURITY),
+    Row("mfa_add_webauthn", (), TO_SECURITY),
+    Row("mfa_reauthenticate_webauthn", (), TO_SECURITY),
+    Row("mfa_edit_webauthn", ("999",), TO_SECURITY),
+    Row("mfa_remove_webauthn", ("999",), TO_SECURITY),
+    # The visitor's own security, also the platform's administrator's
+    Row("accounts.security", (), OWN_SIGN_IN),
+    Row("accounts.security_end_all", (), TO_SECURITY, "post"),
+    Row("accounts.security_end", ("999",), TO_SECURITY, "post"),
+    # Single sign-on: the way in is open, the configuration is the account's
+    Row("accounts.single_sign_on_choose", (), EVERYBODY),
+    Row("accounts.single_sign_on_start", ("acme",), EVERYBODY),
+    Row("accounts.single_sign_on_start", ("acme",), Statuses(404, 404, 404, 404, 404, 404, 404), "post"),
+    Row("accounts.single_sign_on_callback", ("acme",), Statuses(404, 404, 404, 404, 404, 404, 404)),
+    Row("accounts.single_sign_on", (), ADMINISTER),
+    Row("accounts.single_sign_on", (), Statuses(302, 422, 403, 403, 403, 422), "post"),
+    Row("accounts.single_sign_on_test", (), Statuses(302, 302, 403, 403, 403, 302), "post"),
+    Row("accounts.single_sign_on_delete", (), ADMINISTER),
     # Overview
     Row("instances.overview", (), Statuses(302, 200, 200, 200, 200, 200, 302)),
     Row("instances.overview_figures", (), SIGNED_IN),
@@ -235,4 +263,5 @@ MATRIX: list[Row] = [
     Row("openapi.tool_try", ("topic/create",), Statuses(302, 422, 422, 422, 422, 422), "post"),
     # Management API: signed requests only, a session is worth nothing
     Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404, 404)),
+    Row("openapi.rpc", (), Statuses(400, 400, 400, 400, 400, 400, 400)),
 ]
