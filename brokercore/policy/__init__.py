@@ -19,6 +19,7 @@ from brokercore.policy.decision import (
 from brokercore.policy.grammar import (
     ASSUME_ROLE,
     MAX_BYTES,
+    Examined,
     PolicyError,
     examine,
     parse_policy,
@@ -26,7 +27,7 @@ from brokercore.policy.grammar import (
     problems,
     validate,
 )
-from brokercore.policy.positions import Problem
+from brokercore.policy.positions import Path, Problem
 from brokercore.policy.statements import Statement, TrustStatement
 
 __all__ = [
@@ -39,7 +40,9 @@ __all__ = [
     "Considered",
     "Context",
     "Decision",
+    "Examined",
     "Grantee",
+    "Path",
     "PolicyError",
     "Problem",
     "Statement",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -69,19 +70,33 @@ def parse_trust_policy(document: Mapping[str, Any]) -> tuple[TrustStatement, ...
     )
 
 
-def examine(text: str, *, trust: bool = False) -> tuple[Any, list[Problem]]:
-    """The document of a JSON text (None when it is no JSON) and what is wrong with it, line by line."""
+@dataclass(frozen=True)
+class Examined:
+    """A document as somebody typed it: its value (None when it is no JSON), and what is wrong, line by line."""
+
+    document: Any
+    problems: list[Problem]
+    _positions: Positions
+
+    def locate(self, problem: Problem) -> Problem:
+        """The problem with the line and column of its path."""
+        return self._positions.locate(problem)
+
+
+def examine(text: str, *, trust: bool = False) -> Examined:
+    """Read a policy, or a trust policy, from JSON text, with all that is wrong with it."""
+    positions = Positions(text, {(): 0})
     if len(text) > _MAX_TEXT:
-        return None, [Problem(f"The text has more than {_MAX_TEXT:,} characters.", line=1, column=1)]
+        return Examined(None, [positions.at(0, f"The text has more than {_MAX_TEXT:,} characters.")], positions)
     try:
         document, positions = read(text)
     except JsonError as error:
-        return None, [Positions(text).at(error.offset, error.message)]
+        return Examined(None, [positions.at(error.offset, error.message)], positions)
     found = [
         positions.at(offset, f'The field "{path[-1]}" stands here twice.', path) for path, offset in positions.twice
     ]
     found += [positions.locate(p) for p in validate(document, trust=trust)]
-    return document, sorted(found, key=lambda p: (p.line, p.column))
+    return Examined(document, sorted(found, key=lambda p: (p.line, p.column)), positions)
 
 
 def validate(document: Any, *, trust: bool = False) -> list[Problem]:

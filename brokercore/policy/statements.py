@@ -100,6 +100,10 @@ class Statement:
             self._actions is not None and self._actions.fullmatch(question.action) is not None
         )
 
+    def matches_action_name(self, action: str) -> bool:
+        """The same for an action that is asked about without a resource."""
+        return self.matches_action(Question.of(action, "", Context()))
+
     def matches_resource(self, question: Question) -> bool:
         """True when one of the resource patterns fits; a place that is not known fits a denial only."""
         return (

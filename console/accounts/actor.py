@@ -31,6 +31,8 @@ class Actor:
     access_key_id: str = ""
     source_ip: str = ""
     secure: bool = False
+    mfa: bool = False
+    """Signed in with a second factor; never so for AccessKeys."""
     request_id: str = ""
     role: Role | None = None
     session_name: str = ""
@@ -101,7 +103,7 @@ class Actor:
     @property
     def context(self) -> Context:
         """What conditions of policies look at."""
-        return Context(self.source_ip, self._now, self.secure)
+        return Context(self.source_ip, self._now, self.secure, self.mfa)
 
     def decide(self, action: str, resource: str, *, owner: Tenant | None, holder: str = "") -> Decision:
         """Decide `action` on `resource`, which `owner` owns (None: the platform).

@@ -98,12 +98,20 @@ def update_role(
 
 
 @transaction.atomic
-def set_role_policies(*, actor: Actor, role: Role, policies: list[Policy]) -> None:
-    """Replace the policies of a role, at once for its running sessions too."""
-    before = set(role.policies.all())
-    delegation.require_giving(actor, before ^ set(policies))
-    role.policies.set(policies)
-    audit.record(actor, "accounts.role.policies", role.name, detail={"policies": [p.name for p in policies]})
+def attach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
+    """Give a role a policy, at once for its running sessions too. Raises PermissionDenied beyond the actor's rights."""
+    delegation.require_giving(actor, [policy])
+    role.policies.add(policy)
+    audit.record(actor, "accounts.role.attach_policy", role.name, detail={"policy": policy.name})
+    acl.publish_on_commit()
+
+
+@transaction.atomic
+def detach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
+    """Take a policy from a role, at once for its running sessions too."""
+    delegation.require_giving(actor, [policy])
+    role.policies.remove(policy)
+    audit.record(actor, "accounts.role.detach_policy", role.name, detail={"policy": policy.name})
     acl.publish_on_commit()
 
 

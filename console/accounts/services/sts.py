@@ -40,14 +40,14 @@ def assume_role(*, actor: Actor, role: Role, session_name: str, duration_s: int 
     `sts:AssumeRole` on the role. Raises PermissionDenied (on record in both accounts) or Refused for a malformed
     session name or duration.
     """
-    if not MIN_SESSION_S <= duration_s <= role.max_session_s:
-        message = f"A session of this role lasts {MIN_SESSION_S} to {role.max_session_s} seconds."
-        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "duration_s")
     decision = may_assume(actor, role)
     if not decision.allowed:
         _record(actor, role, "refused", {"reason": decision.reason})
         foreign = actor.own_tenant is None or actor.own_tenant.pk != role.tenant_id
         raise PermissionDenied(no_such_role(role_arn(role)) if foreign else decision.reason)
+    if not MIN_SESSION_S <= duration_s <= role.max_session_s:
+        message = f"A session of this role lasts {MIN_SESSION_S} to {role.max_session_s} seconds."
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "duration_s")
     return _draw(actor, role, session_name, duration_s, assumed_by=actor.name)
 
 
