@@ -11,7 +11,7 @@ PACKAGES = ("console", "brokercore", "analytics", "launcher")
 MODULE_LINES = 300
 FUNCTION_LINES = 45
 TEMPLATE_LINES = 150
-SCRIPT_LINES_IN_ALL = 300
+SCRIPT_LINES = 300
 
 
 def modules() -> Iterator[Path]:
@@ -43,7 +43,8 @@ def test_no_function_is_larger_than_its_budget() -> None:
 def test_templates_and_scripts_stay_small() -> None:
     templates = {str(p.relative_to(ROOT)): lines(p) for p in (ROOT / "templates").rglob("*.html")}
     assert {name: count for name, count in templates.items() if count > TEMPLATE_LINES} == {}
-    assert sum(lines(p) for p in (ROOT / "static" / "js").glob("*.js")) < SCRIPT_LINES_IN_ALL
+    scripts = {p.name: lines(p) for p in (ROOT / "static" / "js").glob("*.js")}
+    assert {name: count for name, count in scripts.items() if count > SCRIPT_LINES} == {}
 
 
 def test_no_view_reaches_past_queries_and_services_into_the_tables() -> None:

@@ -67,6 +67,18 @@ TOPIC = ("instance", "topic")
 GROUP = ("instance", "group")
 BOB, SENDERS = ("bob@acme",), ("senders",)
 NEW_TOPIC = {"name": "made-by-{role}", "order_type": "0"}
+NEW_POLICY = {
+    "name": "made-by-matrix",
+    "document": '{"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}]}',
+}
+NEW_ROLE = {
+    "name": "made-by-matrix",
+    "max_session_s": "900",
+    "trust_policy": '{"Version": "1", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": '
+    '{"Service": "openanalytics.example.com"}}]}',
+}
+ASSUME = {"role": "Sender", "session_name": "matrix", "duration_s": "900"}
+SIMULATE_BOB = {"who": "user", "user": "bob@acme", "action": "mq:PUB", "resource": "orders"}
 NEW_GROUP = {"group_id": "GID_made_by_{role}"}
 
 MATRIX: list[Row] = [
@@ -206,6 +218,33 @@ MATRIX: list[Row] = [
     Row("accounts.user_sign_out", BOB, ADMINISTER_USER, "post"),
     Row("accounts.user_key_switch", (*BOB, "bobs_key"), ADMINISTER_USER, "post", {"enabled": "false"}),
     Row("accounts.user_key_delete", (*BOB, "bobs_key"), LOOK_AT_USER),
+    # Policies, the simulator, roles
+    Row("accounts.policies", (), ADMINISTER),
+    Row("accounts.policy_create", (), ADMINISTER),
+    Row("accounts.policy_create", (), Statuses(302, 302, 403, 403, 403, 302), "post", NEW_POLICY),
+    Row("accounts.policy_check", (), SIGNED_IN, "post", {"document": "{}"}),
+    Row("accounts.policy", ("own-policy",), LOOK_AT_USER),
+    Row("accounts.policy", ("own-policy",), ADMINISTER_USER, "post", NEW_POLICY),
+    Row("accounts.policy", ("AliyunMQFullAccess",), ADMINISTER),
+    Row("accounts.policy_delete", ("own-policy",), LOOK_AT_USER),
+    Row("accounts.policy_delete", ("own-policy",), ADMINISTER_USER, "post", {"name": "own-policy"}),
+    Row("accounts.simulator", (), SIGNED_IN),
+    Row("accounts.simulator", (), SIGNED_IN, "post", {"who": "me", "action": "mq:PUB", "resource": "orders"}),
+    Row("accounts.simulator", (), Statuses(302, 422, 403, 403, 403, 200), "post", SIMULATE_BOB),
+    Row("accounts.simulator_names", (), ADMINISTER),
+    Row("accounts.roles", (), ADMINISTER),
+    Row("accounts.role_create", (), ADMINISTER),
+    Row("accounts.role_create", (), Statuses(302, 302, 403, 403, 403, 302), "post", NEW_ROLE),
+    Row("accounts.role_assume", (), SIGNED_IN),
+    Row("accounts.role_assume", (), Statuses(302, 422, 422, 422, 422, 200), "post", ASSUME),
+    Row("accounts.role", ("Sender",), LOOK_AT_USER),
+    Row("accounts.role", ("Sender",), ADMINISTER_USER, "post", NEW_ROLE),
+    Row("accounts.role_delete", ("Sender",), LOOK_AT_USER),
+    Row("accounts.role_delete", ("Sender",), ADMINISTER_USER, "post", {"name": "Sender"}),
+    Row("accounts.role_find_policies", ("Sender",), LOOK_AT_USER),
+    Row("accounts.role_add_policies", ("Sender",), ADMINISTER_USER, "post", {"name": "policy"}),
+    Row("accounts.role_detach_policy", ("Sender",), ADMINISTER_USER, "post", {"name": "policy"}),
+    Row("accounts.role_end_sessions", ("Sender",), ADMINISTER_USER, "post"),
     # User groups
     Row("accounts.groups", (), ADMINISTER),
     Row("accounts.group_create", (), ADMINISTER),

@@ -16,6 +16,7 @@ from console.audit.models import Entry
 from console.sql.models import QueryTask
 from tests.console.web.matrix import MATRIX, ROLES, Row
 from tests.support.cast import Cast, make_group, make_topic
+from tests.support.roles import make_role
 
 
 @pytest.fixture
@@ -26,6 +27,9 @@ def world(cast: Cast) -> dict[str, str]:
     key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
     bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
     accounts.create_group(actor=cast.actor("alice"), name="senders")
+    document = {"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}]}
+    accounts.create_policy(actor=cast.actor("alice"), name="own-policy", description="", document=document)
+    make_role(cast.actor("alice"))
     organization = cast.acme.organization
     organization_key = create_organization_key(actor=cast.actor("petra"), organization=organization, tenant=cast.acme)
     task = QueryTask.objects.create(
