@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from console.openapi.codes import CODES
 from console.openapi.document import FORM, document
 
+_TYPE_BOUNDS = (2**31 - 1, 2**63 - 1)
 _DEPTH = 4
 """Results are nested this deep at most; a deeper one would refer to itself."""
+
+_GLOSSARY = {
+    "instanceId": "ID of the instance.",
+    "instanceName": "Name of the instance.",
+    "topic": "Name of the topic.",
+    "groupId": "The group ID.",
+    "remark": "The description.",
+    "regionId": "ID of the region.",
+    "taskId": "ID of the query task, for the next pages.",
+    "maxPageCount": "Number of pages.",
+    "currentPage": "The page that this is.",
+}
+"""Fields that say the same wherever they are, and need no words of their own in each declaration."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +39,11 @@ class Parameter:
     choices: tuple[str, ...]
     default: str
     is_time: bool
+
+    @property
+    def figures(self) -> list[str]:
+        """The numbers in the rule."""
+        return re.findall(r"[0-9]+", self.rule)
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,10 @@ def _reference(operation: dict[str, Any], definitions: dict[str, Any]) -> Refere
         extension=facts["extension"],
         region_required=facts["regionRequired"],
         paging=facts["paging"],
-        parameters=[_parameter(n, s, n in required) for n, s in form.get("properties", {}).items()],
+        parameters=sorted(
+            (_parameter(n, s, n in required) for n, s in form.get("properties", {}).items()),
+            key=lambda parameter: not parameter.required,
+        ),
         fields=_fields("data", data, definitions, _DEPTH),
         errors=[(symbol, CODES[symbol].code, CODES[symbol].message) for symbol in facts["errors"]],
     )
@@ -130,7 +153,9 @@ def _rule(schema: dict[str, Any], is_time: bool) -> str:
     said = []
     if "enum" in schema:
         said.append("one of " + ", ".join(str(value) for value in schema["enum"]))
-    said += _range(schema.get("minimum"), schema.get("maximum"), "")
+    most = schema.get("maximum")
+    # A bound of the type is no rule that anybody meets.
+    said += _range(schema.get("minimum"), most if most not in _TYPE_BOUNDS else None, "") if not is_time else []
     said += _range(schema.get("minLength"), schema.get("maxLength"), " characters")
     if "pattern" in schema:
         said.append(f"form {schema['pattern']}")
@@ -157,7 +182,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 def _fields(name: str, schema: dict[str, Any], definitions: dict[str, Any], depth: int) -> list[Field]:
     """The schema's own line and those of what is inside."""
-    described = schema.get("description", "")
+    described = schema.get("description", "") or _GLOSSARY.get(name.rpartition(".")[2], "")
     inner = _resolved(schema, definitions)
     kind = _type(inner)
     found = [Field(name, kind, described or inner.get("description", ""))]

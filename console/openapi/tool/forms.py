@@ -82,7 +82,9 @@ def _field(parameter: Parameter) -> forms.Field:
 
 
 def _help(parameter: Parameter) -> str:
-    required = "required" if parameter.required else "optional"
-    said = [parameter.description.rstrip("."), f"in {zone.current_name()}, sent as ms" if parameter.is_time else ""]
-    rule = "" if parameter.is_time or parameter.choices else parameter.rule
-    return "; ".join(part for part in (required, rule, *said) if part) + "."
+    said = ["Required" if parameter.required else "Optional", parameter.description.rstrip(".")]
+    if parameter.is_time:
+        said.append(f"In {zone.current_name()}, sent as milliseconds")
+    elif not parameter.choices and not any(figure in parameter.description for figure in parameter.figures):
+        said.append(parameter.rule[:1].upper() + parameter.rule[1:])
+    return "".join(f"{part}. " for part in said if part).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import uuid
@@ -11,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import HttpRequest, QueryDict
+from django.core.handlers.wsgi import WSGIRequest
 
 from console.accounts.crypto import decrypt
 from console.accounts.models import AccessKey
@@ -23,7 +24,7 @@ from console.openapi.signature import SIGNATURE, sign
 from console.web.http import Request
 
 # Where the caller is, as the middlewares left it; cookies and everything else of the session stay behind.
-_CIRCUMSTANCES = ("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT", "HTTP_HOST", "HTTP_X_FORWARDED_FOR")
+_CIRCUMSTANCES = ("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT", "HTTP_HOST")
 
 
 @dataclass(frozen=True)
@@ -39,21 +40,20 @@ class Outcome:
         return json.dumps(self.envelope, indent=2, ensure_ascii=False)
 
 
-class SignedRequest(HttpRequest):
-    """The request that a program of the user would have sent from the same address."""
-
-    def __init__(self, outer: Request, path: str, parameters: Mapping[str, str]) -> None:
-        super().__init__()
-        self._outer_scheme = outer.scheme or "http"
-        self.method = "POST"
-        self.path = self.path_info = f"/json/{path}"
-        self.POST = QueryDict(urlencode(parameters))
-        self.META = {name: outer.META[name] for name in _CIRCUMSTANCES if name in outer.META}
-        self.request_id = str(uuid.uuid4())
-
-    def _get_scheme(self) -> str:
-        """As the page was asked for."""
-        return self._outer_scheme
+def signed_request(outer: Request, path: str, parameters: Mapping[str, str]) -> Request:
+    """The request that a program of the user would have sent from where the page was asked for."""
+    body = urlencode(parameters).encode()
+    environ = {name: outer.META[name] for name in _CIRCUMSTANCES if name in outer.META} | {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": f"/json/{path}",
+        "CONTENT_TYPE": "application/x-www-form-urlencoded",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.url_scheme": outer.scheme,
+    }
+    request = cast(Request, WSGIRequest(environ))
+    request.request_id = str(uuid.uuid4())
+    return request
 
 
 def send(request: Request, reference: Reference, key: AccessKey, values: Mapping[str, str]) -> Outcome:
@@ -62,8 +62,7 @@ def send(request: Request, reference: Reference, key: AccessKey, values: Mapping
     parameters |= common(reference)
     parameters[SIGNATURE] = sign(parameters, decrypt(key.secret_encrypted))
     begin = time.perf_counter()
-    signed = cast(Request, SignedRequest(request, reference.path, parameters))
-    response = api.call(signed, reference.path)
+    response = api.call(signed_request(request, reference.path, parameters), reference.path)
     return Outcome(json.loads(response.content), (time.perf_counter() - begin) * 1000)
 
 

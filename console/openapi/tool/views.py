@@ -55,7 +55,7 @@ def index(request: Request) -> HttpResponse:
     service, keyword = request.GET.get("service", ""), search_text(request)
     rows = queries.directory(service, keyword) if actor.tenant else []
     table = configured(request, OperationTable(rows), per_page=_ALL_ON_ONE_PAGE)
-    context = {"table": table, "q": keyword, "service": service, "services": queries.services(), "count": len(rows)}
+    context = {"table": table, "q": keyword, "service": service, "services": queries.services()}
     return htmx.page(request, "openapi/tool.html", "openapi/_operations.html", context)
 
 
