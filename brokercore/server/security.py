@@ -21,6 +21,7 @@ from brokercore.protocol.command import Command
 from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, verify
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
+from brokercore.server.key_uses import KeyUses
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_VERSION
 from brokercore.server.storage.redis_connection import RedisConnection
@@ -50,6 +51,7 @@ class Caller:
         self._inner, self._outer = _hmac_states(secret)
         rows = (*grantee.statements, *grantee.grants, *grantee.delegated) if grantee else ()
         self.conditional = any(statement.conditions for statement in rows)
+        self.noted = grantee is None or self.token is not None  # the console asks about neither
         self.passed: set[tuple[int | str | None, ...]] = set()
         """Requests that passed before, by code and every name in them; filled by the permission table."""
         self._decisions: dict[tuple[str, str], bool] = {}
@@ -106,6 +108,7 @@ class Security:
         except ValueError as error:
             raise SettingsError("GANTRY_MASTER_KEY is not a Fernet key (32 bytes in URL-safe Base64).") from error
         self._redis = redis
+        self._uses = KeyUses(redis)
         self._system = Caller(
             settings.system_access_key_id, settings.system_access_key_secret, None, {"principal": "system"}
         )
@@ -144,6 +147,8 @@ class Security:
             raise _denied(f"the security token of AccessKey {key_id[:64]} is missing or wrong")
         if caller.expires_ms is not None and caller.expires_ms <= time.time() * 1000:
             raise _denied(f"the security token of AccessKey {key_id[:64]} has expired")
+        if not caller.noted:
+            self._uses.note(caller, connection.peer[0])
         return caller
 
     def current(self, caller: Caller) -> Caller:
@@ -183,6 +188,7 @@ class Security:
         """Keep the table up to date until cancelled."""
         while True:
             await self.refresh()
+            await self._uses.write()
             await asyncio.sleep(CHECK_SECONDS)
 
     async def refresh(self) -> None:

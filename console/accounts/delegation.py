@@ -107,6 +107,14 @@ def _any_overlap(left: Iterable[str], right: Iterable[str], *, fold: bool = Fals
 
 @lru_cache(maxsize=4096)
 def _overlap(left: str, right: str) -> bool:
+    """True when a text exists that both patterns match; of two resources each part must overlap its counterpart."""
+    parts, others = left.split(":", 4), right.split(":", 4)
+    if len(parts) == len(others) == 5:
+        return all(map(_part_overlap, parts, others))
+    return _part_overlap(left, right)
+
+
+def _part_overlap(left: str, right: str) -> bool:
     """True when a text exists that both patterns match.
 
     `reached[j]`: the part of `left` read so far and the first j characters of `right` can match one text.

@@ -3,7 +3,7 @@
 Key space (Redis database 0):
   gantry:acl:used  hash  AccessKey ID -> "<epoch ms> <channel> <address>"; channel broker, api or sql
 
-The broker writes its own fields (brokercore/server/key_use.py), the console those of the API and the SQL door.
+The broker writes its own fields (brokercore/server/key_uses.py), the console those of the API and the SQL door.
 Temporary keys are left out: they end by themselves.
 """
 
@@ -66,6 +66,16 @@ def last_uses(keys: Iterable[AccessKey]) -> dict[str, KeyUse]:
         if use is not None and (key.last_used_at is None or use.at >= key.last_used_at.replace(microsecond=0)):
             found[key.access_key_id] = use
     return found
+
+
+def known_uses(keys: Iterable[AccessKey]) -> tuple[dict[str, KeyUse], bool]:
+    """The last uses, and whether they are all that there is to know: without Redis only those of API and SQL are."""
+    keys = list(keys)
+    try:
+        return last_uses(keys), True
+    except RedisError as error:
+        log.warning("the last uses of AccessKeys cannot be read: %s", error)
+    return {key.access_key_id: KeyUse(key.last_used_at) for key in keys if key.last_used_at is not None}, False
 
 
 def _parsed(text: str | None) -> KeyUse | None:

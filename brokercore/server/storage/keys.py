@@ -5,6 +5,7 @@ from __future__ import annotations
 ACL_VERSION = "gantry:acl:version"
 ACL_KEYS = "gantry:acl:keys"
 ACL_HOLDERS = "gantry:acl:holders"
+ACL_USED = "gantry:acl:used"
 
 
 class Keys:

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 
 from console.accounts.models import Policy, User
 
-SHOWN = 3
+SHOWN = 2
 """Policies named in a row; the rest is a number."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
@@ -12,15 +10,12 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
-from redis.exceptions import RedisError
 
 from console.accounts import key_files, key_use, queries, rotation, services, subjects
 from console.accounts.models import User
 from console.web import deletion, htmx
 from console.web.errors import Refused
 from console.web.http import Request
-
-log = logging.getLogger(__name__)
 
 
 @require_GET
@@ -87,11 +82,7 @@ def _owner(request: Request) -> User:
 def _context(request: Request) -> dict[str, object]:
     owner = _owner(request)
     keys = list(queries.access_keys(request.actor.tenant, owner))
-    try:
-        uses, uses_known = key_use.last_uses(keys), True
-    except RedisError as error:
-        log.warning("the last uses of AccessKeys cannot be read: %s", error)
-        uses, uses_known = {}, False
+    uses, uses_known = key_use.known_uses(keys)
     pairs = rotation.pairs_of(keys, uses)
     account = queries.database_account(owner)
     host = split_domain_port(request.get_host())[0]

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import access, picker, rotation, services, subjects, user_queries
+from console.accounts import access, key_use, picker, rotation, services, subjects, user_queries
 from console.accounts.forms.users import PasswordForm, ProfileForm, UserFilterForm, UserForm
 from console.accounts.mfa import has_device
 from console.accounts.models import User
@@ -106,12 +106,14 @@ def _page(request: Request, user: User) -> dict[str, object]:
     """What the page of a user shows; parts that the visitor may not see are left out."""
     path = f"user/{user.username}"
     keys = list(user.access_keys.all()) if subjects.may(request.actor, "ram:ListAccessKeys", path) else None
+    uses, uses_known = key_use.known_uses(keys or [])
     return {
         "account": user,
         "itself": user == request.user,
         "held": user_queries.held_policies(user),
         "groups": user.user_groups.order_by("name"),
-        "pairs": None if keys is None else rotation.pairs_of(keys, {}),
+        "pairs": None if keys is None else rotation.pairs_of(keys, uses),
+        "uses_known": uses_known,
         "has_device": has_device(user),
         "password_form": PasswordForm(),
         "policy_picker": picker.policies_for_user(user),
