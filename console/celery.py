@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, worker_ready
+from celery.signals import beat_init, worker_init, worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from console.settings import redis_url
+from console.web.checks import require_secrets
 
 app = Celery("gantry")
 app.conf.update(
@@ -36,10 +38,26 @@ app.conf.update(
         "results-expire": {"task": "console.sql.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "outbox-sweep": {"task": "console.outbox.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
+        "sessions-clear": {
+            "task": "console.accounts.tasks.clear_sessions",
+            "schedule": 3600.0,
+            "options": {"expires": 3500},
+        },
         "acl-repair": {"task": "console.accounts.tasks.publish_acl", "schedule": 60.0, "options": {"expires": 50}},
     },
 )
 app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)
+
+
+@worker_init.connect  # type: ignore[untyped-decorator]
+@beat_init.connect  # type: ignore[untyped-decorator]
+def refuse_without_secrets(**_: Any) -> None:
+    """End at once: Celery would only log an exception of a signal's receiver."""
+    try:
+        require_secrets()
+    except ImproperlyConfigured as error:
+        raise SystemExit(str(error)) from error
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]

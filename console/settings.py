@@ -124,6 +124,7 @@ INSTALLED_APPS = [
     "console.accounts",
     "console.instances",
     "console.topics",
+    "console.drift",
     "console.messaging",
     "console.sql",
     "console.metrics",

@@ -9,6 +9,7 @@ urlpatterns = [
     path("", include("console.instances.urls")),
     path("", include("console.accounts.urls")),
     path("", include("console.topics.urls")),
+    path("", include("console.drift.urls")),
     path("", include("console.messaging.urls")),
     path("", include("console.metrics.urls")),
     path("", include("console.sql.urls")),

@@ -40,7 +40,7 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
     if order_type not in OrderType.values:
         raise Refused(_FIELD, "The message type is one of 0, 1, 2, 4 and 5.", "order_type")
     name, remark = checked_topic_name(name), checked_remark(remark)
-    _check_capacity(instance)
+    check_capacity(instance)
     topic = Topic(
         instance=instance,
         name=name,
@@ -222,8 +222,8 @@ def _applied(act: Callable[[], None], undo: Callable[[], None]) -> None:
         raise
 
 
-def _check_capacity(instance: Instance) -> None:
-    """The lock keeps two writers from both seeing room for one."""
+def check_capacity(instance: Instance) -> None:
+    """Raise Refused when the instance may have no further topic. The lock keeps two writers from both seeing room."""
     if instance.topic_capacity is None:
         return
     Instance.objects.select_for_update().get(pk=instance.pk)

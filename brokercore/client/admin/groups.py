@@ -14,12 +14,17 @@ class GroupsAdmin(TopicsAdmin):
     """Groups of the cluster. A change goes to every master."""
 
     def group_configs(self) -> dict[str, GroupConfig]:
-        """The configuration of every group by name (GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
-        answers = self.ask(self.masters().values(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        """The configuration of every group by name."""
         merged: dict[str, GroupConfig] = {}
-        for address, response in answers.items():
-            merged = read(group_table_from_json, response.body, address) | merged
+        for configs in self.group_configs_by_broker().values():
+            merged = configs | merged
         return merged
+
+    def group_configs_by_broker(self) -> dict[str, dict[str, GroupConfig]]:
+        """As `group_configs`, for each master by its broker name (GET_ALL_SUBSCRIPTIONGROUP_CONFIG)."""
+        masters = self.masters()
+        answers = self.ask(masters.values(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        return {name: read(group_table_from_json, answers[address].body, address) for name, address in masters.items()}
 
     def group_config(self, group: str) -> GroupConfig:
         """The configuration of a group (GET_SUBSCRIPTIONGROUP_CONFIG). Raises GroupNotExist."""

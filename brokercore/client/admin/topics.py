@@ -26,11 +26,16 @@ class TopicsAdmin(AdminBase):
 
     def topic_configs(self) -> dict[str, TopicConfig]:
         """The configuration of every topic by name. Queue numbers are those of one broker."""
-        answers = self.ask(self.masters().values(), RequestCode.GET_ALL_TOPIC_CONFIG)
         merged: dict[str, TopicConfig] = {}
-        for address, response in answers.items():
-            merged = read(topic_table_from_json, response.body, address) | merged
+        for configs in self.topic_configs_by_broker().values():
+            merged = configs | merged
         return merged
+
+    def topic_configs_by_broker(self) -> dict[str, dict[str, TopicConfig]]:
+        """As `topic_configs`, for each master by its broker name (GET_ALL_TOPIC_CONFIG)."""
+        masters = self.masters()
+        answers = self.ask(masters.values(), RequestCode.GET_ALL_TOPIC_CONFIG)
+        return {name: read(topic_table_from_json, answers[address].body, address) for name, address in masters.items()}
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The configuration of a topic. Raises TopicNotExist."""

@@ -154,6 +154,13 @@ MATRIX: list[Row] = [
     Row("grants.client", TOPIC, MISSING),
     Row("grants.groups", TOPIC, MISSING),
     Row("grants.group_create", TOPIC, Statuses(302, 404, 404, 404, 404, 404)),
+    # Drift: each account sees its own, the platform what is nobody's
+    Row("drift.index", (), Statuses(302, 200, 403, 200, 200, 200, 200)),
+    Row("drift.check", (), Statuses(302, 302, 403, 302, 302, 302, 302), "post"),
+    Row("drift.mend", (), Statuses(302, 200, 403, 200, 200, 200, 200), "post", {"all": "1"}),
+    Row("drift.mend", (), Statuses(302, 404, 403, 404, 404, 404, 404), "post", {"key": "no such row"}),
+    Row("drift.adopt", ("1", "topic", "nowhere"), Statuses(302, 404, 403, 404, 404, 404, 404), "post"),
+    Row("drift.delete", ("1", "topic", "nowhere"), Statuses(302, 404, 403, 404, 404, 404, 404)),
     # Messages
     Row("messaging.search", OWN, LOOK),
     Row("messaging.publish", TOPIC, OPERATE),

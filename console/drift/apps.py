@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class DriftConfig(AppConfig):
+    name = "console.drift"

@@ -1,0 +1,125 @@
+"""What differs between the database and the brokers of a cluster. Pure: told both sides, asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What drifts."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+
+
+class State(StrEnum):
+    """How it drifted: a broker lost it, it has other settings, or it is unknown to the database."""
+
+    MISSING = "missing"
+    DIFFERENT = "different"
+    EXTRA = "extra"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A row of the database as a broker should have it; `settings` by the name that the page shows."""
+
+    physical_name: str
+    name: str
+    instance_id: str
+    tenant_id: int
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The instance in whose namespace an unknown name lies."""
+
+    instance_id: str
+    tenant_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One topic or group that differs. `tenant_id` is None for a name that belongs to nobody."""
+
+    kind: Kind
+    state: State
+    physical_name: str
+    name: str
+    instance_id: str
+    tenant_id: int | None
+    details: tuple[str, ...]
+
+
+OnBrokers = Mapping[str, Mapping[str, Mapping[str, object]]]
+"""Broker name → physical name → settings, named as in `Expected.settings`."""
+
+_SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_", "CID_RMQ_SYS_", "CID_ONSAPI_", "SELF_TEST_")
+_SYSTEM_NAMES = frozenset(
+    {
+        *("TBW102", "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT", "BenchmarkTest", "TRANS_CHECK_MAX_TIME_TOPIC"),
+        *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "CID_ONS-HTTP-PROXY", "CID_SYS_RMQ_TRANS", "SCHEDULE_CONSUMER"),
+        *("DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "CLIENT_INNER_PRODUCER", "GANTRY_CONSOLE"),
+    }
+)
+"""Topics and groups that brokers and tools keep for themselves: nobody's business here."""
+
+
+def compare(
+    kind: Kind, expected: Iterable[Expected], on_brokers: OnBrokers, owners: Mapping[str, Owner]
+) -> list[Difference]:
+    """The differences of one cluster, by physical name. `owners` are the instances with a namespace, by id."""
+    rows = {row.physical_name: row for row in expected}
+    found = [difference for row in rows.values() if (difference := _of_row(kind, row, on_brokers)) is not None]
+    unknown: dict[str, list[str]] = {}
+    for broker_name, there in on_brokers.items():
+        for name in there:
+            if name not in rows and not _is_system(name, on_brokers):
+                unknown.setdefault(name, []).append(broker_name)
+    found += [_of_unknown(kind, name, brokers, owners) for name, brokers in unknown.items()]
+    return sorted(found, key=lambda difference: difference.physical_name)
+
+
+def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | None:
+    missing = [name for name, there in on_brokers.items() if row.physical_name not in there]
+    details: list[str] = []
+    for broker_name, there in on_brokers.items():
+        actual = there.get(row.physical_name)
+        if actual is None:
+            continue
+        for setting, wanted in row.settings.items():
+            if actual.get(setting) != wanted:
+                details.append(f"{setting}: {wanted} here, {actual.get(setting)} on {broker_name}")
+    if missing:
+        details.insert(0, f"not on {', '.join(sorted(missing))}")
+    if not details:
+        return None
+    state = State.MISSING if missing else State.DIFFERENT
+    return Difference(kind, state, row.physical_name, row.name, row.instance_id, row.tenant_id, tuple(details))
+
+
+def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapping[str, Owner]) -> Difference:
+    namespace, separator, name = physical_name.partition("%")
+    owner = owners.get(namespace) if separator else None
+    return Difference(
+        kind,
+        State.EXTRA,
+        physical_name,
+        name if owner else physical_name,
+        owner.instance_id if owner else "",
+        owner.tenant_id if owner else None,
+        (f"on {', '.join(sorted(brokers))}, not in the database",),
+    )
+
+
+def _is_system(name: str, on_brokers: OnBrokers) -> bool:
+    """Brokers also keep a topic named after themselves, and one after their cluster."""
+    return (
+        name in _SYSTEM_NAMES
+        or name.startswith(_SYSTEM_PREFIXES)
+        or name in on_brokers
+        or name.endswith(("Cluster", "_REPLY_TOPIC"))
+    )

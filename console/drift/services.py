@@ -1,0 +1,146 @@
+"""Mending drift: the broker is made what the database says; what only the broker has is adopted or deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+
+from brokercore.client.errors import ClientError, GroupNotExist, TopicNotExist
+from console.accounts import acl
+from console.accounts.actor import Actor
+from console.audit import services as audit
+from console.drift.comparison import Difference, Kind
+from console.drift.queries import Row
+from console.instances import broker
+from console.instances.models import Instance
+from console.topics import services as topics
+from console.topics.models import Group, OrderType, Permission, Topic
+from console.topics.names import may_be_adopted
+from console.web.errors import Refused
+
+_FIELD = "BIZ_FIELD_CHECK_INVALID"
+_ORDER_TYPES = {
+    "NORMAL": OrderType.NORMAL,
+    "FIFO": OrderType.PARTITIONALLY_ORDERED,
+    "TRANSACTION": OrderType.TRANSACTIONAL,
+    "DELAY": OrderType.DELAYED,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one row; `error` is empty when it was mended."""
+
+    row: Row
+    error: str = ""
+
+
+def mend(*, actor: Actor, rows: list[Row]) -> list[Outcome]:
+    """Make the brokers what the database says, row by row; one that fails is told and stops no other."""
+    return [_mended(actor, row) for row in rows]
+
+
+@transaction.atomic
+def adopt(*, actor: Actor, row: Row) -> None:
+    """Take what a broker has in the account's namespace into the database, as it is. Raises Refused, ClientError."""
+    difference = row.difference
+    instance = Instance.objects.filter(instance_id=difference.instance_id, tenant=actor.tenant).first()
+    if instance is None or not may_be_adopted(difference.name, group=difference.kind is Kind.GROUP):
+        raise Refused(_FIELD, f"{difference.name} has a name that the console cannot take over.")
+    adopted = _topic(actor, instance, row) if difference.kind is Kind.TOPIC else _group(actor, instance, row)
+    try:
+        with transaction.atomic():
+            adopted.save()
+    except IntegrityError as error:
+        raise Refused(_FIELD, f"{difference.name} is in the database by now.") from error
+    audit.record(actor, f"drift.{difference.kind}.adopt", difference.physical_name)
+    acl.publish_on_commit()
+
+
+@transaction.atomic
+def delete_extra(*, actor: Actor, row: Row) -> None:
+    """Delete what only a broker has, with its messages or offsets. Raises Refused when the database has it by now."""
+    difference, admin = row.difference, broker.admin(row.cluster)
+    model = Topic if difference.kind is Kind.TOPIC else Group
+    if model.objects.filter(physical_name=difference.physical_name).exists():
+        raise Refused(_FIELD, f"{difference.name} is in the database by now; delete it on its own page.")
+    try:
+        if difference.kind is Kind.TOPIC:
+            admin.delete_topic(difference.physical_name)
+        else:
+            admin.delete_group(difference.physical_name)
+    except (TopicNotExist, GroupNotExist) as error:
+        raise Refused(_FIELD, f"The broker has no {difference.kind} {difference.name} any more.") from error
+    audit.record(actor, f"drift.{difference.kind}.delete", difference.physical_name)
+
+
+def _mended(actor: Actor, row: Row) -> Outcome:
+    difference = row.difference
+    try:
+        _apply(difference)
+    except Refused as refused:
+        return Outcome(row, refused.message)
+    except ClientError as error:
+        audit.record(
+            actor,
+            f"drift.{difference.kind}.mend",
+            difference.physical_name,
+            result="failed",
+            detail={"reason": error.user_message},
+        )
+        return Outcome(row, error.user_message)
+    detail = {"differed": list(difference.details)}
+    audit.record(actor, f"drift.{difference.kind}.mend", difference.physical_name, detail=detail)
+    return Outcome(row)
+
+
+def _apply(difference: Difference) -> None:
+    """From the row as it is now: the snapshot may be minutes old."""
+    if difference.kind is Kind.TOPIC:
+        topic = Topic.objects.select_related("instance__cluster").filter(physical_name=difference.physical_name).first()
+        if topic is None:
+            raise Refused(_FIELD, f"The topic {difference.name} was deleted meanwhile.")
+        topics.apply_topic(topic)
+        return
+    group = Group.objects.select_related("instance__cluster").filter(physical_name=difference.physical_name).first()
+    if group is None:
+        raise Refused(_FIELD, f"The group {difference.name} was deleted meanwhile.")
+    topics.apply_group(group)
+
+
+def _topic(actor: Actor, instance: Instance, row: Row) -> Topic:
+    topics.check_capacity(instance)
+    try:
+        config = broker.admin(row.cluster).topic_config(row.physical_name)
+    except TopicNotExist as error:
+        raise Refused(_FIELD, f"The broker has no topic {row.difference.name} any more.") from error
+    order_type = _ORDER_TYPES.get(config.message_type, OrderType.NORMAL)
+    if order_type is OrderType.PARTITIONALLY_ORDERED and config.order and config.write_queues == 1:
+        order_type = OrderType.GLOBALLY_ORDERED
+    perm = config.perm & Permission.READ_WRITE
+    return Topic(
+        instance=instance,
+        name=row.difference.name,
+        physical_name=row.physical_name,
+        order_type=order_type,
+        perm=perm if perm in Permission.values else Permission.READ_WRITE,
+        queues=config.write_queues,
+        creator=actor.user,
+    )
+
+
+def _group(actor: Actor, instance: Instance, row: Row) -> Group:
+    try:
+        config = broker.admin(row.cluster).group_config(row.physical_name)
+    except GroupNotExist as error:
+        raise Refused(_FIELD, f"The broker has no group {row.difference.name} any more.") from error
+    return Group(
+        instance=instance,
+        group_id=row.difference.name,
+        physical_name=row.physical_name,
+        read_enabled=config.consume_enable,
+        retry_max_times=config.retry_max_times,
+        owner=actor.tenant,
+        creator=actor.user,
+    )

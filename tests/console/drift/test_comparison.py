@@ -1,0 +1,53 @@
+"""Comparing what the database says with what brokers have, without either."""
+
+from __future__ import annotations
+
+from console.drift.comparison import Difference, Expected, Kind, Owner, State, compare
+
+OWNERS = {"MQ_INST_5_aaaaaaaa": Owner("MQ_INST_5_aaaaaaaa", 5)}
+ROW = Expected("MQ_INST_5_aaaaaaaa%orders", "orders", "MQ_INST_5_aaaaaaaa", 5, {"queues": 8, "mode": 6})
+FITS = {"queues": 8, "mode": 6}
+
+
+def _one(found: list[Difference]) -> Difference:
+    assert len(found) == 1
+    return found[0]
+
+
+def test_nothing_differs_when_every_broker_has_every_row() -> None:
+    on_brokers = {"broker-a": {ROW.physical_name: FITS}, "broker-b": {ROW.physical_name: FITS}}
+    assert compare(Kind.TOPIC, [ROW], on_brokers, OWNERS) == []
+
+
+def test_a_row_that_one_of_two_brokers_lost_is_missing() -> None:
+    found = _one(compare(Kind.TOPIC, [ROW], {"broker-a": {ROW.physical_name: FITS}, "broker-b": {}}, OWNERS))
+    assert (found.state, found.details, found.tenant_id) == (State.MISSING, ("not on broker-b",), 5)
+
+
+def test_other_settings_are_named_with_both_values() -> None:
+    on_brokers = {"broker-a": {ROW.physical_name: {"queues": 4, "mode": 6}}}
+    found = _one(compare(Kind.TOPIC, [ROW], on_brokers, OWNERS))
+    assert (found.state, found.details) == (State.DIFFERENT, ("queues: 8 here, 4 on broker-a",))
+
+
+def test_an_unknown_name_belongs_to_the_instance_of_its_namespace() -> None:
+    found = _one(compare(Kind.TOPIC, [], {"broker-a": {"MQ_INST_5_aaaaaaaa%new": FITS}}, OWNERS))
+    assert (found.state, found.name, found.instance_id, found.tenant_id) == (
+        State.EXTRA,
+        "new",
+        "MQ_INST_5_aaaaaaaa",
+        5,
+    )
+
+
+def test_a_bare_name_and_a_name_of_an_unknown_namespace_belong_to_nobody() -> None:
+    names = ["bare", "MQ_INST_9_zzzzzzzz%gone", "MQ_INST_5_aaaaaaaa"]
+    found = compare(Kind.TOPIC, [], {"broker-a": dict.fromkeys(names, FITS)}, OWNERS)
+    assert {(row.name, row.tenant_id) for row in found} == {(name, None) for name in names}
+
+
+def test_what_brokers_and_tools_keep_for_themselves_is_nobodys_business() -> None:
+    names = ["TBW102", "%RETRY%GID_x", "%DLQ%GID_x", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster"]
+    assert compare(Kind.TOPIC, [], {"broker-a": dict.fromkeys(names, FITS)}, OWNERS) == []
+    groups = ["TOOLS_CONSUMER", "CID_RMQ_SYS_TRANS", "GANTRY_CONSOLE"]
+    assert compare(Kind.GROUP, [], {"broker-a": {name: {} for name in groups}}, OWNERS) == []
