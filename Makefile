@@ -23,15 +23,17 @@ test: lint types ## check and test everything (PYTEST_ARGS="-k name" for a part)
 	@$(VENV)/lint-imports
 	@$(VENV)/python -m launcher secrets $(CHECK_HOME)/secrets
 	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py check --fail-level WARNING
+	@GANTRY_HOME=$(CHECK_HOME) GANTRY_HTTPS=true $(VENV)/python manage.py check --deploy --fail-level WARNING
 	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py makemigrations --check --dry-run
 	@$(VENV)/python -m pytest $(PYTEST_ARGS)
 
 test-postgres: tools ## the console's tests on a throwaway PostgreSQL (part of make test too)
 	@$(VENV)/python -m tests.support.postgres
 
-lint: tools ## ruff: rules and format
+lint: tools ## ruff: rules and format; bandit
 	@$(VENV)/ruff check
 	@$(VENV)/ruff format --check
+	@$(VENV)/bandit --quiet --configfile pyproject.toml --recursive $(filter-out tests,$(CODE))
 
 fmt: tools ## mend what ruff can mend
 	@$(VENV)/ruff check --fix

@@ -44,7 +44,7 @@ def env_networks(name: str, default: str = "") -> list[IPv4Network | IPv6Network
 def env_secret(name: str, default_file: Path) -> str:
     """A secret from `NAME`, from the file that `NAME_FILE` names, or from `default_file`.
 
-    Empty when none of them is there: Django (or the system check console.E001) then refuses to start. A file
+    Empty when none of them is there: web, workers and commands then refuse to start (console/web/checks.py). A file
     that `NAME_FILE` names but that cannot be read is an error at once, never a silent fallback.
     """
     if value := os.environ.get(name, ""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from console.accounts import acl
+from console.accounts.services.sessions import clear_ended_sessions
 from console.celery import app
 
 
@@ -10,3 +11,9 @@ from console.celery import app
 def publish_acl() -> None:
     """Publish the ACL table again: mends what a lost connection left behind, and drops expired keys."""
     acl.publish()
+
+
+@app.task(name="console.accounts.tasks.clear_sessions")  # type: ignore[untyped-decorator]
+def clear_sessions() -> None:
+    """Delete sessions that ran out."""
+    clear_ended_sessions()

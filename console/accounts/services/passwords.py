@@ -65,12 +65,13 @@ def reset_password(*, actor: Actor, user: User, password: str) -> None:
 
 def set_database_password(*, user: User, name: str, password: str) -> DatabaseAccount:
     """Set name and password for the MySQL door; only hashes of hashes are kept."""
-    sha1, sha256 = hashlib.sha1(password.encode()), hashlib.sha256(password.encode())  # noqa: S324 - MySQL's own
+    sha1 = hashlib.sha1(password.encode(), usedforsecurity=False)  # MySQL's own method
+    sha256 = hashlib.sha256(password.encode())
     account, _ = DatabaseAccount.objects.update_or_create(
         user=user,
         defaults={
             "name": name,
-            "sha1_of_sha1": hashlib.sha1(sha1.digest()).hexdigest(),  # noqa: S324 - MySQL's own
+            "sha1_of_sha1": hashlib.sha1(sha1.digest(), usedforsecurity=False).hexdigest(),
             "sha256_of_sha256": hashlib.sha256(sha256.digest()).hexdigest(),
         },
     )

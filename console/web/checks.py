@@ -1,0 +1,57 @@
+"""What must be true before anything starts: every installation has secrets of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+
+_SECRETS = ("SECRET_KEY", "MASTER_KEY", "BROKER_ACCESS_KEY_ID", "BROKER_ACCESS_KEY_SECRET")
+
+
+def require_secrets() -> None:
+    """Called by web and workers before they serve. Raises ImproperlyConfigured with what is missing."""
+    for problem in _problems():
+        raise ImproperlyConfigured(problem)
+
+
+@register(Tags.security)
+def secrets_are_set(**_: Any) -> list[CheckMessage]:
+    """console.E001: no command runs without the secrets of this installation."""
+    return [Error(problem, id="console.E001") for problem in _problems()]
+
+
+@register(Tags.security, deploy=True)
+def tls_is_told(**_: Any) -> list[CheckMessage]:
+    """console.W001: behind TLS somebody must be believed when saying so."""
+    if settings.HTTPS and not settings.TRUSTED_PROXIES:
+        text = "GANTRY_HTTPS is true and GANTRY_TRUSTED_PROXIES is empty: every request would be redirected for ever."
+        return [Warning(text, id="console.W001")]
+    return []
+
+
+def _problems() -> Iterator[str]:
+    for name in _SECRETS:
+        if not _value(name):
+            file = settings.SECRETS / name.lower()
+            yield (
+                f"GANTRY_{name} is not set and there is no {file}: every installation has secrets of its own."
+                " `make up` draws them, or `python3 -m launcher secrets`."
+            )
+            return
+    try:
+        Fernet(settings.MASTER_KEY)
+    except ValueError:
+        yield "GANTRY_MASTER_KEY is not a Fernet key (32 bytes, url-safe base64); `make up` draws one."
+
+
+def _value(name: str) -> str:
+    try:
+        value: str = getattr(settings, name)
+    except ImproperlyConfigured:
+        return ""  # Django refuses to hand out an empty SECRET_KEY; here it is a finding like the others
+    return value
