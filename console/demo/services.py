@@ -61,7 +61,8 @@ def create() -> dict[str, str]:
     for name, (order_type, remark) in DEMO_TOPICS.items():
         topics.create_topic(actor=actor, instance=instance, name=name, order_type=order_type, remark=remark)
     for group_id, remark in DEMO_GROUPS.items():
-        topics.create_group(actor=actor, instance=instance, group_id=group_id, remark=remark)
+        group = topics.create_group(actor=actor, instance=instance, group_id=group_id, remark=remark)
+        topics.set_group_shared(actor=actor, group=group, shared=True)
     _create_schema(actor.tenant, write_demo_tables("gantry-demo", TENANT))
     return issued | {"instance_id": instance.instance_id}
 
