@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from console.accounts.actor import Actor
     from console.accounts.models import AccessKey, Tenant
 
-_SECRET_WORDS = ("secret", "password", "token", "api_key")
+_SECRET_WORDS = ("secret", "password", "passwd", "token", "apikey", "privatekey", "credential")
 
 
 def record(
@@ -98,10 +98,11 @@ def _system_user() -> str:
 def _masked_value(value: Any) -> Any:
     if isinstance(value, dict):
         return masked(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_masked_value(v) for v in value]
     return value
 
 
-def _is_secret(key: str) -> bool:
-    return any(word in key.lower() for word in _SECRET_WORDS)
+def _is_secret(key: object) -> bool:
+    plain = "".join(c for c in str(key).lower() if c not in "-_. ")
+    return any(word in plain for word in _SECRET_WORDS)

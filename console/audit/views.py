@@ -68,7 +68,7 @@ def _list(request: Request, tenant: Tenant | None, form: FilterForm, names: str)
         "form": form,
         "table": configured(request, table, per_page=_PER_PAGE, paginator_class=CappedPaginator),
         "platform": tenant is None,
-        "largest": exports.LARGEST,
+        "largest": f"{exports.LARGEST:,}",
         "entry_url": "platform.audit_entry" if tenant is None else "audit.entry",
         "export_url": "platform.audit_export" if tenant is None else "audit.export",
     }

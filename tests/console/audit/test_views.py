@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.audit.services import record
+from console.web import paging
 from tests.console.audit.trail import emptied, entry_at
 from tests.support.cast import Cast
 
@@ -90,3 +93,72 @@ def test_latest_comes_first(cast: Cast) -> None:
     entry_at(second.at - timedelta(minutes=1), cast.actor("bob"), "a", "first")
     rows = [row.record.resource for row in cast.client("alice").get(URL, {"q": "bob@acme"}).context["table"].rows]
     assert rows.index("second") < rows.index("first")
+
+
+def test_it_narrows_to_whole_values_and_to_beginnings(cast: Cast) -> None:
+    emptied()
+    bob = cast.actor("bob")
+    bob.access_key_id, bob.request_id = "LTAI1", "r-1"
+    record(bob, "topics.topic.create", "alpha")
+    record(cast.actor("rita"), "topics.group.create", "alphabet")
+    client = cast.client("alice")
+
+    def shown(**query: str) -> set[str]:
+        return {row.record.resource for row in client.get(URL, query).context["table"].rows}
+
+    assert shown(resource="alpha") == {"alpha"}
+    assert shown(resource="alpha*") == {"alpha", "alphabet"}
+    assert shown(who="rita@acme") == {"alphabet"}
+    assert shown(key="LTAI1") == shown(request_id="r-1") == shown(action="topics.topic.*") == {"alpha"}
+    assert shown(who="rita@acme", key="LTAI1") == set()
+
+
+def test_a_range_of_time_has_its_last_minute(cast: Cast) -> None:
+    emptied()
+    entry_at(datetime(2026, 1, 2, 10, 30, 59, tzinfo=UTC), cast.actor("bob"), "a.b.c", "alpha")
+    client = cast.client("alice")
+    assert len(client.get(URL, {"begin": "2026-01-02T10:30", "end": "2026-01-02T10:30"}).context["table"].rows) == 1
+    assert not client.get(URL, {"begin": "2026-01-02T10:31"}).context["table"].page.object_list
+    assert not client.get(URL, {"end": "2026-01-02T10:29"}).context["table"].page.object_list
+
+
+def test_it_counts_so_far_and_no_further(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "MOST_COUNTED", 60)
+    for _ in range(70):
+        record(cast.actor("bob"), "a.b.c", "row")
+    with CaptureQueriesContext(connection) as captured:
+        page = cast.client("alice").get(URL).content.decode()
+    assert "of 60+" in page
+    assert all("LIMIT" in q["sql"] for q in captured if "audit_entry" in q["sql"] and "SELECT" in q["sql"])
+    assert cast.client("alice").get(URL, {"page": "99"}).context["table"].page.number == 2
+
+
+def test_the_page_of_an_entry_shows_all_of_it_harmlessly(cast: Cast) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    entry = record(cast.actor("bob"), "topics.topic.create", hostile, detail={"name": hostile, "secret": "s3cr3t"})
+    page = cast.client("alice").get(reverse("audit.entry", args=[entry.pk])).content.decode()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "s3cr3t" not in page
+    assert cast.client("charlie").get(reverse("audit.entry", args=[entry.pk])).status_code == 404
+
+
+def test_a_role_that_may_read_the_trail_reads_it(cast: Cast) -> None:
+    document = {
+        "Version": "1",
+        "Statement": [{"Effect": "Allow", "Action": "actiontrail:Read", "Resource": "*"}],
+    }
+    policy = Policy.objects.create(tenant=cast.acme, name="auditor", document=document)
+    cast.nora.policies.add(policy)
+    assert cast.client("nora").get(URL).status_code == 200
+    assert cast.client("rita").get(URL).status_code == 403
+
+
+def test_the_platform_sees_every_trail_and_can_narrow_to_one_account(cast: Cast) -> None:
+    record(cast.actor("bob"), "a.b.c", "ours")
+    record(cast.actor("charlie"), "a.b.c", "theirs")
+    url, client = reverse("platform.audit"), cast.client("petra")
+    assert {"ours", "theirs"} <= {r.record.resource for r in client.get(url, {"action": "a.b.c"}).context["table"].rows}
+    for account in ("umbrella", cast.charlies.tenant.uid):
+        rows = client.get(url, {"account": account, "action": "a.b.c"}).context["table"].rows
+        assert {r.record.resource for r in rows} == {"theirs"}
