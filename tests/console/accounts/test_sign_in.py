@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from django.test import Client
 from django.urls import reverse
 
@@ -40,6 +43,67 @@ def test_five_wrong_passwords_lock_the_name_out_even_for_the_right_one(cast: Cas
     response = client.post(LOGIN, {"login": "bob@acme", "password": PASSWORD})
     assert "Too many failed login attempts" in response.content.decode()
     assert client.get("/").status_code == 302
+
+
+def test_the_lock_holds_from_every_address_and_host_name_and_however_the_name_is_written(
+    cast: Cast, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["*"]
+    for number, name in enumerate(("bob@acme", "BOB@acme", "Bob@ACME", "bob@acme", "bob@Acme")):
+        client = Client(REMOTE_ADDR=f"203.0.113.{number}", headers={"Host": f"host{number}.example"})
+        _sign_in(client, name, "wrong")
+    client = Client(REMOTE_ADDR="198.51.100.1")
+    response = client.post(LOGIN, {"login": "bob@acme", "password": PASSWORD})
+    assert "Too many failed login attempts" in response.content.decode()
+
+
+def test_fifty_wrong_passwords_for_many_names_lock_an_address_and_no_other(cast: Cast) -> None:
+    for number in range(50):
+        _sign_in(Client(REMOTE_ADDR="203.0.113.5"), f"user{number}@acme", "wrong")
+    right = {"login": "bob@acme", "password": PASSWORD}
+    assert "Too many" in Client(REMOTE_ADDR="203.0.113.5").post(LOGIN, right).content.decode()
+    assert Client(REMOTE_ADDR="203.0.113.6").post(LOGIN, right)["Location"] == "/"
+
+
+def test_a_lock_is_on_record_once(cast: Cast) -> None:
+    for _ in range(8):
+        _sign_in(Client(), "bob@acme", "wrong")
+    reasons = [
+        entry.detail["reason"] for entry in Entry.objects.filter(action="accounts.session.sign_in").order_by("pk")
+    ]
+    assert reasons == ["wrong name or password"] * 5 + ["locked after too many wrong passwords"]
+
+
+def test_unknown_names_are_answered_like_known_ones_and_locked_like_them(cast: Cast) -> None:
+    pages = {}
+    for name in ("bob@acme", "nobody@acme", "nobody@nowhere"):
+        texts = [Client().post(LOGIN, {"login": name, "password": "wrong"}).content.decode() for _ in range(6)]
+        # Tokens against forgery are drawn anew each time.
+        pages[name] = [re.sub(r'csrf[^>]*"[\w-]{20,}"', "", text.replace(name, "X")) for text in texts]
+        pages[name] = [re.sub(r"[A-Za-z0-9]{64}", "", text) for text in pages[name]]
+    assert pages["bob@acme"] == pages["nobody@acme"] == pages["nobody@nowhere"]
+    assert "Too many failed login attempts" in pages["nobody@nowhere"][5]
+
+
+def test_an_unknown_name_is_on_record_of_its_account_and_a_mistyped_password_nowhere(cast: Cast) -> None:
+    _sign_in(Client(), "nobody@acme", "wrong")
+    _sign_in(Client(), "My-secret-pass-1", "wrong")
+    first, second = Entry.objects.filter(action="accounts.session.sign_in").order_by("pk")
+    assert (first.actor, first.tenant) == ("nobody@acme", cast.acme)
+    assert (second.actor, second.tenant) == ("unknown", None)
+
+
+def test_the_new_password_is_another_one(cast: Cast) -> None:
+    same = {"oldpassword": PASSWORD, "password1": PASSWORD, "password2": PASSWORD}
+    response = cast.client("bob").post(reverse("account_change_password"), same)
+    assert "must differ from the old one" in response.content.decode()
+
+
+def test_the_platforms_administrator_begins_on_a_page_of_the_platform(cast: Cast) -> None:
+    client = Client()
+    response = client.post(LOGIN, {"login": cast.petra.username, "password": PASSWORD})
+    assert response["Location"] == reverse("platform.accounts")
+    assert client.get("/security/").status_code == 200
 
 
 def test_a_disabled_user_is_not_let_in(cast: Cast) -> None:
