@@ -1,0 +1,5 @@
+"""The standing cast on a running broker."""
+
+from tests.support.cast import cast, console
+
+__all__ = ["cast", "console"]
