@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import httpx
@@ -53,9 +54,15 @@ def fetch_document(profile: Profile, etag: str = "") -> Fetched:
     return Fetched(response.text, response.headers.get("etag", ""))
 
 
+@lru_cache(maxsize=1)
+def _client() -> httpx.Client:
+    """One for the whole command: connections are kept, and certificates are read once."""
+    return httpx.Client(headers={"User-Agent": "gantry"})
+
+
 def _send(profile: Profile, method: str, path: str, **options: Any) -> httpx.Response:
     try:
-        return httpx.request(method, profile.url + path, **{"timeout": TIMEOUT_SECONDS, **options})
+        return _client().request(method, profile.url + path, **{"timeout": TIMEOUT_SECONDS, **options})
     except httpx.TimeoutException as error:
         raise CliError(f"{profile.url} did not answer in time.", UNREACHABLE) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
