@@ -83,7 +83,6 @@ def test_messages_and_consumers_of_the_java_client(java: Java, cast: Cast) -> No
     topic = {name: of[name] for name in ("instanceId", "topic")}
     group = {name: of[name] for name in ("instanceId", "groupId")}
     begin = int(time.time() * 1000) - 1000
-    assert sampler.sample_cluster(cast.cluster)
     ids = java.send(of, body="flight", count=8, key="N14228", tag="AA")
     assert len(ids) == 8
 
@@ -117,11 +116,11 @@ def test_messages_and_consumers_of_the_java_client(java: Java, cast: Cast) -> No
     assert begin < span["minTimeStamp"] <= span["consumeTimeStamp"] <= span["maxTimeStamp"]
     tracks = java.until("message/trace", lambda data: data[0]["trackType"] == "CONSUMED", **topic, msgId=ids[0])
     assert [row["consumerGroup"] for row in tracks] == ["GID_flights"]
-    check_trends(java, cast, of, begin)
+    check_trends(java, cast, of, consumer)
 
     before = len(consumer.bodies())
     assert java.api.data("consumer/resetoffset", **of, type="1", resetTime=str(begin)) == {}
-    consumer.wait_until(lambda: len(consumer.bodies()) >= before + 8, "eight messages again", PATIENCE_SECONDS)
+    consumer.wait_until(lambda: len(consumer.bodies()) >= before + 16, "the messages again", PATIENCE_SECONDS)
     assert java.api.data("group/consumerUpdate", **group, readEnable="false") == {}
     assert java.api.symbol("group/delete", **group) == "BIZ_FIELD_CHECK_INVALID"
 
@@ -142,14 +141,20 @@ def check_status(status: dict[str, Any]) -> None:
     assert any(name.startswith("ConsumeMessageThread") for name in stacks)
 
 
-def check_trends(java: Java, cast: Cast, of: dict[str, str], begin: int) -> None:
-    """What was sent and consumed since the first sample."""
+def check_trends(java: Java, cast: Cast, of: dict[str, str], consumer: Program) -> None:
+    """What is sent and consumed between two samples."""
+    assert sampler.sample_cluster(cast.cluster)
+    java.send(of, body="later", count=8)
+    consumer.wait_received([f"later-sync-{n}" for n in range(8)])
+    group = {name: of[name] for name in ("instanceId", "groupId")}
+    java.until("consumer/accumulate", lambda data: data["totalDiff"] == 0, **group)
     kept = Store(cast.cluster.name)
     last = kept.get("reading")
     assert last is not None
     kept.put("reading", last | {"at_ms": int(time.time() * 1000) - 50_000})
     assert sampler.sample_cluster(cast.cluster)
-    wanted = {"beginTime": str(begin - 120_000), "endTime": str(int(time.time() * 1000)), "period": "1", "type": "0"}
+    now = int(time.time() * 1000)
+    wanted = {"beginTime": str(now - 180_000), "endTime": str(now), "period": "1", "type": "0"}
     topic = {name: of[name] for name in ("instanceId", "topic")}
     assert sum(row["y"] for row in java.api.data("trend/topicInputTps", **topic, **wanted)["records"]) == 8
     assert sum(row["y"] for row in java.api.data("trend/groupOutputTps", **of, **wanted)["records"]) == 8
