@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.forms.utils import flatatt
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from console.accounts import queries, user_queries
 from console.accounts.models import Policy, Tenant, UserGroup
@@ -12,6 +15,20 @@ from console.accounts.user_queries import UserFilter
 
 #: Boxes to tick at once; whatever else there is can be attached on the user's own page.
 BOXES = 50
+_SELECTED = format_html(" {}", "selected")
+
+
+class NameSelect(forms.Select):
+    """A list of names, written without a template for each of its hundreds of options."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        options = format_html_join(
+            "",
+            '<option value="{}"{}>{}</option>',
+            ((key, _SELECTED if str(key) == (value or "") else "", label) for key, label in self.choices),
+        )
+        attributes = flatatt(self.build_attrs(self.attrs, {"name": name} | (attrs or {})))
+        return format_html("<select{}>{}</select>", attributes, options)
 
 
 class PolicyChoice(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
@@ -102,8 +119,8 @@ class UserFilterForm(forms.Form):
         required=False,
         choices=[("", "Any"), ("bound", "Device bound"), ("unbound", "No device"), ("required", "Required")],
     )
-    group = forms.CharField(label="In group", required=False, widget=forms.Select)
-    policy = forms.CharField(label="With policy", required=False, widget=forms.Select)
+    group = forms.CharField(label="In group", required=False, widget=NameSelect)
+    policy = forms.CharField(label="With policy", required=False, widget=NameSelect)
 
     def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -129,4 +146,9 @@ class UserFilterForm(forms.Form):
 def _offer(field: Any, rows: Any) -> None:
     """Take any of the rows, and show boxes for the first of them."""
     field.queryset = rows
-    field.choices = [(row.pk, field.label_from_instance(row)) for row in rows[:BOXES]]
+    shown = list(rows[: BOXES + 1])
+    field.choices = [(row.pk, field.label_from_instance(row)) for row in shown[:BOXES]]
+    if len(shown) > BOXES:
+        field.help_text = (
+            f"{field.help_text} These are the first {BOXES}; the others are on the user's own page.".strip()
+        )
