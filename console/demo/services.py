@@ -23,7 +23,6 @@ from console.topics.models import Group, OrderType, Topic
 
 TENANT = "demo"
 PLATFORM_ADMIN = "platform"
-CLUSTER = "DefaultCluster"
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
 QUERY_SERVICE = "openanalytics.aliyuncs.com"
 DEMO_TOPICS = {
@@ -42,21 +41,17 @@ DEMO_GROUPS = {
 }
 
 
-def ensure_cluster() -> Cluster:
-    """The row of the cluster that GANTRY_NAMESRV names."""
-    cluster, _ = Cluster.objects.update_or_create(
-        name=CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
-    )
-    return cluster
-
-
 def create() -> dict[str, str]:
     """Create the tenant with everything it starts with; returns its secrets, which are not kept in clear."""
     issued = _create_tenant()
     user = User.objects.get(username=f"admin@{TENANT}")
     actor = Actor(user=user, channel="command")
     instance = instances.create_instance(
-        actor=actor, cluster=CLUSTER, name="demo-instance", independent_naming=True, remark="The demo tenant's instance"
+        actor=actor,
+        cluster=instances.CLUSTER,
+        name="demo-instance",
+        independent_naming=True,
+        remark="The demo tenant's instance",
     )
     for name, (order_type, remark) in DEMO_TOPICS.items():
         topics.create_topic(actor=actor, instance=instance, name=name, order_type=order_type, remark=remark)

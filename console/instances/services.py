@@ -16,8 +16,17 @@ from console.instances.models import Cluster, Instance
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
+CLUSTER = "DefaultCluster"
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _ID_CHARACTERS = string.ascii_letters + string.digits
+
+
+def ensure_cluster() -> Cluster:
+    """The row of the cluster that GANTRY_NAMESRV names."""
+    cluster, _ = Cluster.objects.update_or_create(
+        name=CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
+    )
+    return cluster
 
 
 @transaction.atomic

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from console.accounts import policies
 from console.accounts.models import Organization, Tenant, User
 from console.audit.models import Entry
+from console.instances.models import Cluster
 from tests.support.cast import Cast
 
 
@@ -39,6 +42,13 @@ def test_it_lets_one_in_again_and_ends_the_sessions(cast: Cast) -> None:
     assert "petra is reset" in text
     assert petra.get(reverse("platform.accounts")).status_code == 302
     assert User.objects.get(username="petra").check_password(password)
+
+
+def test_it_is_all_that_an_empty_copy_needs(db: None, settings: Any) -> None:
+    settings.NAMESRV = "mq.internal:9876"
+    said("platform_admin", "root")
+    assert [(c.namesrv, c.region) for c in Cluster.objects.all()] == [("mq.internal:9876", settings.REGION)]
+    assert policies.system_policy("AliyunMQFullAccess")
 
 
 @pytest.mark.parametrize("name", ["a b", "bob@acme", "", "x" * 33])

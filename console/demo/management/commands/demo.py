@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from brokercore.client.errors import ClientError
 from console.demo import services
+from console.instances.services import ensure_cluster
 
 
 class Command(BaseCommand):
@@ -20,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
         try:
-            services.ensure_cluster()
+            ensure_cluster()
             if services.exists():
                 known = _read(file)
             else:

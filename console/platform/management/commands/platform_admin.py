@@ -6,8 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from console.accounts import policies
 from console.accounts.services import draw_password
 from console.accounts.services.platform_admins import set_platform_admin
+from console.instances.services import ensure_cluster
 from console.web.errors import Refused
 
 
@@ -20,6 +22,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         password = draw_password()
         try:
+            # All that a copy without the demo needs before anybody can make an account and an instance.
+            policies.ensure_system_policies()
+            ensure_cluster()
             new = set_platform_admin(name=name, password=password)
         except Refused as refused:
             raise CommandError(refused.message) from refused
