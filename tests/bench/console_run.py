@@ -1,0 +1,220 @@
+"""One database: fill it, time the lists, the decision and the signatures, count queries; JSON on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import django
+import httpx
+
+django.setup()
+
+from django.core.asgi import get_asgi_application  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.test import Client, RequestFactory  # noqa: E402
+from django.test.utils import CaptureQueriesContext  # noqa: E402
+from django.urls import reverse  # noqa: E402
+
+from console.accounts.actor import Actor  # noqa: E402
+from console.accounts.models import User  # noqa: E402
+from console.openapi.authentication import authenticate  # noqa: E402
+from console.openapi.rpc import signatures  # noqa: E402
+from console.openapi.rpc.authentication import authenticate as authenticate_rpc  # noqa: E402
+from console.openapi.signature import SIGNATURE, sign  # noqa: E402
+from tests.bench import console_data  # noqa: E402
+from tests.bench.console_data import LARGE, MIDDLE, SECRET, SMALL, World  # noqa: E402
+
+WARM_UP, ROUNDS, DECISIONS = 3, 40, 2000
+MOST_MS = 15_000
+API_MS, DECISION_MS, SIGNATURE_MS, PAGE_MS = 50, 0.2, 1, 100
+HOST = "127.0.0.1"
+PAGES: dict[str, Callable[[str], str]] = {
+    "instances": lambda instance: reverse("instances.list"),
+    "topics": lambda instance: reverse("topics.list", args=[instance]),
+    "groups": lambda instance: reverse("groups.list", args=[instance]),
+    "users": lambda instance: reverse("accounts.users"),
+    "user groups": lambda instance: reverse("accounts.groups"),
+    "roles": lambda instance: reverse("accounts.roles"),
+    "policies": lambda instance: reverse("accounts.policies"),
+    "grants": lambda instance: reverse("grants.index"),
+    "audit": lambda instance: reverse("audit.list"),
+}
+#: Pages on which a RAM user with many policies sees a narrowed list.
+FOR_MEMBERS = ("topics", "groups")
+CALLS = {"topic/listInPage": {"currentPage": "2", "pageSize": "100"}, "group/list": {}}
+Rows = dict[str, dict[str, Any]]
+
+
+def main() -> None:
+    """Print the rows as JSON."""
+    began = time.perf_counter()
+    world = console_data.build()
+    print(f"{connection.vendor}: filled in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    rows: Rows = {}
+    rows |= asyncio.run(_over_asgi(world))
+    rows |= _decision(world) | _signatures(world) | _query_counts(world)
+    json.dump(rows, sys.stdout)
+
+
+async def _over_asgi(world: World) -> Rows:
+    """Lists through the ASGI application that granian serves, with all middleware."""
+    application: Any = get_asgi_application()
+    transport = httpx.ASGITransport(app=application)
+    admin, member = world.admins[LARGE], world.members[LARGE]
+    instance = world.instances[LARGE].instance_id
+    rows: Rows = {}
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
+        for path, own in CALLS.items():
+            for who, user in (("account", admin), ("RAM user, 50 policies", member)):
+                call = functools.partial(_call, client, path, own, user, instance)
+                rows[f"{path}, {who}"] = await _timed(call, API_MS)
+        size = {"instanceId": world.instances[MIDDLE].instance_id}
+        call = functools.partial(_call, client, "group/list", size, world.admins[MIDDLE], size["instanceId"])
+        rows["group/list of 200"] = await _timed(call, API_MS)
+        for who, user, names in (("", admin, PAGES), (", RAM user, 50 policies", member, FOR_MEMBERS)):
+            cookies = await asyncio.to_thread(_cookies, user)
+            for name in names:
+                visit = functools.partial(_page, client, PAGES[name](instance), cookies)
+                rows[f"page of {name}{who}"] = await _timed(visit, PAGE_MS)
+    return rows
+
+
+async def _timed(work: Callable[[], Awaitable[None]], limit: float) -> dict[str, Any]:
+    """Milliseconds of the clock, and of this process's processor time, which other work on the machine leaves alone."""
+    times: list[float] = []
+    busy: list[float] = []
+    for _ in range(WARM_UP + ROUNDS):
+        began, began_busy = time.perf_counter(), time.process_time()
+        await work()
+        times.append((time.perf_counter() - began) * 1000)
+        busy.append((time.process_time() - began_busy) * 1000)
+        if len(times) > WARM_UP and sum(times) > MOST_MS:
+            break  # far over the limit already
+    return {"times": sorted(times[WARM_UP:]), "busy": sorted(busy[WARM_UP:]), "limit": limit}
+
+
+async def _call(client: httpx.AsyncClient, path: str, own: dict[str, str], user: User, instance: str) -> None:
+    answer = await client.get(f"/json/{path}", params=_signed(user, {"instanceId": instance, **own}))
+    if not answer.content.startswith(b'{"success": true'):
+        raise AssertionError(answer.text[:500])
+
+
+async def _page(client: httpx.AsyncClient, address: str, cookies: dict[str, str]) -> None:
+    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    answer = await client.get(address, headers={"Cookie": header})
+    if answer.status_code != 200:
+        raise AssertionError(f"{address}: {answer.status_code}")
+
+
+def _signed(user: User, own: dict[str, str]) -> dict[str, str]:
+    parameters = {
+        "_accesskey": f"LTAI{user.uid}",
+        "__preventCache": str(int(time.time() * 1000)),
+        "_regionId": "mq-private",
+        **own,
+    }
+    return parameters | {SIGNATURE: sign(parameters, SECRET)}
+
+
+def _browser(user: User) -> Client:
+    browser = Client(headers={"host": HOST})
+    browser.force_login(user, "allauth.account.auth_backends.AuthenticationBackend")
+    return browser
+
+
+def _cookies(user: User) -> dict[str, str]:
+    return {name: morsel.value for name, morsel in _browser(user).cookies.items()}
+
+
+def _decision(world: World) -> Rows:
+    """One decision of a RAM user with 50 policies: of the console's actor, on changing topics, allowed and denied."""
+    member = User.objects.select_related("tenant").get(pk=world.members[LARGE].pk)
+    instance = world.instances[LARGE]
+    actor = Actor(member)
+    rows: Rows = {}
+    for action, allowed in (("mq:QueryTopic", True), ("mq:UpdateTopic", False)):
+        times = []
+        for number in range(DECISIONS):
+            resource = f"acs:mq:*:*:{instance.instance_id}%topic-{number:05}"
+            began = time.perf_counter()
+            decision = actor.decide(action, resource, owner=instance.tenant)
+            times.append((time.perf_counter() - began) * 1000)
+            if decision.allowed is not allowed:
+                raise AssertionError(decision.reason)
+        verdict = "allowed by the last" if allowed else "denied by all"
+        rows[f"decision, 50 policies, {verdict}"] = {"times": sorted(times), "limit": DECISION_MS}
+    return rows
+
+
+def _signatures(world: World) -> Rows:
+    """Signature to actor: find the key, decrypt its secret, check, note the use."""
+    admin = world.admins[LARGE]
+    factory = RequestFactory()
+
+    def plain() -> float:
+        parameters = _signed(admin, {"topic": "orders"})
+        request: Any = factory.get("/json/topic/get", parameters)
+        request.request_id = "bench"
+        began = time.perf_counter()
+        authenticate(request, parameters)
+        return (time.perf_counter() - began) * 1000
+
+    def rpc() -> float:
+        parameters = {
+            "Action": "OnsTopicList", "Version": "2019-02-14", "Format": "JSON", "AccessKeyId": f"LTAI{admin.uid}",
+            "SignatureNonce": str(uuid.uuid4()), "Timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }  # fmt: skip
+        signature = signatures.v1(signatures.text_to_sign("GET", parameters), SECRET)
+        request: Any = factory.get("/", parameters | {"Signature": signature})
+        request.request_id = "bench"
+        began = time.perf_counter()
+        authenticate_rpc(request, signatures.read(request))
+        return (time.perf_counter() - began) * 1000
+
+    rows: Rows = {}
+    for name, work in (("signature of /json, to the actor", plain), ("signature of RPC, with its nonce", rpc)):
+        times = [work() for _ in range(WARM_UP + 300)][WARM_UP:]
+        rows[name] = {"times": sorted(times), "limit": SIGNATURE_MS}
+    return rows
+
+
+def _query_counts(world: World) -> Rows:
+    """The queries of each page and call for an account with ten rows, and for one with two hundred."""
+    rows: Rows = {}
+    for name, address in PAGES.items():
+        for who, users in (("", world.admins), (", RAM user", world.members)):
+            if who and name not in FOR_MEMBERS:
+                continue
+            counts = [_queries_of_page(users[n], address(world.instances[n].instance_id)) for n in (SMALL, MIDDLE)]
+            rows[f"page of {name}{who} (queries)"] = {"queries": counts}
+    for path in CALLS:
+        counts = [_queries_of_call(path, world.admins[n], world.instances[n].instance_id) for n in (SMALL, MIDDLE)]
+        rows[f"{path} (queries)"] = {"queries": counts}
+    return rows
+
+
+def _queries_of_page(user: User, address: str) -> int:
+    browser = _browser(user)
+    browser.get(address)
+    with CaptureQueriesContext(connection) as captured:
+        browser.get(address)
+    return len(captured)
+
+
+def _queries_of_call(path: str, user: User, instance: str) -> int:
+    for _ in range(2):
+        parameters = _signed(user, {"instanceId": instance})
+        with CaptureQueriesContext(connection) as captured:
+            Client(headers={"host": HOST}).get(f"/json/{path}", parameters)
+    return len(captured)
+
+
+if __name__ == "__main__":
+    main()
