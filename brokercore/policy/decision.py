@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from brokercore.policy.conditions import Context
 from brokercore.policy.patterns import compiled, has_wildcard
-from brokercore.policy.statements import Question, Statement, TrustStatement
+from brokercore.policy.statements import Judged, Question, Statement, TrustStatement
 
 RESOURCE_PREFIX = "acs:mq:*:*:"
 _INSTANCE = RESOURCE_PREFIX + "MQ_INST_"
@@ -45,7 +45,8 @@ class Grantee:
         wild = tuple(p for p in self.boundary if has_wildcard(p.removeprefix(RESOURCE_PREFIX)))
         object.__setattr__(self, "_patterns", wild)
         object.__setattr__(self, "_exact", frozenset(self.boundary) - frozenset(wild))
-        object.__setattr__(self, "_names_places", any(s.names_places for s in self.statements))
+        rows = (*self.statements, *self.grants, *self.delegated)
+        object.__setattr__(self, "_names_places", any(s.names_places for s in rows))
 
     def owns(self, resource: str) -> bool:
         """True when the resource lies inside what the caller's statements can reach."""
@@ -85,15 +86,14 @@ class Considered:
     """`policy`, or `grant` (to the caller itself) or `delegated` (a grant to its account)."""
     action: bool
     resource: bool
-    failing: tuple[str, ...]
-    """A sentence for each condition that did not hold."""
+    conditions: tuple[Judged, ...]
     reached: bool
     """False for a policy's statement when the resource lies outside what the caller's policies reach."""
 
     @property
     def matched(self) -> bool:
         """True when action, resource and conditions match."""
-        return self.action and self.resource and not self.failing
+        return self.action and self.resource and all(c.holds for c in self.conditions)
 
     @property
     def counted(self) -> bool:
@@ -139,7 +139,7 @@ def explain(grantee: Grantee, action: str, resource: str, context: Context = _UN
                 origin,
                 statement.matches_action(question),
                 statement.matches_resource(question),
-                tuple(statement.failing_conditions(question.context)),
+                statement.judged_conditions(question.context),
                 reached,
             )
 

@@ -49,6 +49,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """One condition of a statement in an explanation."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One statement: `allow` or deny of `actions` on `resources`, both with `*` and `?` wildcards."""
 
@@ -116,13 +124,15 @@ class Statement:
         """True when every condition holds; one that cannot be judged holds for a denial only."""
         return all(_holds(check(context), allow=self.allow) for check in self._checks)
 
-    def failing_conditions(self, context: Context) -> list[str]:
-        """A sentence for each condition that keeps the statement from counting."""
-        return [
-            f"{operator} {key} {' or '.join(values)}: it is {circumstance(key, context)}"
+    def judged_conditions(self, context: Context) -> tuple[Judged, ...]:
+        """Every condition as a sentence with what it saw, and whether it holds for this statement."""
+        return tuple(
+            Judged(
+                f"{operator} {key} {' or '.join(values)}: it is {circumstance(key, context)}",
+                _holds(check(context), allow=self.allow),
+            )
             for (operator, key, values), check in zip(self.conditions, self._checks, strict=True)
-            if not _holds(check(context), allow=self.allow)
-        ]
+        )
 
 
 @dataclass(frozen=True, slots=True)

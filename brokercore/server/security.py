@@ -246,6 +246,7 @@ class Security:
             self._holders,
             str(row.get("tenant") or ""),
             row.get("is_account") is True,
+            str(row.get("region") or ""),
         )
         return Caller(key_id, secret, grantee, row)
 

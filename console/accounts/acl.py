@@ -2,7 +2,7 @@
 
 Key space (Redis database 0):
   gantry:acl:version  string  grows with each change; the broker reloads when it does
-  gantry:acl:keys     hash    AccessKey ID -> JSON: secret (encrypted), tenant, principal, token, expires_ms,
+  gantry:acl:keys     hash    AccessKey ID -> JSON: secret (encrypted), tenant, region, principal, token, expires_ms,
                               is_account, boundary, statements, grants, delegated
   gantry:acl:holders  hash    physical name of a group -> who may use it
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 import redis
+from django.conf import settings
 from django.db import transaction
 
 from brokercore.policy import mq_resource
@@ -79,11 +80,6 @@ def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
     transaction.on_commit(change, robust=True)
 
 
-def client() -> redis.Redis:
-    """The connection to the table's Redis."""
-    return _redis(redis_url(0))
-
-
 def compiled() -> dict[str, dict[str, Any]]:
     """The rights of every usable AccessKey by its id."""
     tables = _Tables()
@@ -117,6 +113,7 @@ class _Tables:
         return {
             "secret": key.secret_encrypted,
             "tenant": tenant.uid,
+            "region": settings.REGION,
             "principal": actor.name,
             "is_account": actor.is_account or actor.role is not None,
             "token": key.security_token or None,

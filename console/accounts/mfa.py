@@ -22,7 +22,7 @@ from django.http import HttpRequest
 
 from console.accounts import crypto
 from console.accounts.models import User
-from console.accounts.visits import actor_of
+from console.accounts.visits import actor_of, gave_second_factor
 from console.audit import services as audit
 
 #: A code is good for its own step of 30 s and one step before and after, so it is remembered that long.
@@ -48,9 +48,7 @@ def devices(user: User) -> QuerySet[Authenticator]:
 
 def is_satisfied(request: HttpRequest, user: User) -> bool:
     """True when the user needs no second factor, or gave one in this session."""
-    if not user.mfa_required:
-        return True
-    return any(record.get("method") == "mfa" for record in get_authentication_records(request, user))
+    return not user.mfa_required or gave_second_factor(request, user)
 
 
 def came_by_provider(request: HttpRequest, user: User) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allauth.account.internal.flows.login import get_authentication_records
 from django.http import HttpRequest
 
 from console.accounts.actor import Actor
@@ -24,8 +25,14 @@ def actor_of(request: HttpRequest, user: User) -> Actor:
         user=user,
         source_ip=request.META.get("REMOTE_ADDR", ""),
         secure=request.is_secure(),
+        mfa=gave_second_factor(request, user),
         request_id=getattr(request, "request_id", ""),
     )
+
+
+def gave_second_factor(request: HttpRequest, user: User) -> bool:
+    """True when the sign-in of this session took a second factor."""
+    return any(record.get("method") == "mfa" for record in get_authentication_records(request, user))
 
 
 def device(user_agent: str) -> str:
