@@ -17,7 +17,7 @@ from brokercore.client.errors import ClientError
 from console.drift.comparison import Difference, Expected, Kind, OnBrokers, Owner, State, compare
 from console.instances import broker
 from console.instances.models import Cluster, Instance
-from console.topics.models import Group, OrderType, Topic
+from console.topics.models import Group, OrderType, Permission, Topic
 from console.topics.services import MESSAGE_TYPES
 
 QUEUES, MODE, TYPE, CONSUMPTION, RETRIES = "queues", "mode", "message type", "consumption", "redeliveries"
@@ -74,7 +74,7 @@ def _differences(cluster: Cluster) -> list[Difference]:
 def _topics_of(cluster: Cluster) -> OnBrokers:
     return {
         name: {
-            topic: {QUEUES: config.write_queues, MODE: config.perm & 6, TYPE: config.message_type}
+            topic: {QUEUES: config.write_queues, MODE: _mode(config.perm), TYPE: config.message_type}
             for topic, config in configs.items()
         }
         for name, configs in broker.admin(cluster).topic_configs_by_broker().items()
@@ -97,7 +97,11 @@ def _expected_topics(cluster: Cluster) -> list[Expected]:
     )
     return [
         Expected(
-            physical, name, instance, tenant, {QUEUES: queues, MODE: perm, TYPE: MESSAGE_TYPES[OrderType(order_type)]}
+            physical,
+            name,
+            instance,
+            tenant,
+            {QUEUES: queues, MODE: _mode(perm), TYPE: MESSAGE_TYPES[OrderType(order_type)]},
         )
         for physical, name, instance, tenant, queues, perm, order_type in rows
     ]
@@ -111,6 +115,11 @@ def _expected_groups(cluster: Cluster) -> list[Expected]:
         Expected(physical, name, instance, owner, {CONSUMPTION: _on(enabled), RETRIES: retries})
         for physical, name, instance, owner, enabled, retries in rows
     ]
+
+
+def _mode(perm: int) -> str:
+    """Bit 4 read, bit 2 write; a broker may have neither."""
+    return str(dict(Permission.choices).get(perm & Permission.READ_WRITE, "neither read nor write")).lower()
 
 
 def _on(enabled: bool) -> str:

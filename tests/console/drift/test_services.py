@@ -53,7 +53,7 @@ def test_settings_that_somebody_changed_are_set_again(cast: Cast) -> None:
     rows = _rows(cast)
     assert rows[topic.name].difference.details == (
         "queues: 8 here, 4 on broker-a",
-        "mode: 6 here, 2 on broker-a",
+        "mode: read and write here, write only on broker-a",
         "message type: NORMAL here, FIFO on broker-a",
     )
     assert rows[group.group_id].difference.details == (
