@@ -82,6 +82,7 @@ class InstanceBaseInfo(Place):
     maxSendTps: int = Field(description="Limit of messages sent a second.")
     maxReceiveTps: int = Field(description="Limit of messages received a second.")
     topicCapacity: int | None = Field(description="Limit of topics; null: none.")
+    cluster: str = Field(description="Name of the cluster.")
     remark: str
 
 
@@ -208,6 +209,7 @@ def base_info(call: Call, parameters: InstanceOnly) -> InstanceBaseInfo:
         maxSendTps=instance.max_send_tps,
         maxReceiveTps=instance.max_receive_tps,
         topicCapacity=instance.topic_capacity,
+        cluster=instance.cluster.name,
         remark=instance.remark,
         **_place(instance),
     )

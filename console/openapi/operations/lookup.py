@@ -27,8 +27,19 @@ def own_instance(call: Call, instance_id: str, action: str) -> Instance:
     found = _own(call, instance_id)
     if found is None:
         raise _no_instance(instance_id)
-    require(call.actor, action, mq_resource(found.instance_id), owner=call.actor.tenant)
+    require_own(call, found, action)
     return found
+
+
+def require_own(call: Call, instance: Instance, action: str) -> bool:
+    """True for an instance of the caller's account, on which it may do `action`; False for another account's.
+
+    Raises PermissionDenied.
+    """
+    if instance.tenant_id != call.actor.tenant.pk:
+        return False
+    require(call.actor, action, mq_resource(instance.instance_id), owner=call.actor.tenant)
+    return True
 
 
 def reachable_instance(call: Call, instance_id: str) -> Instance:

@@ -214,8 +214,7 @@ def sub_detail(call: Call, parameters: TopicOnly) -> TopicSubDetail:
 def _listed(call: Call, instance_id: str) -> Any:
     """Topics of an own instance that the caller may see, or those that were granted in another account's."""
     instance = lookup.reachable_instance(call, instance_id)
-    if instance.tenant_id == call.actor.tenant.pk:
-        instance = lookup.own_instance(call, instance_id, "mq:QueryInstance")
+    if lookup.require_own(call, instance, "mq:QueryInstance"):
         return queries.visible_topics(call.actor, instance)
     return queries.granted_topics(call.actor, instance)
 
