@@ -30,7 +30,7 @@ from console.audit import services as audit
 from console.web.errors import Refused
 
 ROLE_SESSION = timedelta(seconds=MAX_SESSION_S)
-_SESSION_NAME = re.compile(r"[A-Za-z0-9.@_-]{2,32}")
+_SESSION_NAME = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
 
 
 def assume_role(*, actor: Actor, role: Role, session_name: str, duration_s: int = MAX_SESSION_S) -> IssuedKey:
@@ -110,7 +110,7 @@ def sweep_expired_keys() -> int:
 @transaction.atomic
 def _draw(actor: Actor, role: Role, session_name: str, duration_s: int, assumed_by: str) -> IssuedKey:
     if not _SESSION_NAME.fullmatch(session_name):
-        message = "A session name has 2 to 32 letters, digits, dots, @, - or _."
+        message = "A session name has 2 to 64 letters, digits, dots, @, - or _."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "session_name")
     sweep_expired_keys()
     issued = issue(

@@ -161,7 +161,7 @@ def test_a_role_may_set_a_shorter_longest_session(cast: Cast) -> None:
     assert timedelta(seconds=890) < issued.expires_at - timezone.now() <= timedelta(seconds=900)
 
 
-@pytest.mark.parametrize("name", ["", "a", "x" * 33, "with space", "ünï", "new\nline"])
+@pytest.mark.parametrize("name", ["", "a", "x" * 65, "with space", "ünï", "new\nline"])
 def test_a_session_name_that_breaks_the_rule_is_refused(cast: Cast, name: str) -> None:
     with pytest.raises(Refused) as refused:
         services.assume_role(actor=cast.actor("alice"), role=make_role(cast.actor("alice")), session_name=name)
