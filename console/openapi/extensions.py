@@ -116,7 +116,7 @@ def get_policy(call: Call, parameters: PolicyOnly) -> PolicyDo:
     extension=True,
 )
 def create_policy(call: Call, parameters: PolicyContent) -> None:
-    _require(call, "ram:CreatePolicy", parameters.policy)
+    _require(call, "ram:CreatePolicy", "*")
     services.create_policy(
         actor=call.actor,
         name=parameters.policy,
@@ -158,14 +158,14 @@ def delete_policy(call: Call, parameters: PolicyOnly) -> None:
     services.delete_policy(actor=call.actor, policy=_found(call, parameters.policy, "ram:DeletePolicy"))
 
 
-def _require(call: Call, action: str, name: str) -> None:
+def _require(call: Call, action: str, path: str) -> None:
     owner = call.actor.tenant
-    require(call.actor, action, service_resource("ram", owner, f"policy/{name}"), owner=owner)
+    require(call.actor, action, service_resource("ram", owner, path), owner=owner)
 
 
 def _found(call: Call, name: str, action: str) -> Policy:
     """The policy of this name, the account's own before a system policy. Raises Refused, PermissionDenied."""
-    _require(call, action, name)
+    _require(call, action, f"policy/{name}")
     found = queries.policies(call.actor.tenant).filter(name=name).order_by(F("tenant").asc(nulls_last=True)).first()
     if found is None:
         raise Refused(codes.FIELD, f"There is no policy {name} in this account.", "policy")

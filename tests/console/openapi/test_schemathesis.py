@@ -1,7 +1,7 @@
 """Thousands of requests that the OpenAPI document allows and that it does not: none may end in a 500.
 
-Schemathesis makes them from the document, in the order of a fixed seed. Signed by the account's administrator they reach
-the services and a real broker; every tenth is garbled, so that the door itself is tried too.
+Schemathesis makes them from the document, in the order of a fixed seed. Signed by the account's administrator they
+reach the services and a real broker; every tenth is garbled, so that the door itself is tried too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 import schemathesis
 from django.conf import settings as django_settings
@@ -112,12 +112,12 @@ def test_no_request_of_5000_ends_in_a_500(cast: Cast, settings: Any) -> None:
     assert set(tried.outcomes) <= {"SUCCESS", *CODES} and tried.outcomes["SUCCESS"] > 100
 
 
-def _validator(built: dict[str, Any], path: str) -> jsonschema.Draft202012Validator:
+def _validator(built: dict[str, Any], path: str) -> jsonschema_rs.Draft202012Validator:
     content = built["paths"][f"/json/{path}"]["post"]["responses"]["200"]["content"]["application/json"]
-    return jsonschema.Draft202012Validator(content["schema"] | {"components": built["components"]})
+    return jsonschema_rs.Draft202012Validator(content["schema"] | {"components": built["components"]})
 
 
-def _try(tried: Tried, schema: Any, path: str, method: str, validator: jsonschema.Draft202012Validator) -> None:
+def _try(tried: Tried, schema: Any, path: str, method: str, validator: jsonschema_rs.Draft202012Validator) -> None:
     strategy = schema[f"/json/{path}"][method.upper()].as_strategy()
 
     @seed(SEED)
