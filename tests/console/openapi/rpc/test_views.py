@@ -144,3 +144,27 @@ def test_a_disabled_key_is_not_found(caller: Callers, cast: Cast) -> None:
     cast.alice.access_keys.update(enabled=False)
     answer = alice("OnsRegionList")
     assert (answer.status_code, answer.json()["Code"]) == (404, "InvalidAccessKeyId.NotFound")
+
+
+def test_refused_signatures_are_on_record_and_limited(caller: Callers, cast: Cast, settings: Any) -> None:
+    settings.API_FAILURES_PER_MINUTE = 3
+    alice = caller("alice")
+
+    def wrong() -> Any:
+        return alice.client.get("/", alice.parameters("OnsRegionList") | {"Signature": "wrong"})
+
+    codes = [wrong().json()["Code"] for _ in range(5)]
+    assert codes[0] == "SignatureDoesNotMatch"
+    assert codes[-1] == "Throttling.User"
+    assert wrong().status_code == 429
+    refused = Entry.objects.filter(tenant=cast.acme, result="refused", access_key_id=alice.key.access_key_id)
+    assert refused.exists()
+    assert "SignatureDoesNotMatch" in str(refused[0].detail)
+
+
+def test_a_body_that_is_no_call_is_refused_before_it_is_read(caller: Callers) -> None:
+    large = "A=" + "x" * (1024 * 1024)
+    answer = caller("alice").client.post("/rpc/", large, content_type="application/x-www-form-urlencoded")
+    assert (answer.status_code, answer.json()["Code"]) == (413, "RequestEntityTooLarge")
+    nul = caller("alice")("OnsTopicList", InstanceId="a\x00b")
+    assert (nul.status_code, nul.json()["Code"]) == (400, "BIZ_FIELD_CHECK_INVALID")
