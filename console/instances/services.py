@@ -13,6 +13,7 @@ from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
 from console.audit import services as audit
 from console.instances.models import Cluster, Instance
+from console.topics import services as topics
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
@@ -113,9 +114,14 @@ def change_instance(
 
 @transaction.atomic
 def delete_instance(*, actor: Actor, instance: Instance) -> None:
-    """Delete an instance that has neither topics nor groups."""
-    if instance.topics.exists() or instance.groups.exists():
+    """Delete an instance of which the account has neither topics nor groups.
+
+    Groups that other accounts made for topics shared with them are of no use without a topic: they go with it.
+    """
+    if instance.topics.exists() or instance.groups.filter(owner=instance.tenant).exists():
         raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
+    for group in instance.groups.select_related("instance__cluster", "owner"):
+        topics.delete_group(actor=actor, group=group)
     audit.record(actor, "instances.instance.delete", instance.instance_id, detail={"name": instance.name})
     instance.delete()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.db import IntegrityError, transaction
 
@@ -156,6 +157,9 @@ def delete_group(*, actor: Actor, group: Group) -> None:
         raise Refused(_FIELD, f"{group.group_id} has {online} consumers online; stop them first.", "group_id")
     remove_group(group)
     audit.record(actor, "topics.group.delete", group.physical_name)
+    if group.owner_id != actor.tenant.pk:
+        neutral = replace(actor, source_ip="", access_key_id="")
+        audit.record(neutral, "topics.group.delete", group.physical_name, tenant=group.owner)
     group.delete()
     acl.publish_group_on_commit(group.physical_name, None)
 

@@ -15,12 +15,16 @@ from console.web.http import Request
 
 @dataclass(frozen=True)
 class Deletion:
-    """What is deleted (`kind` and `name`), what else goes with it, and where a refusal to do so leads."""
+    """What is deleted (`kind` and `name`), what else goes with it, and where a refusal to do so leads.
+
+    `verb` is what the field calls it.
+    """
 
     kind: str
     name: str
     warning: str
     cancel_url: str
+    verb: str = "Delete"
 
 
 def confirm(request: Request, deletion: Deletion, act: Callable[[], None], done: tuple[str, ...]) -> HttpResponse:
@@ -29,7 +33,7 @@ def confirm(request: Request, deletion: Deletion, act: Callable[[], None], done:
         return _ask(request, deletion)
     typed = request.POST.get("name", "").strip()
     if typed != deletion.name:
-        return _ask(request, deletion, f"Type {deletion.name} to delete it.", typed)
+        return _ask(request, deletion, f"Type {deletion.name} to {deletion.verb.lower()} it.", typed)
     try:
         act()
     except Refused as refused:

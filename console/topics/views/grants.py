@@ -77,6 +77,7 @@ def revoke(request: Request, instance_id: str, name: str, number: int) -> HttpRe
         raise Http404("no such grant")
     wanted = deletion.Deletion(
         kind="grant",
+        verb="Revoke",
         name=grant_services.receiver_name(grant),
         warning=f"Its clients are refused on {found.name} within two seconds. Its groups and their progress stay.",
         cancel_url=reverse("grants.topic", args=[instance_id, name]),

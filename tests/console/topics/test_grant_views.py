@@ -9,9 +9,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from console.accounts.models import Tenant
-from console.topics import grants
+from console.audit.models import Entry
+from console.instances import services as instances
+from console.topics import grants, services
 from console.topics.models import Grant, Group, Topic
-from tests.support.cast import Cast, make_group, make_topic
+from console.web.errors import Refused
+from tests.support.cast import Cast, make_group, make_topic, on_broker
 
 
 @pytest.fixture
@@ -178,3 +181,18 @@ def test_client_settings_name_the_owners_instance_and_the_receivers_own_group(ca
     cast.client("charlie").post(reverse("grants.group_create", args=where), {"group_id": "GID_umbrella"})
     page = cast.client("charlie").get(reverse("grants.client", args=where)).content.decode()
     assert cast.instance.instance_id in page and "GID_umbrella" in page and topic.name in page
+
+
+def test_groups_that_a_receiver_left_behind_go_with_the_instance(cast: Cast, umbrella: Tenant) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    _share(cast, topic)
+    group = services.create_group(actor=cast.actor("charlie"), instance=cast.instance, group_id="GID_umbrella")
+    with pytest.raises(Refused):
+        instances.delete_instance(actor=cast.actor("alice"), instance=cast.instance)
+    services.delete_topic(actor=cast.actor("alice"), topic=topic)
+    ended = Entry.objects.get(tenant=umbrella, action="topics.grant.delete")
+    assert ended.resource == topic.physical_name
+    instances.delete_instance(actor=cast.actor("alice"), instance=cast.instance)
+    assert not Group.objects.exists()
+    assert group.physical_name not in on_broker(cast.cluster)
+    assert Entry.objects.filter(tenant=umbrella, action="topics.group.delete").exists()
