@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.core.validators import MaxValueValidator, MinValueValidator
 
-from console.audit.queries import Filters
+from console.audit.queries import SEARCHED, Filters
 from console.web import zone
 
 _TIMES_TEXT = "Choose a time from 1970 to 2999."
@@ -38,6 +38,7 @@ class FilterForm(forms.Form):
         required=False,
         max_length=128,
         widget=forms.TextInput(attrs={"type": "search", "placeholder": "Who, what, resource, key, address, request"}),
+        help_text=f"Looks through the latest {SEARCHED:,} entries that the other filters leave.",
     )
     result = forms.ChoiceField(
         label="Result",

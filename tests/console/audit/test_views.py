@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from console.accounts.models import Policy
+from console.audit import queries
 from console.audit.models import Entry
 from console.audit.services import record
 from console.web import paging
@@ -162,3 +163,25 @@ def test_the_platform_sees_every_trail_and_can_narrow_to_one_account(cast: Cast)
     for account in ("umbrella", cast.charlies.tenant.uid):
         rows = client.get(url, {"account": account, "action": "a.b.c"}).context["table"].rows
         assert {r.record.resource for r in rows} == {"theirs"}
+
+
+def test_a_search_reads_so_many_entries_and_no_more(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "SEARCHED", 3)
+    emptied()
+    for number in range(5):
+        record(cast.actor("bob"), "a.b.c", f"row-{number}")
+
+    def shown(**query: str) -> set[str]:
+        return {r.record.resource for r in cast.client("alice").get(URL, query).context["table"].rows}
+
+    assert shown(q="row-") == {"row-2", "row-3", "row-4"}
+    assert shown(q="row-", resource="row-0") == {"row-0"}
+
+
+@pytest.mark.parametrize("column", ["actor", "action", "result", "resource", "access_key_id", "request_id"])
+def test_an_exact_filter_is_answered_by_an_index_that_also_sorts(cast: Cast, column: str) -> None:
+    found = Entry.objects.filter(tenant=cast.acme, **{column: "x"})[:50]
+    plan = found.explain()
+    if connection.vendor == "sqlite":
+        assert f"tenant_id=? AND {column}=?" in plan
+        assert "TEMP B-TREE" not in plan
