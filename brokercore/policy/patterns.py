@@ -14,13 +14,15 @@ def has_wildcard(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern
 
 
-def expression(pattern: str, any_character: str = ".") -> str:
-    """The regular expression of a pattern: `*` matches any run of `any_character`, `?` one; the rest is literal.
+def expression(pattern: str, any_character: str = ".", one: str = "") -> str:
+    """The regular expression of a pattern: `*` matches any run of `any_character`, `?` one (or `one`); the rest itself.
 
     Every run but the last is atomic: the first place where the following literal fits is as good as any other, so
     there is nothing to go back for, and `*a*a*a*a*b` cannot keep a broker busy.
     """
-    pieces = ["".join(any_character if c == "?" else re.escape(c) for c in piece) for piece in _STARS.split(pattern)]
+    pieces = [
+        "".join((one or any_character) if c == "?" else re.escape(c) for c in piece) for piece in _STARS.split(pattern)
+    ]
     if len(pieces) == 1:
         return pieces[0]
     first, *middle, last = pieces

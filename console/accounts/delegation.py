@@ -17,6 +17,7 @@ from functools import lru_cache
 from django.core.exceptions import PermissionDenied
 
 from brokercore.policy import Statement
+from brokercore.policy.patterns import expression
 from console.accounts.actor import Actor, service_resource, statements_of, user_statements
 from console.accounts.models import Policy, User
 from console.audit import services as audit
@@ -96,8 +97,7 @@ def _inside(pattern: str, outer: str) -> bool:
 
 
 def _part_inside(pattern: str, outer: str) -> bool:
-    expression = "".join(".*" if c == "*" else "[^*]" if c == "?" else re.escape(c) for c in re.sub(r"\*+", "*", outer))
-    return re.fullmatch(expression, pattern, re.DOTALL) is not None
+    return re.fullmatch(expression(outer, one="[^*]"), pattern, re.DOTALL) is not None
 
 
 def _any_overlap(left: Iterable[str], right: Iterable[str], *, fold: bool = False) -> bool:
