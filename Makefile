@@ -1,6 +1,6 @@
 PYTHON ?= python3
 VENV := .venv/bin
-CODE := console brokercore analytics launcher tests
+CODE := console brokercore analytics launcher cli tests
 RATE ?=
 PYTEST_ARGS ?=
 # Django's own checks run on a home of their own, with secrets drawn for them.

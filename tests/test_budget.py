@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("console", "brokercore", "analytics", "launcher")
+PACKAGES = ("console", "brokercore", "analytics", "launcher", "cli")
 MODULE_LINES = 300
 FUNCTION_LINES = 45
 TEMPLATE_LINES = 150
