@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("console", "brokercore", "analytics", "launcher")
+PACKAGES = ("console", "brokercore", "analytics", "launcher", "cli")
 NAME = r"(?:GANTRY_[A-Z][A-Z0-9_]*|DATABASE_URL|REDIS_URL|SPARK_URL|JAVA_HOME|NO_COLOR)"
 
 #: A name in quotes that is no variable: the producer group of the console.
