@@ -111,9 +111,9 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
 
 
 def _author(task: QueryTask) -> Actor | None:
-    """Who submitted the task, with the rights of now; None for who was disabled or deleted since."""
+    """Who submitted the task, with the rights of now; None for who, or whose account, was disabled or deleted since."""
     user, role = task.creator, task.role
-    if (user is None and role is None) or (user is not None and not user.is_active):
+    if not task.tenant.enabled or (user is None and role is None) or (user is not None and not user.is_active):
         return None
     return Actor(
         user=user, role=role, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk

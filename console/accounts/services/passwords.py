@@ -33,7 +33,7 @@ class DatabasePassword:
 
 
 def draw_password() -> str:
-    """A random password of 19 characters (93 bits) that follows the rule, in groups that are easy to copy by hand."""
+    """A random password of 19 characters (90 bits) that follows the rule, in groups that are easy to copy by hand."""
     characters = [secrets.choice(_CHARACTERS) for _ in range(_LENGTH)]
     for place in range(_GROUP - 1, _LENGTH, _GROUP):
         characters[place] = "-"
