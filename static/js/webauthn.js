@@ -30,6 +30,9 @@
     });
   }
 
+  // Without this script the form would be sent without a key.
+  for (const button of document.querySelectorAll("[data-webauthn-button]")) button.disabled = false;
+
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-webauthn]");
     if (!form) return;
