@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,7 +34,7 @@ class Caller:
         key = accounts.create_access_key(actor=Actor(user=user), user=user)
         return cls(key.access_key_id, key.access_key_secret)
 
-    def parameters(self, **own: str) -> dict[str, str]:
+    def parameters(self, **own: Any) -> dict[str, str]:
         """The common parameters and `own`; those that are None are left out."""
         common = {
             "_accesskey": self.access_key_id,
@@ -51,18 +50,16 @@ class Caller:
         parameters = self.parameters(**own)
         return parameters | {"_signature": sign(parameters, self.secret)}
 
-    def response(
-        self, path: str, method: str = "get", headers: Mapping[str, str] | None = None, **own: Any
-    ) -> HttpResponse:
+    def response(self, path: str, method: Any = "get", headers: Any = None, **own: Any) -> HttpResponse:
         """The answer as it came."""
         parameters = self.signed(**own)
         if method == "get":
-            return Client().get(f"/json/{path}", parameters, headers=dict(headers or {}))  # type: ignore[return-value]
+            return Client().get(f"/json/{path}", parameters, headers=headers)  # type: ignore[return-value]
         return Client().post(  # type: ignore[return-value]
-            f"/json/{path}", urlencode(parameters), content_type=FORM, headers=dict(headers or {})
+            f"/json/{path}", urlencode(parameters), content_type=FORM, headers=headers
         )
 
-    def __call__(self, path: str, method: str = "get", headers: Mapping[str, str] | None = None, **own: Any) -> Answer:
+    def __call__(self, path: str, method: Any = "get", headers: Any = None, **own: Any) -> Answer:
         """The envelope, which is checked: its fields, and `data` against the operation's declared result."""
         response = self.response(path, method, headers, **own)
         assert response.status_code == 200
