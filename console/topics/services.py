@@ -85,7 +85,7 @@ def delete_topic(*, actor: Actor, topic: Topic) -> None:
 
     The broker goes first and the row after it, so that a failure on the way leaves a row that can be deleted again.
     """
-    if not Topic.objects.select_for_update().filter(pk=topic.pk).exists():
+    if Topic.objects.select_for_update().filter(pk=topic.pk).first() is None:
         raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} does not exist any more.")
     remove_topic(topic)
     grants.record_end(actor, topic)
@@ -147,7 +147,7 @@ def set_group_shared(*, actor: Actor, group: Group, shared: bool) -> None:
 def delete_group(*, actor: Actor, group: Group) -> None:
     """Delete a group with its offsets, retry and dead-letter topics; refused while a consumer is connected."""
     admin = broker.admin(group.instance.cluster)
-    if not Group.objects.select_for_update().filter(pk=group.pk).exists():
+    if Group.objects.select_for_update().filter(pk=group.pk).first() is None:
         raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", f"The group {group.group_id} does not exist any more.")
     try:
         online = len(admin.consumer_connection(group.physical_name).connections)
