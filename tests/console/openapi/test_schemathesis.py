@@ -98,6 +98,7 @@ def _text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+@pytest.mark.timeout(900)  # about a minute of an idle machine, which a busy one shares out
 def test_no_request_of_5000_ends_in_a_500(cast: Cast, settings: Any) -> None:
     tried = Tried(cast, settings)
     built = document()
