@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 
 from analytics import errors
 from analytics import run as engine
 from analytics.specs import Column, QueryResult, QuerySpec
-from console.accounts.models import User
+from console.accounts.models import Tenant, User
 from console.outbox.models import Notification
 from console.sql import keeper, lifecycle, services, worker
 from console.sql.models import QueryTask, TaskStatus
@@ -87,8 +88,11 @@ def test_the_engine_is_told_what_the_author_may_read(
     assert specs[0].max_result_rows is None
 
 
-def test_an_author_who_was_disabled_reads_nothing(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    User.objects.update(is_active=False)
+@pytest.mark.parametrize("rows", [User.objects.all(), Tenant.objects.all()], ids=["user", "account"])
+def test_an_author_who_was_disabled_reads_nothing(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch, rows: QuerySet[User] | QuerySet[Tenant]
+) -> None:
+    rows.update(**{"enabled" if rows.model is Tenant else "is_active": False})
     specs: list[QuerySpec] = []
     run(monkeypatch, task, noting(specs))
     assert specs[0].tables == {}
