@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, Q, QuerySet
+from django.apps import apps
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from console.accounts.models import Tenant
@@ -24,9 +25,13 @@ def instances(tenant: Tenant) -> QuerySet[Instance]:
 
 def instances_with_counts(tenant: Tenant) -> QuerySet[Instance]:
     """As `instances`, each with `topic_count` and `group_count`."""
-    return instances(tenant).annotate(
-        topic_count=Coalesce(Count("topics", distinct=True), 0), group_count=Coalesce(Count("groups", distinct=True), 0)
-    )
+    # Two joins would count every topic once for every group: twelve million rows for one large instance.
+    return instances(tenant).annotate(topic_count=_count_of("topics.Topic"), group_count=_count_of("topics.Group"))
+
+
+def _count_of(model: str) -> Coalesce:
+    rows = apps.get_model(model).objects.filter(instance=OuterRef("pk")).order_by().values("instance")
+    return Coalesce(Subquery(rows.annotate(number=Count("pk")).values("number")), 0)
 
 
 def narrowed(instances: QuerySet[Instance], scope: Scope) -> QuerySet[Instance]:
