@@ -12,6 +12,8 @@ from brokercore.policy.statements import Judged, Question, Statement, TrustState
 RESOURCE_PREFIX = "acs:mq:*:*:"
 _INSTANCE = RESOURCE_PREFIX + "MQ_INST_"
 _UNKNOWN = Context()
+CREATOR = Statement(allow=True, actions=("mq:*",), resources=("*",), source="creator of the group")
+"""What a RAM user may do with a group that it made, without any policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,9 @@ class Grantee:
     inside them, and only for their actions, the statements have effect too. `grants` were given to the caller itself.
 
     `holders` names, by resource, who may use a group: `<account>` (the tenant account only), `<account>/<RAM user>`
-    (that user as well) or `<account>/*` (every user of the account, as the statements say). A resource with a holder
-    is judged by it and not by the boundary. `account` is the uid of the caller's tenant account, `is_account` is True
+    (that user, who made it, as well), `<account>/*` (every user of the account, as the statements say) or
+    `<account>/*<RAM user>` (both). Whoever made a group may use it without a statement, if none denies it. A resource
+    with a holder is judged by it and not by the boundary. `account` is the uid of the caller's tenant account, `is_account` is True
     for what acts as the account itself and not as one of its RAM users. `region` is the installation's.
     """
 
@@ -53,8 +56,13 @@ class Grantee:
         holder = self.holders.get(resource)
         if holder is not None:
             account, _, who = holder.partition("/")
-            return account == self.account and (self.is_account or who in ("*", self.name))
+            return account == self.account and (self.is_account or who == self.name or who.startswith("*"))
         return resource in self._exact or any(compiled(p).fullmatch(resource) for p in self._patterns)
+
+    def made(self, resource: str) -> bool:
+        """True for a group that the caller, a RAM user, has made."""
+        account, _, who = self.holders.get(resource, "").partition("/")
+        return account == self.account and who.removeprefix("*") == self.name and not self.is_account
 
     def reaches(self, action: str, resource: str, context: Context) -> bool:
         """True when the caller's statements count for this action on this resource."""
@@ -83,7 +91,7 @@ class Considered:
 
     statement: Statement
     origin: str
-    """`policy`, or `grant` (to the caller itself) or `delegated` (a grant to its account)."""
+    """`policy`, `grant` (to the caller itself), `creator` (of the group) or `delegated` (a grant to the account)."""
     action: bool
     resource: bool
     conditions: tuple[Judged, ...]
@@ -117,6 +125,8 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
     if grantee.owns(resource) or any(s.answers(question) for s in grantee.delegated):
         matching = [s for s in grantee.statements if s.answers(question)]
     matching += [s for s in grantee.grants if s.answers(question)]
+    if grantee.holders and grantee.made(resource) and CREATOR.answers(question):
+        matching.append(CREATOR)
     for statement in matching:
         if not statement.allow:
             return Decision(False, f"denied: {_origin(statement)} denies {action} on {resource}", statement)
@@ -146,6 +156,7 @@ def explain(grantee: Grantee, action: str, resource: str, context: Context = _UN
     return [
         *considered(grantee.statements, "policy", reached),
         *considered(grantee.grants, "grant", True),
+        *considered([CREATOR] if grantee.made(resource) else [], "creator", True),
         *considered(grantee.delegated, "delegated", True),
     ]
 
@@ -168,4 +179,6 @@ def _owner(resource: str) -> str:
 
 
 def _origin(statement: Statement) -> str:
+    if statement is CREATOR:
+        return "the group's holder: who made a group may use it"
     return f"policy {statement.source}" if statement.source else "a statement"

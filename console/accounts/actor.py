@@ -126,7 +126,7 @@ class Actor:
             delegated=tuple(s for s in grantee.delegated if s.matches_action_name(action)),
             holders={resource: holder for resource, holder in holders.items() if holder},
         )
-        if not grantee.statements and not grantee.grants:
+        if not grantee.statements and not grantee.grants and not grantee.holders:
             return set()
         context = self.context
         return {resource for resource in holders if decide(grantee, action, resource, context).allowed}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.functions import Lower
 
 
 class Organization(models.Model):
@@ -62,6 +63,10 @@ class User(AbstractUser):
     policies: models.ManyToManyField[Policy, models.Model] = models.ManyToManyField(
         "Policy", related_name="users", blank=True
     )
+
+    class Meta(AbstractUser.Meta):
+        # The sign-in compares without regard to case: two such names would lock each other out.
+        constraints = [models.UniqueConstraint(Lower("username"), name="user_name_in_any_case")]
 
 
 class UserGroup(models.Model):

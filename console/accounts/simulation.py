@@ -74,7 +74,7 @@ def simulate(actor: Actor, action: str, target: Target, pasted: tuple[Statement,
     remarks = [target.about] if target.about else []
     if pasted is None and actor.is_account and not actor.is_platform_admin:
         remarks.append(f"{who} acts as the account itself, which may do everything inside it; no policy is asked.")
-    elif not grantee.statements and not grantee.grants:
+    elif not grantee.statements and not grantee.grants and not grantee.made(target.resource):
         remarks.append(f"{who} has no policy.")
     if not grantee.reaches(action, target.resource, actor.context) and grantee.statements:
         remarks.append("The resource lies outside what policies of this caller reach, so none of them counts.")

@@ -90,8 +90,8 @@ class Group(models.Model):
 
 
 def group_holder(owner_uid: str, creator: str, *, shared: bool) -> str:
-    """Holder of a group: `<account>`, `<account>/<RAM user that made it>`, or `<account>/*` when it is shared."""
-    who = "*" if shared else creator
+    """Holder of a group: `<account>/`, then `*` when it is shared, then the RAM user that made it, as far as any."""
+    who = ("*" if shared else "") + creator
     return f"{owner_uid}/{who}" if who else owner_uid
 
 

@@ -306,3 +306,31 @@ def test_a_trust_policy_lets_in_whom_it_names(rows: list[dict[str, object]], pri
 def test_it_names_what_is_wrong_in_a_trust_policy(document: dict[str, object], text: str) -> None:
     with pytest.raises(PolicyError, match=text.replace("*", r"\*")):
         parse_trust_policy(document)
+
+
+GID = mq_resource("MQ_INST_1_a%GID_x")
+
+
+@pytest.mark.parametrize(
+    ("holder", "allowed"),
+    [("1/bob", True), ("1/*bob", True), ("1", False), ("1/rita", False), ("1/*rita", False), ("2/bob", False)],
+)
+def test_whoever_made_a_group_may_use_it_without_a_policy(holder: str, allowed: bool) -> None:
+    bob = Grantee("bob", boundary=("*",), holders={GID: holder}, account="1")
+    assert decide(bob, "mq:SUB", GID).allowed == allowed
+    assert not decide(bob, "mq:SUB", mq_resource("MQ_INST_1_a%GID_y")).allowed
+    assert not decide(bob, "ram:GetUser", GID).allowed
+
+
+def test_a_denial_holds_for_who_made_the_group_too() -> None:
+    denied = parse_policy({"Version": "1", "Statement": [{"Effect": "Deny", "Action": "mq:SUB", "Resource": "*"}]})
+    bob = Grantee("bob", boundary=("*",), statements=denied, holders={GID: "1/bob"}, account="1")
+    assert not decide(bob, "mq:SUB", GID).allowed
+    assert decide(bob, "mq:QueryGroup", GID).allowed
+
+
+def test_a_shared_group_needs_a_policy_of_all_but_its_maker() -> None:
+    reader = parse_policy({"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:SUB", "Resource": "*"}]})
+    holders = {GID: "1/*rita"}
+    assert decide(Grantee("bob", ("*",), reader, holders=holders, account="1"), "mq:SUB", GID).allowed
+    assert not decide(Grantee("bob", ("*",), holders=holders, account="1"), "mq:SUB", GID).allowed

@@ -85,7 +85,7 @@ def naive(who: dict[str, Any], action: str, resource: str, context: Context) -> 
         reached = any(like(p, resource) for p in who["boundary"])
     else:
         account, _, user = holder.partition("/")
-        reached = account == who["account"] and (who["is_account"] or user in ("*", who["name"]))
+        reached = account == who["account"] and (who["is_account"] or user[:1] == "*" or user == who["name"])
     owner = context.owner or (who["account"] if reached else "")
     if not owner and resource.startswith("acs:mq:*:*:MQ_INST_"):
         owner = resource.split("MQ_INST_")[1].split("_", maxsplit=1)[0]
@@ -95,6 +95,8 @@ def naive(who: dict[str, Any], action: str, resource: str, context: Context) -> 
 
     rows = counting(who["statements"]) if reached or counting(who["delegated"]) else []
     rows += counting(who["grants"])
+    if holder in (f"{who['account']}/{who['name']}", f"{who['account']}/*{who['name']}") and not who["is_account"]:
+        rows += counting([{"Effect": "Allow", "Action": ["mq:*"], "Resource": ["*"]}])
     return bool(rows) and all(r["Effect"] == "Allow" for r in rows)
 
 
@@ -154,7 +156,7 @@ def rows(draw: st.DrawFn, effects: tuple[str, ...] = ("Allow", "Allow", "Deny"))
 
 grant_rows = st.lists(rows(("Allow",)), max_size=2)
 boundaries = st.lists(st.sampled_from(["acs:mq:*:*:MQ_INST_1_*", "acs:mq:*:*:bare", "*"]), max_size=2)
-holder_texts = st.sampled_from(["1", "1/bob", "1/*", "2/bob", "1/rita"])
+holder_texts = st.sampled_from(["1", "1/bob", "1/*", "2/bob", "1/rita", "1/*bob", "1/*rita", "2/*bob"])
 callers = st.fixed_dictionaries(
     {
         "name": st.just("bob"),

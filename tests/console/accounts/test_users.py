@@ -308,3 +308,8 @@ def _many_users(cast: Cast, count: int, *, group: UserGroup | None = None) -> No
     )
     if group is not None:
         group.users.add(*made)
+
+
+def test_names_that_differ_in_case_alone_are_taken(cast: Cast) -> None:
+    with pytest.raises(Refused, match="exists already"):
+        services.create_user(actor=cast.actor("alice"), name="BOB", password=PASSWORD)

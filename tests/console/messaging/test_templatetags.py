@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from console.messaging.templatetags.messages import duration, minute, moment, release
+from console.messaging.names import release
+from console.messaging.templatetags.messages import duration, minute, moment
 
 
 def test_times_are_utc_without_a_zone_to_the_millisecond() -> None:
