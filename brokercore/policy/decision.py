@@ -27,8 +27,9 @@ class Grantee:
     `holders` names, by resource, who may use a group: `<account>` (the tenant account only), `<account>/<RAM user>`
     (that user, who made it, as well), `<account>/*` (every user of the account, as the statements say) or
     `<account>/*<RAM user>` (both). Whoever made a group may use it without a statement, if none denies it. A resource
-    with a holder is judged by it and not by the boundary. `account` is the uid of the caller's tenant account, `is_account` is True
-    for what acts as the account itself and not as one of its RAM users. `region` is the installation's.
+    with a holder is judged by it and not by the boundary. `account` is the uid of the caller's tenant account,
+    `is_account` is True for what acts as the account itself and not as one of its RAM users. `region` is the
+    installation's.
     """
 
     name: str
