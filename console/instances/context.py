@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
 from django.urls import ResolverMatch, reverse
 
 from brokercore.policy import mq_resource
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, service_resource
 from console.instances.models import Instance
 from console.web.navigation import sections
 
 _CHOSEN = "chosen_instance"
 # Each cell of a table is a template of its own and would ask for the frame again.
+_PLACE = "MQ_INST_OF_THE_CHOICE"
 _FRAME = "_gantry_frame"
 _SHOWN = 200
 
@@ -46,28 +48,39 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     match = request.resolver_match
     shown = (match.url_name if match else None) or ""
     if actor.own_tenant is None:
-        return {"navigation": sections(shown, None, platform=True)}
-    instances = [
-        instance
-        for instance in Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
-        if actor.decide("mq:QueryInstance", mq_resource(instance.instance_id), owner=actor.tenant).allowed
-    ]
+        return {"navigation": sections(shown, None, None)}
+    mine = Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
+    resources = {mq_resource(instance.instance_id): instance for instance in mine}
+    allowed = actor.allowed("mq:QueryInstance", dict.fromkeys(resources, ""), owner=actor.tenant)
+    instances = [instance for resource, instance in resources.items() if resource in allowed]
     wanted = match.kwargs.get("instance_id") if match else None
     by_id = {i.instance_id: i for i in instances}
     if wanted in by_id and request.session.get(_CHOSEN) != wanted:
         request.session[_CHOSEN] = wanted
     current = by_id.get(wanted or request.session.get(_CHOSEN, "")) or (instances[0] if instances else None)
-    choices = [Choice(i, _same_page(match, i), current is not None and i.pk == current.pk) for i in instances]
+    address = _same_page(match)
+    choices = [
+        Choice(i, address.replace(_PLACE, i.instance_id), current is not None and i.pk == current.pk) for i in instances
+    ]
     return {
-        "navigation": sections(shown, current.instance_id if current else None),
+        "navigation": sections(shown, current.instance_id if current else None, partial(_may, actor)),
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,
     }
 
 
-def _same_page(match: ResolverMatch | None, instance: Instance) -> str:
-    """The page shown now, of another instance; from the page of one topic or group, the instance's own page."""
+def _may(actor: Actor, action: str, path: str) -> bool:
+    """Whether a page of the account would let the actor in."""
+    service = action.partition(":")[0]
+    return actor.decide(action, service_resource(service, actor.tenant, path), owner=actor.tenant).allowed
+
+
+def _same_page(match: ResolverMatch | None) -> str:
+    """The page shown now, of the instance in _PLACE; from the page of one topic or group, the instance's own page.
+
+    The address is made once and not for each of hundreds of instances.
+    """
     if match is not None and match.url_name and set(match.kwargs) == {"instance_id"}:
-        return reverse(match.url_name, args=[instance.instance_id])
-    return reverse("instances.detail", args=[instance.instance_id])
+        return reverse(match.url_name, args=[_PLACE])
+    return reverse("instances.detail", args=[_PLACE])

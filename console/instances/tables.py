@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import django_tables2 as tables
 
+from console.web.columns import CellColumn
 from console.web.paging import column
 
 
 class InstanceTable(tables.Table):  # type: ignore[misc]
     """Name and id, namespace, what is in it."""
 
-    name = tables.TemplateColumn(template_name="instances/_name_cell.html", verbose_name="Name")
-    independent_naming = tables.TemplateColumn(template_name="instances/_naming_cell.html", verbose_name="Namespace")
+    name = CellColumn(template_name="instances/_name_cell.html", verbose_name="Name")
+    independent_naming = CellColumn(template_name="instances/_naming_cell.html", verbose_name="Namespace")
     topic_count = tables.Column(verbose_name="Topics", attrs=column("num-cell num"))
     group_count = tables.Column(verbose_name="Groups", attrs=column("num-cell num"))
     cluster = tables.Column(accessor="cluster__name", verbose_name="Cluster")
-    created_at = tables.TemplateColumn("{% load gantry %}{% time record.created_at %}", verbose_name="Created")
+    created_at = CellColumn("{% load gantry %}{% time record.created_at %}", verbose_name="Created")
 
     class Meta:
         order_by = "name"

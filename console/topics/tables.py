@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from console.instances.models import Instance
 from console.metrics.queries import Rates
 from console.topics.models import Group, Topic
+from console.web.columns import CellColumn
 from console.web.paging import column
 from console.web.templatetags.gantry import number
 
@@ -26,13 +27,13 @@ class _Rated(tables.Table):  # type: ignore[misc]
 class TopicTable(_Rated):
     """Name, type, mode and what flows in."""
 
-    name = tables.TemplateColumn(template_name="topics/_topic_cell.html", verbose_name="Topic")
-    order_type = tables.TemplateColumn(template_name="topics/_type_cell.html", verbose_name="Message type")
-    perm = tables.TemplateColumn(template_name="topics/_perm_cell.html", verbose_name="Mode")
+    name = CellColumn(template_name="topics/_topic_cell.html", verbose_name="Topic")
+    order_type = CellColumn(template_name="topics/_type_cell.html", verbose_name="Message type")
+    perm = CellColumn(template_name="topics/_perm_cell.html", verbose_name="Mode")
     queues = tables.Column(verbose_name="Queues", attrs=_NUMBER)
     in_tps = tables.Column(verbose_name="In, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
     stored = tables.Column(verbose_name="Stored", empty_values=(), orderable=False, attrs=_NUMBER)
-    created_at = tables.TemplateColumn(_CREATED, verbose_name="Created")
+    created_at = CellColumn(_CREATED, verbose_name="Created")
 
     class Meta:
         order_by = "name"
@@ -47,13 +48,13 @@ class TopicTable(_Rated):
 class GroupTable(_Rated):
     """Group ID, what it consumes and how far it is behind."""
 
-    group_id = tables.TemplateColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
-    read_enabled = tables.TemplateColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
-    shared = tables.TemplateColumn(template_name="topics/_shared_cell.html", verbose_name="Used by")
+    group_id = CellColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
+    read_enabled = CellColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
+    shared = CellColumn(template_name="topics/_shared_cell.html", verbose_name="Used by")
     out_tps = tables.Column(verbose_name="Out, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
     backlog = tables.Column(verbose_name="Backlog", empty_values=(), orderable=False, attrs=_NUMBER)
     dead_letters = tables.Column(verbose_name="Dead letters", empty_values=(), orderable=False, attrs=_NUMBER)
-    created_at = tables.TemplateColumn(_CREATED, verbose_name="Created")
+    created_at = CellColumn(_CREATED, verbose_name="Created")
 
     class Meta:
         order_by = "group_id"
@@ -71,17 +72,15 @@ class GroupTable(_Rated):
 class GivenGrantTable(tables.Table):  # type: ignore[misc]
     """What the account shared: topic, receiver, right, since when."""
 
-    topic = tables.TemplateColumn(
-        template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk")
-    )
-    receiver = tables.TemplateColumn(
+    topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))
+    receiver = CellColumn(
         template_name="grants/_receiver_cell.html",
         verbose_name="Shared with",
         order_by=("tenant__name", "user__username"),
     )
-    relation = tables.TemplateColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
-    created_at = tables.TemplateColumn(_CREATED, verbose_name="Since")
-    actions = tables.TemplateColumn(
+    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
+    created_at = CellColumn(_CREATED, verbose_name="Since")
+    actions = CellColumn(
         template_name="grants/_revoke_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
 
@@ -92,7 +91,7 @@ class GivenGrantTable(tables.Table):  # type: ignore[misc]
 class TopicGrantTable(GivenGrantTable):
     """The grants of one topic."""
 
-    topic = None
+    topic = None  # type: ignore[assignment]
 
     class Meta:
         order_by = "receiver"
@@ -101,15 +100,13 @@ class TopicGrantTable(GivenGrantTable):
 class TakenGrantTable(tables.Table):  # type: ignore[misc]
     """What other accounts (or the own one) shared with the visitor."""
 
-    topic = tables.TemplateColumn(
-        template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk")
-    )
-    owner = tables.TemplateColumn(
+    topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))
+    owner = CellColumn(
         template_name="grants/_owner_cell.html", verbose_name="Owner", order_by="topic__instance__tenant__name"
     )
-    relation = tables.TemplateColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
-    created_at = tables.TemplateColumn(_CREATED, verbose_name="Since")
-    actions = tables.TemplateColumn(
+    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
+    created_at = CellColumn(_CREATED, verbose_name="Since")
+    actions = CellColumn(
         template_name="grants/_use_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.urls import NoReverseMatch, reverse
+
+May = Callable[[str, str], bool]
+"""Whether the visitor may do an action of an account's service, such as `ram:ListUsers`, on a path such as `user/*`."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class _Item:
     in_instance: bool = False
     also: tuple[str, ...] = ()
     """Beginnings of the URL names for which this entry is the active one."""
+    needs: tuple[str, str] | None = None
+    """Action and path (`user/*`) that the page behind it asks for; None: everybody has the page."""
 
 
 _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
@@ -77,17 +82,30 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         "Account",
         (
             _Item("AccessKeys", "key", "accounts.keys", also=("accounts.key_",)),
-            _Item("Users", "users", "accounts.users", also=("accounts.user",)),
-            _Item("User groups", "users-group", "accounts.groups", also=("accounts.group",)),
-            _Item("Roles", "mask", "accounts.roles", also=("accounts.role",)),
+            _Item("Users", "users", "accounts.users", also=("accounts.user",), needs=("ram:ListUsers", "user/*")),
+            _Item(
+                "User groups",
+                "users-group",
+                "accounts.groups",
+                also=("accounts.group",),
+                needs=("ram:ListGroups", "group/*"),
+            ),
+            _Item("Roles", "mask", "accounts.roles", also=("accounts.role",), needs=("ram:ListRoles", "*")),
             _Item(
                 "Policies",
                 "scale",
                 "accounts.policies",
                 also=("accounts.policy", "accounts.policies", "accounts.simulator"),
+                needs=("ram:ListPolicies", "*"),
             ),
-            _Item("Single sign-on", "login", "accounts.single_sign_on", also=("accounts.single_sign_on",)),
-            _Item("Audit", "history", "audit.list", also=("audit.",)),
+            _Item(
+                "Single sign-on",
+                "login",
+                "accounts.single_sign_on",
+                also=("accounts.single_sign_on",),
+                needs=("ram:GetSingleSignOn", "*"),
+            ),
+            _Item("Audit", "history", "audit.list", also=("audit.",), needs=("actiontrail:Read", "*")),
         ),
     ),
     (
@@ -117,14 +135,16 @@ _PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
 )
 
 
-def sections(url_name: str, instance_id: str | None, *, platform: bool = False) -> list[Section]:
+def sections(url_name: str, instance_id: str | None, may: May | None) -> list[Section]:
     """The sections for a page of the given URL name; entries inside an instance need the chosen one's id.
 
-    The platform's administrator has pages of its own and none of an account.
+    An entry is left out when `may` says that its page would refuse the visitor. Without `may` they are those of the
+    platform's administrator, who has pages of its own and none of an account.
     """
     built = []
-    for title, items in _PLATFORM if platform else _SECTIONS:
-        entries = [entry for item in items if (entry := _entry(item, url_name, instance_id)) is not None]
+    for title, items in _SECTIONS if may else _PLATFORM:
+        allowed = [item for item in items if may is None or item.needs is None or may(*item.needs)]
+        entries = [entry for item in allowed if (entry := _entry(item, url_name, instance_id)) is not None]
         if entries:
             built.append(Section(title, entries))
     return built

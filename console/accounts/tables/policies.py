@@ -7,34 +7,33 @@ from django.template.loader import render_to_string
 
 from console.accounts.models import Role
 from console.accounts.policy_documents import trusted_names
+from console.web.columns import CellColumn
 from console.web.paging import column
 
 
 class PolicyTable(tables.Table):  # type: ignore[misc]
     """What can be attached, and how often it is."""
 
-    name = tables.TemplateColumn(template_name="accounts/_policy_cell.html", verbose_name="Policy")
-    kind = tables.TemplateColumn(
+    name = CellColumn(template_name="accounts/_policy_cell.html", verbose_name="Policy")
+    kind = CellColumn(
         template_name="accounts/_policy_kind_cell.html", verbose_name="Kind", order_by=("tenant_id", "name")
     )
-    attached = tables.TemplateColumn(
+    attached = CellColumn(
         "{% load gantry %}{% number record.attached %}", verbose_name="Attached", attrs=column("num-cell")
     )
-    updated_at = tables.TemplateColumn("{% load gantry %}{% ago record.updated_at %}", verbose_name="Changed")
+    updated_at = CellColumn("{% load gantry %}{% ago record.updated_at %}", verbose_name="Changed")
 
 
 class RoleTable(tables.Table):  # type: ignore[misc]
     """Roles, whom they trust, and how many sessions they have now."""
 
-    name = tables.TemplateColumn(template_name="accounts/_role_cell.html", verbose_name="Role")
+    name = CellColumn(template_name="accounts/_role_cell.html", verbose_name="Role")
     trusts = tables.Column(empty_values=(), verbose_name="Trusts", orderable=False)
-    policies = tables.TemplateColumn(
-        template_name="accounts/_role_policies_cell.html", verbose_name="Policies", orderable=False
-    )
-    sessions = tables.TemplateColumn(
+    policies = CellColumn(template_name="accounts/_role_policies_cell.html", verbose_name="Policies", orderable=False)
+    sessions = CellColumn(
         "{% load gantry %}{% number record.sessions %}", verbose_name="Sessions", attrs=column("num-cell")
     )
-    created_at = tables.TemplateColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
+    created_at = CellColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
 
     def render_trusts(self, record: Role) -> str:
         """Whom the trust policy lets in."""
@@ -46,10 +45,10 @@ class SessionTable(tables.Table):  # type: ignore[misc]
 
     session_name = tables.Column(verbose_name="Session")
     assumed_by = tables.Column(verbose_name="Assumed by")
-    access_key_id = tables.TemplateColumn("<code>{{ record.access_key_id }}</code>", verbose_name="AccessKey ID")
-    created_at = tables.TemplateColumn("{% load gantry %}{% ago record.created_at %}", verbose_name="Began")
-    expires_at = tables.TemplateColumn("{% load gantry %}{% time record.expires_at %}", verbose_name="Ends")
-    end = tables.TemplateColumn(
+    access_key_id = CellColumn("<code>{{ record.access_key_id }}</code>", verbose_name="AccessKey ID")
+    created_at = CellColumn("{% load gantry %}{% ago record.created_at %}", verbose_name="Began")
+    expires_at = CellColumn("{% load gantry %}{% time record.expires_at %}", verbose_name="Ends")
+    end = CellColumn(
         template_name="accounts/_role_session_cell.html",
         verbose_name="",
         orderable=False,

@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 
 from console.accounts.models import User, UserGroup
 from console.accounts.tables import cells
+from console.web.columns import CellColumn
 from console.web.paging import column
 from console.web.templatetags.gantry import ago, time
 
@@ -43,7 +44,7 @@ class MemberTable(tables.Table):  # type: ignore[misc]
     username = tables.Column(verbose_name="User")
     is_active = tables.Column(verbose_name="Sign-in")
     last_login = tables.Column(verbose_name="Last sign-in", empty_values=())
-    remove = tables.TemplateColumn(
+    remove = CellColumn(
         template_name="accounts/_remove_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
 
