@@ -12,13 +12,13 @@ from console.accounts import access, picker, services, subjects, user_queries
 from console.accounts.forms.user_groups import GroupForm
 from console.accounts.models import User
 from console.accounts.tables.user_groups import GroupTable, MemberTable
+from console.accounts.views import memberships
+from console.accounts.views.memberships import SOON
 from console.web import deletion, htmx
 from console.web.errors import Refused
 from console.web.forms import add_refusal
 from console.web.http import Request
 from console.web.paging import configured, search_text
-
-_SOON = "It holds at once, at the broker within two seconds."
 
 
 @require_GET
@@ -101,22 +101,14 @@ def find_users(request: Request, name: str) -> HttpResponse:
 def add_user(request: Request, name: str) -> HttpResponse:
     group = subjects.group(request, name, "ram:AddUserToGroup")
     user = _named_user(request)
-    try:
-        services.add_user(actor=request.actor, group=group, user=user)
-    except Refused as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, f"{user.username} is in {group.name}. {_SOON}")
-    return htmx.done(request, "accounts.group", group.name)
+    return memberships.join(request, group, user, "accounts.group", group.name)
 
 
 @require_POST
 def remove_user(request: Request, name: str) -> HttpResponse:
     group = subjects.group(request, name, "ram:RemoveUserFromGroup")
     user = _named_user(request)
-    services.remove_user(actor=request.actor, group=group, user=user)
-    messages.success(request, f"{user.username} is no longer in {group.name}. {_SOON}")
-    return htmx.done(request, "accounts.group", group.name)
+    return memberships.leave(request, group, user, "accounts.group", group.name)
 
 
 @require_GET
@@ -132,7 +124,7 @@ def attach_policy(request: Request, name: str) -> HttpResponse:
     group = subjects.group(request, name, "ram:AttachPolicyToGroup")
     policy = subjects.policy(request)
     services.attach_group_policy(actor=request.actor, group=group, policy=policy)
-    messages.success(request, f"{policy.name} is attached. {_SOON}")
+    messages.success(request, f"{policy.name} is attached. {SOON}")
     return htmx.done(request, "accounts.group", group.name)
 
 
@@ -141,7 +133,7 @@ def detach_policy(request: Request, name: str) -> HttpResponse:
     group = subjects.group(request, name, "ram:DetachPolicyFromGroup")
     policy = subjects.policy(request)
     services.detach_group_policy(actor=request.actor, group=group, policy=policy)
-    messages.success(request, f"{policy.name} is detached. {_SOON}")
+    messages.success(request, f"{policy.name} is detached. {SOON}")
     return htmx.done(request, "accounts.group", group.name)
 
 

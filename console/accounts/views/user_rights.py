@@ -7,12 +7,12 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import picker, services, subjects, user_queries
+from console.accounts.views import memberships
+from console.accounts.views.memberships import SOON
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.http import Request
 from console.web.paging import search_text
-
-_SOON = "It holds at once, at the broker within two seconds."
 
 
 @require_GET
@@ -32,7 +32,7 @@ def attach_policy(request: Request, username: str) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, f"{policy.name} is attached. {_SOON}")
+        messages.success(request, f"{policy.name} is attached. {SOON}")
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -41,7 +41,7 @@ def detach_policy(request: Request, username: str) -> HttpResponse:
     user = subjects.user(request, username, "ram:DetachPolicyFromUser")
     policy = subjects.policy(request)
     services.detach_policy(actor=request.actor, user=user, policy=policy)
-    messages.success(request, f"{policy.name} is detached. {_SOON}")
+    messages.success(request, f"{policy.name} is detached. {SOON}")
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -57,19 +57,11 @@ def find_groups(request: Request, username: str) -> HttpResponse:
 def join_group(request: Request, username: str) -> HttpResponse:
     group = subjects.group(request, request.POST.get("name", ""), "ram:AddUserToGroup")
     user = subjects.user(request, username, "ram:GetUser")
-    try:
-        services.add_user(actor=request.actor, group=group, user=user)
-    except Refused as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, f"{user.username} is in {group.name}. {_SOON}")
-    return htmx.done(request, "accounts.user", user.username)
+    return memberships.join(request, group, user, "accounts.user", user.username)
 
 
 @require_POST
 def leave_group(request: Request, username: str) -> HttpResponse:
     group = subjects.group(request, request.POST.get("name", ""), "ram:RemoveUserFromGroup")
     user = subjects.user(request, username, "ram:GetUser")
-    services.remove_user(actor=request.actor, group=group, user=user)
-    messages.success(request, f"{user.username} is no longer in {group.name}. {_SOON}")
-    return htmx.done(request, "accounts.user", user.username)
+    return memberships.leave(request, group, user, "accounts.user", user.username)
