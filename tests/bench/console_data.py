@@ -99,7 +99,12 @@ def _people(tenants: list[Tenant]) -> tuple[list[User], dict[int, User]]:
         by_tenant.setdefault(one.tenant_id or 0, []).append(one)
     through = UserGroup.users.through
     through.objects.bulk_create(
-        [through(usergroup_id=g.pk, user_id=u.pk) for g in groups for u in by_tenant[g.tenant_id][:20]],
+        [
+            through(usergroup_id=group.pk, user_id=mine[(number + k) % len(mine)].pk)
+            for number, group in enumerate(groups)
+            for mine in (by_tenant[group.tenant_id],)
+            for k in range(5)
+        ],
         batch_size=BATCH,
     )
     secret = encrypt(SECRET)
@@ -112,19 +117,24 @@ def _people(tenants: list[Tenant]) -> tuple[list[User], dict[int, User]]:
 
 def _policies(tenants: list[Tenant], members: dict[int, User], instances: list[Instance]) -> None:
     rows = [
-        Policy(tenant=tenant, name=f"policy-{k:03}", document=_document(instances[n], k))
+        Policy(
+            tenant=tenant,
+            name=f"policy-{k:03}",
+            document=_document(instances[n], k, last=k == min(ATTACHED, count) - 1),
+        )
         for n, tenant in enumerate(tenants)
-        for k in range(POLICIES.get(n, 2))
+        for count in (POLICIES.get(n, 2),)
+        for k in range(count)
     ]
     made = Policy.objects.bulk_create(rows, batch_size=BATCH)
     for n, member in members.items():
         member.policies.set([p for p in made if p.tenant_id == tenants[n].pk][:ATTACHED])
 
 
-def _document(instance: Instance, number: int) -> dict[str, Any]:
-    """One policy in fifty lets everything be seen; the others are about a few topics each."""
+def _document(instance: Instance, number: int, *, last: bool) -> dict[str, Any]:
+    """The last policy of the RAM user lets everything be seen; the others are about a few topics each."""
     resource = f"acs:mq:*:*:{instance.instance_id}"
-    if number % ATTACHED == ATTACHED - 1:
+    if last:
         return {"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["mq:Query*"], "Resource": f"{resource}*"}]}
     statements = [
         {"Effect": "Allow", "Action": ["mq:PUB", "mq:SUB"], "Resource": [f"{resource}%team-{number}-*", f"{resource}"]},
