@@ -21,7 +21,7 @@ from console.web import htmx
 from console.web.http import Request
 from console.web.paging import CappedPaginator, configured
 
-_PER_PAGE = 50
+_PER_PAGE = 30
 _READ, _READ_PLATFORM = "actiontrail:Read", "platform:ReadAudit"
 _FORMATS = {"csv": (exports.as_csv, "text/csv; charset=utf-8"), "json": (exports.as_json, "application/json")}
 

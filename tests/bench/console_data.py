@@ -1,6 +1,7 @@
 """The database of the console's figures, made by bulk inserts.
 
-Account 0 is the large one, 1 has ten of everything, 2 has two hundred; the others share the rest.
+Account 0 has a quarter of all topics and groups in one instance, 1 has ten of everything, 2 has two hundred; the others
+share the rest.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _topics_and_groups(tenants: list[Tenant], instances: list[Instance]) -> None
     topics = Topic.objects.bulk_create(
         (
             Topic(instance=instances[n], name=name, physical_name=instances[n].physical_name(name), order_type=kind)
-            for n, count in _shares(TOPICS, TOPICS // 2)
+            for n, count in _shares(TOPICS, TOPICS // 4)
             for name, kind in ((f"topic-{k:05}", OrderType.NORMAL) for k in range(count))
         ),
         batch_size=BATCH,
@@ -168,7 +169,7 @@ def _topics_and_groups(tenants: list[Tenant], instances: list[Instance]) -> None
                 instance=instances[n], group_id=name, physical_name=instances[n].physical_name(name), owner=tenants[n],
                 shared=True,
             )
-            for n, count in _shares(GROUPS, GROUPS // 2)
+            for n, count in _shares(GROUPS, GROUPS // 4)
             for name in (f"GID_{k:05}" for k in range(count))
         ),
         batch_size=BATCH,
