@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
+from typing import Any
 
 SIGNATURE = "_signature"
 
@@ -23,10 +24,15 @@ def verify(parameters: Mapping[str, str], secret: str, *, any_case: bool = False
     """
     given = parameters.get(SIGNATURE, "").encode()
     in_byte_order = hmac.compare_digest(sign(parameters, secret).encode(), given)
-    return in_byte_order or (any_case and hmac.compare_digest(_sign(parameters, secret, str.lower).encode(), given))
+    return in_byte_order or (any_case and hmac.compare_digest(_sign(parameters, secret, _without_case).encode(), given))
 
 
-def _sign(parameters: Mapping[str, str], secret: str, order: Callable[[str], str]) -> str:
+def _without_case(name: str) -> tuple[str, str]:
+    """Names that differ in case alone stay in byte order, whatever order the request had."""
+    return name.lower(), name
+
+
+def _sign(parameters: Mapping[str, str], secret: str, order: Callable[[str], Any]) -> str:
     names = sorted((name for name in parameters if name != SIGNATURE), key=order)
     text = "".join(parameters[name] for name in names)
     return base64.b64encode(hmac.new(secret.encode(), text.encode(), hashlib.sha1).digest()).decode()

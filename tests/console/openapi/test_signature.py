@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from console.openapi.signature import sign, verify
+import base64
+import hashlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.openapi.signature import SIGNATURE, sign, verify
 
 SECRET = "demoSecret-5fT9wL2"
 COMMON = {"__preventCache": "1767225602000", "_accesskey": "AKDEMO0001"}
@@ -35,7 +41,9 @@ def test_it_signs_the_common_parameters_alone() -> None:
 
 def test_it_accepts_both_orders_of_mixed_case_names() -> None:
     assert verify(LETTER | {"_signature": "6kqSHRAAbuHtrAvAsF/BGBJpZdo="}, SECRET)
-    assert verify(LETTER | {"_signature": "rc+oO9Y53jSmOEgU6CcbuPZp+VU="}, SECRET)
+    ignoring_case = LETTER | {"_signature": "rc+oO9Y53jSmOEgU6CcbuPZp+VU="}
+    assert verify(ignoring_case, SECRET, any_case=True)
+    assert not verify(ignoring_case, SECRET)
 
 
 def test_it_refuses_an_altered_value_a_wrong_secret_and_a_missing_signature() -> None:
@@ -44,3 +52,35 @@ def test_it_refuses_an_altered_value_a_wrong_secret_and_a_missing_signature() ->
     assert not verify(signed | {"topic": "orders_other"}, SECRET)
     assert not verify(signed, SECRET + "x")
     assert not verify(TOPIC, SECRET)
+
+
+names = st.text(st.sampled_from("abAB_xyXY01"), min_size=1, max_size=12).filter(lambda name: name != SIGNATURE)
+values = st.text(max_size=20)
+parameter_sets = st.dictionaries(names, values, max_size=8)
+
+
+def by_hand(parameters: dict[str, str], secret: str, lower: bool = False) -> str:
+    """The rule in other words: bytes of the values, in the order of the names' bytes, by a second HMAC."""
+    order = sorted(sorted(parameters), key=lambda name: (name.lower() if lower else name).encode())
+    block = secret.encode()
+    block = (hashlib.sha1(block).digest() if len(block) > 64 else block).ljust(64, b"\0")
+    inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
+    digest = hashlib.sha1(inner + b"".join(parameters[name].encode() for name in order)).digest()
+    return base64.b64encode(hashlib.sha1(outer + digest).digest()).decode()
+
+
+@given(parameter_sets, st.text(st.characters(codec="utf-8"), min_size=1, max_size=80))
+def test_it_agrees_with_the_rule_written_out(parameters: dict[str, str], secret: str) -> None:
+    assert sign(parameters, secret) == by_hand(parameters, secret)
+    assert verify(parameters | {SIGNATURE: by_hand(parameters, secret)}, secret)
+    assert verify(parameters | {SIGNATURE: by_hand(parameters, secret, lower=True)}, secret, any_case=True)
+
+
+@given(parameter_sets.filter(bool), values)
+def test_one_changed_value_breaks_it(parameters: dict[str, str], other: str) -> None:
+    signed = parameters | {SIGNATURE: sign(parameters, SECRET)}
+    name = sorted(parameters)[0]
+    changed = signed | {name: other}
+    same_text = "".join(changed[n] for n in sorted(parameters)) == "".join(parameters[n] for n in sorted(parameters))
+    assert verify(changed, SECRET) == same_text
+    assert not verify(signed, SECRET + "x")
