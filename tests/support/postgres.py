@@ -29,9 +29,18 @@ START_SECONDS = 60
 _PORT = 5432
 """Names the socket file only; nothing listens on the network."""
 #: What runs on both databases: services, races, triggers, permissions, pages and the APIs.
+_FOLDERS = ("accounts", "audit", "instances", "openapi", "outbox", "topics", "web")
+#: Long, and the same on every database: a browser, an outside provider, generated requests and programs.
+_ONCE = (
+    "accounts/test_security_keys",
+    "accounts/test_single_sign_on",
+    "openapi/test_schemathesis",
+    "openapi/test_samples",
+)
 TESTS = [
     sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider",
-    *(f"tests/console/{name}" for name in ("accounts", "audit", "instances", "openapi", "outbox", "topics", "web")),
+    *(f"--ignore=tests/console/{name}.py" for name in _ONCE),
+    *(f"tests/console/{name}" for name in _FOLDERS),
 ]  # fmt: skip
 #: PostgreSQL refuses to run as root. Debian's package brings this user.
 _UNPRIVILEGED = ("postgres", "nobody")
