@@ -14,6 +14,7 @@ import pytest
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django import Settings
 
 from console.accounts import key_use, services
 from console.accounts.actor import Actor
@@ -125,11 +126,9 @@ def test_the_older_pair_is_the_one_made_first_whatever_the_order_of_the_rows(cas
     assert (rotation.older.key, rotation.newer.key) == (two, one)  # type: ignore[union-attr]
 
 
-def test_the_page_stays_up_without_redis_and_says_what_is_not_known(
-    cast: Cast, settings: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_stays_up_without_redis_and_says_what_is_not_known(cast: Cast, settings: Settings) -> None:
     _two_keys(cast)
-    monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1")
+    settings.REDIS_URL = "redis://127.0.0.1:1"
     page = cast.client("bob").get(reverse(KEYS)).content.decode()
     assert "uses at the broker are not known now" in page
 
