@@ -154,6 +154,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "console.accounts.middleware.ActorMiddleware",
+    "console.web.middleware.NulMiddleware",
     "console.web.middleware.OutageMiddleware",
     "console.audit.attempts.AttemptsMiddleware",
 ]

@@ -6,6 +6,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -33,6 +34,10 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
+
+
+#: Machines get the same refusal in the form of their API.
+_APIS = ("/json/", "/rpc/")
 
 
 class RequestIdMiddleware:
@@ -102,6 +107,26 @@ class ViewerZoneMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with timezone.override(zone.named(request.COOKIES.get(zone.COOKIE, ""))):
             return self.get_response(request)
+
+
+class NulMiddleware:
+    """Refuses NUL characters in addresses and forms: no name has them, and PostgreSQL cannot even be asked for them."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, _view: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if request.path_info.startswith(_APIS):
+            return None
+        given = [*args, *kwargs.values()]
+        for source in (request.GET, request.POST):
+            given += [value for _, values in source.lists() for value in values]
+        if any(isinstance(value, str) and "\0" in value for value in given):
+            return render(request, "400.html", status=400)
+        return None
 
 
 class OutageMiddleware:

@@ -93,7 +93,18 @@ def test_the_error_page_needs_no_context() -> None:
 
 def test_no_text_turns_the_reading_order_of_a_page(cast: Cast) -> None:
     make_topic(cast.alice, cast.instance)
-    Topic.objects.update(remark="\u202egnihtyna\u2066\x00 \U0001f468\u200d\U0001f469")
+    Topic.objects.update(remark="\u202egnihtyna\u2066\x01 \U0001f468\u200d\U0001f469")
     page = cast.client("alice").get(reverse("topics.list", args=[cast.instance.instance_id])).content.decode()
-    assert "⟨U+202E⟩gnihtyna⟨U+2066⟩⟨U+0000⟩ \U0001f468\u200d\U0001f469" in page
-    assert not {"\u202e", "\u2066", "\x00"} & set(page)
+    assert "⟨U+202E⟩gnihtyna⟨U+2066⟩⟨U+0001⟩ \U0001f468\u200d\U0001f469" in page
+    assert not {"\u202e", "\u2066", "\x01"} & set(page)
+
+
+def test_a_nul_character_is_refused_with_a_sentence(cast: Cast) -> None:
+    where = [cast.instance.instance_id]
+    for answer in (
+        cast.client("alice").get(reverse("topics.list", args=where), {"q": "a\0b"}),
+        cast.client("alice").get(reverse("topics.detail", args=[*where, "a\0b"])),
+        cast.client("alice").post(reverse("topics.create", args=where), {"name": "a\0b", "order_type": "0"}),
+    ):
+        assert answer.status_code == 400
+        assert "NUL character" in answer.content.decode()

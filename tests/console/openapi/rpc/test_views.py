@@ -110,7 +110,7 @@ def test_an_unknown_action_and_version_are_told_apart(caller: Callers) -> None:
 
 def test_xml_is_the_answer_unless_json_is_asked_for(caller: Callers, cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance, "orders")
-    topic.remark = "<b>\x00&"
+    topic.remark = "<b>\x01&"
     topic.save()
     alice = caller("alice")
     for form in ("XML", ""):
