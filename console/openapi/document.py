@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from console.openapi import codes
-from console.openapi.registry import OPERATIONS, Operation
+from console.openapi.operations import OPERATIONS
+from console.openapi.registry import Operation
 from console.openapi.wording import ENVELOPE, INTRODUCTION, common_parameters, example, security_schemes, symbols
 
 VERSION = "3.8.1"

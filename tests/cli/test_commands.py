@@ -11,7 +11,7 @@ import pytest
 
 from cli import catalog, config
 from cli.errors import CliError
-from console.openapi.registry import OPERATIONS
+from console.openapi.operations import OPERATIONS
 from console.topics.models import Topic
 from tests.cli.conftest import Run
 from tests.support.cast import Cast, make_group, make_topic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from console.openapi.operations import (
     consumers,
     dead_letters,
+    extensions,
     grants,
     groups,
     instances,
@@ -20,6 +21,7 @@ __all__ = [
     "OPERATIONS",
     "consumers",
     "dead_letters",
+    "extensions",
     "grants",
     "groups",
     "instances",

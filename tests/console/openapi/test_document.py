@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from console.openapi.codes import CODES
 from console.openapi.document import COMMON_ERRORS, document
 from console.openapi.envelope import Page, failure, success
+from console.openapi.operations import OPERATIONS
 from console.openapi.reference import markdown_table, references
-from console.openapi.registry import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 VENDOR_OPERATIONS = 38

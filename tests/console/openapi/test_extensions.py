@@ -9,7 +9,7 @@ from django.db import transaction
 
 from console.accounts.models import Policy
 from console.audit.models import Entry
-from console.openapi.registry import OPERATIONS
+from console.openapi.operations import OPERATIONS
 from console.topics import grants
 from console.topics.models import Topic
 from tests.console.openapi.matrix import SIGNS

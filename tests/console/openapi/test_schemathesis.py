@@ -23,7 +23,7 @@ from schemathesis import GenerationMode
 from console.accounts import services as accounts
 from console.openapi.codes import CODES, SYSTEM
 from console.openapi.document import document
-from console.openapi.registry import OPERATIONS
+from console.openapi.operations import OPERATIONS
 from console.openapi.signature import SIGNATURE, sign
 from tests.support.cast import Cast, make_group, make_topic
 

@@ -15,8 +15,8 @@ from console.accounts import services as accounts
 from console.accounts.crypto import decrypt
 from console.accounts.models import AccessKey
 from console.audit.models import Entry
+from console.openapi.operations import OPERATIONS
 from console.openapi.reference import references
-from console.openapi.registry import OPERATIONS
 from console.topics.models import Topic
 from tests.support.cast import Cast, make_group, make_topic
 
