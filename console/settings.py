@@ -77,8 +77,8 @@ ENDPOINT_HOST = env_text("GANTRY_ENDPOINT_HOST", "localhost")
 DATABASES = {
     "default": dj_database_url.parse(
         env_secret("DATABASE_URL", SECRETS / "database_url") or f"sqlite:///{HOME / 'console.sqlite3'}",
-        conn_max_age=60,
-        conn_health_checks=True,
+        # Under ASGI every request has a thread of its own: a connection that outlived it would serve nobody.
+        conn_max_age=0,
     )
 }
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
