@@ -16,7 +16,7 @@ from console.accounts.services import policies as services
 from console.openapi import codes
 from console.openapi.operations import lookup
 from console.openapi.operations.fields import InstanceId
-from console.openapi.operations.grants import GrantDo
+from console.openapi.operations.grants import GrantDo, row_of
 from console.openapi.registry import Call, Parameters, Result, operation
 from console.topics.models import Grant
 from console.web.errors import Refused
@@ -76,7 +76,7 @@ class PolicyDo(Result):
 def grants_in_instance(call: Call, parameters: InstanceOnly) -> list[GrantDo]:
     instance = lookup.own_instance(call, parameters.instanceId, "mq:QueryGrant")
     given = Grant.objects.filter(topic__instance=instance).order_by("topic__name", "pk")
-    return [_grant(grant) for grant in given.select_related("tenant", "user", "topic__instance__tenant")]
+    return [row_of(grant.topic, grant) for grant in given.select_related("tenant", "user", "topic__instance__tenant")]
 
 
 @operation(
@@ -189,17 +189,4 @@ def _policy(policy: Policy) -> PolicyDo:
         description=policy.description,
         document=json.dumps(policy.document, ensure_ascii=False),
         updateTime=int(policy.updated_at.timestamp() * 1000),
-    )
-
-
-def _grant(grant: Grant) -> GrantDo:
-    receiver = grant.user or grant.tenant
-    return GrantDo(
-        instanceId=grant.topic.instance.instance_id,
-        topic=grant.topic.name,
-        owner=grant.topic.instance.tenant.uid,
-        empowerUser=receiver.uid if receiver else "",
-        relation=grant.relation,
-        subUser=grant.user is not None,
-        createTime=int(grant.created_at.timestamp() * 1000),
     )

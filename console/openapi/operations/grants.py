@@ -110,16 +110,17 @@ def delete(call: Call, parameters: EmpowerDelete) -> None:
 def list_all(call: Call, parameters: EmpowerList) -> list[GrantDo]:
     topic = _topic(call, parameters, "mq:QueryTopic")
     if parameters.empowerUser is None:
-        return [_row(topic, grant) for grant in grants.grants_of(topic)]
+        return [row_of(topic, grant) for grant in grants.grants_of(topic)]
     grant = grants.find_grant(topic, str(parameters.empowerUser))
-    return [_row(topic, grant)] if grant else []
+    return [row_of(topic, grant)] if grant else []
 
 
 def _topic(call: Call, parameters: _OfTopic, action: str) -> Topic:
     return lookup.owned_topic(call, parameters.instanceId, parameters.topic, action)
 
 
-def _row(topic: Topic, grant: Grant) -> GrantDo:
+def row_of(topic: Topic, grant: Grant) -> GrantDo:
+    """The grant on `topic` as operations answer it; the topic comes apart so that a list loads it once."""
     receiver = grant.user or grant.tenant
     return GrantDo(
         instanceId=topic.instance.instance_id,
