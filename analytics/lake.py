@@ -8,7 +8,10 @@ oss://gantry-metrics/tps/day=<yyyy-mm-dd>/…             samples and rollups
 import itertools
 import os
 import re
+import shutil
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import IO
@@ -42,6 +45,77 @@ def lake_path(location: str) -> str:
     if not (path + os.sep).startswith(os.path.join(lake, bucket, "")):
         raise LakeError(f"{location!r} leads out of the lake")
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A file of the lake."""
+
+    location: str
+    size: int
+    #: Time of the last change, UTC ms.
+    modified_ms: int
+
+
+def spark_url(location: str) -> str:
+    """The address that Spark and Hadoop are given for a location. Raises LakeError as `lake_path`."""
+    return lake_path(location)
+
+
+def files(location: str) -> list[LakeFile]:
+    """All files in and below a folder, by name; hidden ones (`.…`, `_…`) are left out. Raises LakeError."""
+    top = lake_path(location)
+    base = location.rstrip("/")
+    found = []
+    for folder, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        for name in names:
+            if not name.startswith(("_", ".")):
+                path = os.path.join(folder, name)
+                status = os.stat(path)
+                key = os.path.relpath(path, top).replace(os.sep, "/")
+                found.append(LakeFile(f"{base}/{key}", status.st_size, status.st_mtime_ns // 1_000_000))
+    return sorted(found, key=lambda file: file.location)
+
+
+def fingerprint(location: str) -> int | None:
+    """A number that changes when files of a folder come, go or change; None when there are none."""
+    found = files(location)
+    return hash(tuple(found)) if found else None
+
+
+def write_file(location: str, content: IO[bytes]) -> int:
+    """Write a file, whole or not at all; returns its size in bytes. Raises LakeError."""
+    path = Path(lake_path(location))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with draft.open("wb") as file:
+            shutil.copyfileobj(content, file, 1024**2)
+            size = file.tell()
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return size
+
+
+def move(source: str, destination: str) -> None:
+    """Give a file another location; a file that is there is replaced. Raises LakeError."""
+    target = Path(lake_path(destination))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        Path(lake_path(source)).replace(target)
+    except FileNotFoundError as error:
+        raise LakeError(f"there is no file {source}") from error
+
+
+def remove(location: str) -> None:
+    """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError when malformed."""
+    path = Path(lake_path(location))
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def result_location(tenant_uid: str, region: str, task_id: str, day: date) -> str:

@@ -18,7 +18,7 @@ from analytics.errors import (
     QueryTimedOut,
 )
 from analytics.lake import lake_path, open_result, preview_result, result_location, table_location
-from analytics.specs import Column, QueryResult, QuerySpec, Sample, TableSpec
+from analytics.specs import Column, Progress, QueryResult, QuerySpec, Sample, TableSpec, Target
 
 __all__ = [
     "AnalyticsError",
@@ -26,6 +26,7 @@ __all__ = [
     "EngineLost",
     "EngineUnavailable",
     "LakeError",
+    "Progress",
     "QueryCancelled",
     "QueryFailed",
     "QueryRefused",
@@ -34,6 +35,7 @@ __all__ = [
     "QueryTimedOut",
     "Sample",
     "TableSpec",
+    "Target",
     "append_samples",
     "cancel",
     "days_to_roll_up",
@@ -42,6 +44,7 @@ __all__ = [
     "lake_path",
     "open_result",
     "preview_result",
+    "progress",
     "read_series",
     "result_location",
     "rollup",
@@ -70,6 +73,13 @@ def cancel(task_id: str) -> bool:
     from analytics.sql import running
 
     return running.cancel(task_id)
+
+
+def progress(task_id: str) -> Progress | None:
+    """How far a statement of this process is; None when it does not run here or no stage of it has begun."""
+    from analytics.sql import running
+
+    return running.progress(task_id)
 
 
 def statement_kind(sql: str) -> str:

@@ -1,5 +1,6 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -13,16 +14,37 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table over files of the lake.
+    """A table that a statement may name.
 
-    `location` is an `oss://bucket/folder/`, `format` one of parquet, csv, json, orc. Without `columns` the schema is
-    taken from the files when the table is first used, which costs a look into them.
+    `format` is one of parquet, csv, json, orc: then `location` is the folder `oss://bucket/folder/`, and without
+    `columns` the schema is taken from the files when the table is first used, which costs a look into them.
+    Other formats have no files of the tenant: `mq` (messages of a topic), `rows` (given by the console).
     """
 
     name: str
     location: str
     format: str
     columns: tuple[Column, ...] = ()
+    #: The last of `columns` that the folders `name=value` give, in their order.
+    partitions: tuple[str, ...] = ()
+    #: Options of the reader, such as ("delimiter", ";") for csv; secrets may be among them.
+    options: tuple[tuple[str, str], ...] = ()
+    #: For the format `rows`: gives the rows, as tuples of the columns, when the statement names the table.
+    rows: Callable[[], Iterable[tuple[object, ...]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the rows of an INSERT or a CREATE TABLE … AS SELECT go: a table over files of the lake."""
+
+    schema: str
+    table: TableSpec
+    #: Replace the table's files (of the partitions that the rows are of) instead of adding to them.
+    overwrite: bool = False
+    #: The columns that the rows are for, in their order; empty for all.
+    columns: tuple[str, ...] = ()
+    #: Fixed values of partition columns: `partition (day = '2026-01-15')`.
+    partition: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +56,22 @@ class QuerySpec:
     sql: str
     #: Default schema: `select * from flights` means this schema's table.
     schema: str
-    #: Every schema and table the statement may name; nothing else exists for it.
+    #: Every schema and table the statement may name; nothing else exists for it, what `lookup` finds aside.
     tables: dict[str, list[TableSpec]]
     #: Values for the `?` of the statement, in order: str, int, float, bool, Decimal, date, datetime, bytes or None.
     parameters: tuple[object, ...]
     #: Where result.csv goes, an `oss://` location.
     result_file: str
     time_limit_s: float
-    #: More rows than this fail the statement.
+    #: More rows, or a larger result.csv, than this fail the statement.
     max_result_rows: int | None = None
+    max_result_bytes: int | None = None
+    #: Tables of schemas that are too large to list: called with (schema, table) as the statement writes them.
+    lookup: Callable[[str, str], TableSpec | None] | None = None
+    #: Tell the plan instead of running the statement: "simple", "extended", "formatted", "cost" or "codegen".
+    explain: str | None = None
+    #: Write the rows there instead of to the result file, which then holds the count of rows.
+    target: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +87,18 @@ class QueryResult:
     #: From the call of `run_query` to the finished file, ms.
     elapse_ms: int
     columns: list[Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running statement is, by Spark's stages and tasks so far known."""
+
+    stages: int
+    stages_done: int
+    tasks: int
+    tasks_done: int
+    scanned_row_count: int
+    scanned_data_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

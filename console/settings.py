@@ -50,8 +50,14 @@ NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
 REGION = env_text("GANTRY_REGION", "mq-private")
-# An asynchronous statement that runs longer is stopped; a synchronous one has 60 seconds.
+# An asynchronous statement that runs longer is stopped; one whose client waits for its rows has limits of its own.
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
+SQL_SYNC_SECONDS = env_int("GANTRY_SQL_SYNC_SECONDS", 60, low=1)
+SQL_SYNC_ROWS = env_int("GANTRY_SQL_SYNC_ROWS", 100_000, low=1)
+SQL_SYNC_BYTES = env_int("GANTRY_SQL_SYNC_BYTES", 64 * 1024**2, low=1024)
+# Statements of one account that run at a time, and that may wait for their turn.
+SQL_RUNNING_PER_TENANT = env_int("GANTRY_SQL_RUNNING_PER_TENANT", 4, low=1)
+SQL_WAITING_PER_TENANT = env_int("GANTRY_SQL_WAITING_PER_TENANT", 1000, low=1)
 # Days that the lake keeps samples (with their curves) and results of statements; 0 keeps them for ever.
 SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
 RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)

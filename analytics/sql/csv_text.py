@@ -1,6 +1,6 @@
 """How a value is written in result.csv, by Spark's tasks and by the driver: both give the same bytes (docs/lake.md)."""
 
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,8 +41,11 @@ def _text_expression(name: str, kind: "DataType") -> str:
             return f"cast({name} as string)"
 
 
-def as_lines(frame: "DataFrame") -> "DataFrame":
-    """The frame as lines of CSV in one column, quoted as `_quoted` does: Spark's writer drops a line of one null."""
+def as_lines(frame: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
+    """The frame as lines of CSV in one column, quoted as `_quoted` does: Spark's writer drops a line of one null.
+
+    `interrupted` is the backend's; a task that sees it true ends.
+    """
     from pyspark.sql import functions
 
     cells = []
@@ -55,24 +58,8 @@ def as_lines(frame: "DataFrame") -> "DataFrame":
             cells.append(f"coalesce(if({text} = '' or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
     names = [f"c{number}" for number in range(len(cells))]
     line = functions.expr(f"concat_ws(',', {', '.join(cells)})")
-    stopped = functions.when(_is_interrupted(frame) == "true", functions.raise_error(functions.lit("cancelled")))
+    stopped = functions.when(interrupted == "true", functions.raise_error(functions.lit("cancelled")))
     return frame.toDF(*names).select(stopped.otherwise(line).alias("line"))
-
-
-def _is_interrupted(frame: "DataFrame") -> "SparkColumn":
-    """Whether the task's thread was told to stop, asked for each row.
-
-    Spark's writer never asks: a cross join would go on writing for minutes after it was cancelled, and hold its cores.
-    """
-    from pyspark.sql.classic.column import Column as ClassicColumn
-
-    jvm: Any = frame.sparkSession._jvm
-    functions: Any = jvm.org.apache.spark.sql.catalyst.expressions
-    literal = getattr(getattr(functions, "Literal$"), "MODULE$")
-    call = [literal.apply("java.lang.Thread"), literal.apply("interrupted")]
-    arguments = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList(call)).toSeq()
-    asked = functions.CallMethodViaReflection(arguments, True)
-    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(asked))
 
 
 def write_header(file: IO[bytes], columns: list[Column]) -> None:

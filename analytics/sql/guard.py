@@ -4,13 +4,14 @@ The plan that was judged is the plan that is executed (`engine`), so nothing can
 Second layer: each tenant's session has a catalog of its own (`sessions`), without the dangerous functions (`session`).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from analytics.errors import QueryFailed, QueryRefused
+from analytics.specs import TableSpec
 from analytics.sql import allowed, outline, walk
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The tables a statement may name: schema → table names.
 Tables = Mapping[str, Iterable[str]]
+#: Finds a table of a schema that is too large to list, by the names as written.
+Lookup = Callable[[str, str], TableSpec | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,18 @@ class Guarded:
 
     plan: Any
     relations: frozenset[tuple[str, str]]
+    #: Those of them that `lookup` found.
+    looked_up: Mapping[tuple[str, str], TableSpec] = field(default_factory=dict)
 
 
 def check(
-    session: "SparkSession", sql: str, *, schema: str, tables: Tables, parameters: tuple[object, ...] = ()
+    session: "SparkSession",
+    sql: str,
+    *,
+    schema: str,
+    tables: Tables,
+    parameters: tuple[object, ...] = (),
+    lookup: Lookup | None = None,
 ) -> Guarded:
     """Parse the statement and judge the plan; nothing is executed. The case of names does not matter, as in Spark.
 
@@ -39,10 +50,11 @@ def check(
     plan = _parse(session, sql, parameters)
     nodes = walk.nodes(session, plan)
     common = {name.lower() for node in nodes if node.kind == "UnresolvedWith" for name in node.fields}
-    judge = _Judge(schema.lower(), {name.lower(): {t.lower() for t in names} for name, names in tables.items()}, common)
+    known = {name.lower(): {table.lower() for table in names} for name, names in tables.items()}
+    judge = _Judge(schema, known, common, lookup)
     for node in nodes:
         judge.see(node, first_word)
-    return Guarded(plan, frozenset(judge.relations))
+    return Guarded(plan, frozenset(judge.relations), judge.looked_up)
 
 
 def _parse(session: "SparkSession", sql: str, parameters: tuple[object, ...]) -> Any:
@@ -74,8 +86,10 @@ def _literal(jvm: Any, value: object) -> Any:
 class _Judge:
     """Looks at one node after the other and remembers the tables seen."""
 
-    def __init__(self, schema: str, tables: dict[str, set[str]], common: set[str]) -> None:
+    def __init__(self, schema: str, tables: dict[str, set[str]], common: set[str], lookup: Lookup | None) -> None:
         self._schema = schema
+        self._lookup = lookup
+        self.looked_up: dict[tuple[str, str], TableSpec] = {}
         self._tables = tables
         self._common = common
         self.relations: set[tuple[str, str]] = set()
@@ -105,7 +119,9 @@ class _Judge:
         known = [part.lower() for part in parts]
         if len(known) == 1 and known[0] in self._common:
             return
-        schema, table = (self._schema, known[0]) if len(known) == 1 else (known[0], ".".join(known[1:]))
+        schema, table = (self._schema.lower(), known[0]) if len(known) == 1 else (known[0], ".".join(known[1:]))
+        if len(known) <= 2 and table not in self._tables.get(schema, ()) and self._is_found(schema, table, parts):
+            return
         if schema not in self._tables:
             raise QueryRefused(f"There is no schema {schema} that you may read; there is {_listed(self._tables)}.")
         if len(known) > 2 or table not in self._tables[schema]:
@@ -113,6 +129,17 @@ class _Judge:
                 f"There is no table {'.'.join(parts)}; schema {schema} has {_listed(self._tables[schema])}."
             )
         self.relations.add((schema, table))
+
+    def _is_found(self, schema: str, table: str, parts: tuple[str, ...]) -> bool:
+        """Whether the lookup knows the table; two that differ by the case of letters cannot be told apart by Spark."""
+        found = self._lookup(parts[0] if len(parts) > 1 else self._schema, parts[-1]) if self._lookup else None
+        if found is None:
+            return False
+        known = self.looked_up.setdefault((schema, table), found)
+        if known.name != found.name:
+            raise QueryRefused(f"{known.name} and {found.name} differ by case only; name one of them in a statement.")
+        self.relations.add((schema, table))
+        return True
 
     def _function(self, parts: tuple[str, ...]) -> None:
         if len(parts) > 1:

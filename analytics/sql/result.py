@@ -18,6 +18,7 @@ import pyarrow as pa
 from analytics.errors import AnalyticsError, QueryFailed
 from analytics.specs import Column
 from analytics.sql import csv_text, failures
+from analytics.sql.backend import Backend
 from analytics.sql.running import Statement
 
 if TYPE_CHECKING:
@@ -41,34 +42,34 @@ class Written:
     columns: list[Column]
 
 
-def write(frame: "DataFrame", path: Path, statement: Statement, max_rows: int | None) -> Written:
+def write(backend: Backend, frame: "DataFrame", path: Path, statement: Statement, max_rows: int | None) -> Written:
     """Run the statement and leave its result at `path`, whole or not at all. Raises QueryFailed beyond a limit."""
     fields = frame.schema.fields
     columns = [Column(field.name, field.dataType.simpleString()) for field in fields]
     path.parent.mkdir(parents=True, exist_ok=True)
     with _draft(path) as draft:
-        table = _gathered(frame, statement, max_rows)
+        table = _gathered(backend, frame, statement, max_rows)
         if table is not None:
             with draft.open("wb") as file:
                 csv_text.write_header(file, columns)
                 csv_text.write_rows(file, table)
             return Written(table.num_rows, f"{statement.tag}-small", columns)
         statement.check()
-        with _tagged(frame, f"{statement.tag}-large"):
-            _write_parts(frame, draft, columns, statement)
+        with backend.tagged(f"{statement.tag}-large"):
+            _write_parts(backend, frame, draft, columns, statement)
         return Written(None, f"{statement.tag}-large", columns)
 
 
-def _gathered(frame: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
+def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
     """The whole result when it is small, else None."""
-    known = frame._jdf.queryExecution().analyzed().maxRows()  # without looking at data, such as by a LIMIT
-    is_small = known.isDefined() and known.get() <= SMALL_ROWS
-    if not is_small and max_rows is None and _input_bytes(frame) > SMALL_INPUT_BYTES:
+    known = backend.most_rows(frame)
+    is_small = known is not None and known <= SMALL_ROWS
+    if not is_small and max_rows is None and backend.input_bytes(frame) > SMALL_INPUT_BYTES:
         return None
     most = SMALL_ROWS if max_rows is None else max_rows
     texts = csv_text.as_texts(frame)
     try:
-        with _tagged(frame, f"{statement.tag}-small"):
+        with backend.tagged(f"{statement.tag}-small"):
             table = (texts if is_small else texts.limit(most + 1)).toArrow()
     except Exception as error:
         if max_rows is None and _TOO_LARGE_TO_GATHER in failures.text_of(error):
@@ -79,23 +80,6 @@ def _gathered(frame: "DataFrame", statement: Statement, max_rows: int | None) ->
             f"The result has more than {max_rows:,} rows, the most here; add a LIMIT or run it asynchronously."
         )
     return table if is_small or table.num_rows <= most else None
-
-
-def _input_bytes(frame: "DataFrame") -> int:
-    """Sizes of the tables behind the statement, as Spark's catalog knows them."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    return sum(int(str(leaves.apply(number).stats().sizeInBytes())) for number in range(leaves.size()))
-
-
-@contextlib.contextmanager
-def _tagged(frame: "DataFrame", tag: str) -> Iterator[None]:
-    """Mark the jobs of the block, so that their counters can be told from those of another attempt."""
-    context = frame.sparkSession.sparkContext
-    context.addJobTag(tag)
-    try:
-        yield
-    finally:
-        context.removeJobTag(tag)
 
 
 @contextlib.contextmanager
@@ -114,10 +98,12 @@ def _parts(draft: Path) -> Path:
     return draft.with_name(draft.name + ".parts")
 
 
-def _write_parts(frame: "DataFrame", draft: Path, columns: list[Column], statement: Statement) -> None:
+def _write_parts(
+    backend: Backend, frame: "DataFrame", draft: Path, columns: list[Column], statement: Statement
+) -> None:
     parts = _parts(draft)
     statement.limit = lambda: _size_limit(parts)
-    csv_text.as_lines(frame).write.text(str(parts))
+    csv_text.as_lines(frame, backend.interrupted(frame)).write.text(str(parts))
     with draft.open("wb") as file:
         csv_text.write_header(file, columns)
         for part in sorted(parts.glob("part-*.txt")):

@@ -4,13 +4,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled, QueryFailed, QueryTimedOut
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from analytics.specs import Progress
+from analytics.sql.backend import Backend
 
 #: How often a statement's limits are looked at, s.
 _PERIOD_S = 0.5
@@ -26,8 +23,9 @@ _running: dict[str, "Statement"] = {}
 class Statement:
     """One running statement: its jobs carry its tag, and whoever ends it early leaves the reason."""
 
-    def __init__(self, task_id: str, time_limit_s: float) -> None:
+    def __init__(self, spark: Backend, task_id: str, time_limit_s: float) -> None:
         self.task_id = task_id
+        self._spark = spark
         self.tag = f"gantry-{task_id}"
         #: Asked every half second; returns why the statement must end, or None.
         self.limit: Callable[[], AnalyticsError | None] = lambda: None
@@ -53,7 +51,11 @@ class Statement:
         self._done.set()
         self._wake.set()
 
-    def watch(self, context: "SparkContext") -> None:
+    def progress(self) -> Progress | None:
+        """How far its jobs are; None before the first one."""
+        return self._spark.progress(self.tag)
+
+    def watch(self) -> None:
         """Wait for a limit, a cancellation or the end; runs in a thread of its own."""
         while not self._wake.wait(min(_PERIOD_S, max(0.01, self._deadline - time.monotonic()))):
             if time.monotonic() >= self._deadline:
@@ -63,22 +65,21 @@ class Statement:
         patience_ends = time.monotonic() + PATIENCE_S
         while not self._done.is_set():
             if time.monotonic() >= patience_ends:
-                spark_session.kill()
+                self._spark.kill()
                 return
-            with contextlib.suppress(Exception):  # a dead JVM is noticed by the statement's own thread
-                context.cancelJobsWithTag(self.tag)
+            self._spark.cancel(self.tag)
             self._done.wait(_REPEAT_S)
 
 
 @contextlib.contextmanager
-def watched(context: "SparkContext", task_id: str, time_limit_s: float) -> Iterator[Statement]:
+def watched(spark: Backend, task_id: str, time_limit_s: float) -> Iterator[Statement]:
     """Run the block as a statement that can be cancelled and ends in time. Its jobs must be started in this thread."""
-    statement = Statement(task_id, time_limit_s)
+    statement = Statement(spark, task_id, time_limit_s)
     with _lock:
         if task_id in _running:
             raise QueryFailed(f"The task {task_id} is running here already.")
         _running[task_id] = statement
-    threading.Thread(target=statement.watch, args=(context,), name=f"watch {task_id}", daemon=True).start()
+    threading.Thread(target=statement.watch, name=f"watch {task_id}", daemon=True).start()
     try:
         yield statement
     finally:
@@ -95,6 +96,13 @@ def cancel(task_id: str) -> bool:
         return False
     statement.end(QueryCancelled("The statement was cancelled."))
     return True
+
+
+def progress(task_id: str) -> Progress | None:
+    """How far a statement of this process is; None when it does not run here or has no job yet."""
+    with _lock:
+        statement = _running.get(task_id)
+    return statement.progress() if statement else None
 
 
 def cancel_all(reason: AnalyticsError) -> None:

@@ -5,23 +5,22 @@ its databases and tables are those of the statement, and nothing else is in it, 
 JVM, the scheduler and the memory are shared. A new session costs 20 ms, a table 30 ms, once.
 """
 
-import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from analytics import lake
 from analytics import session as spark_session
 from analytics.errors import QueryFailed
-from analytics.lake import lake_path
 from analytics.specs import QuerySpec, TableSpec
+from analytics.sql import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Sessions kept for the next statement with the same tables; each holds about 1 MB in the JVM.
 MOST_SESSIONS = 64
-_FORMATS = {"parquet": "", "orc": "", "json": "", "csv": "options (header 'true', escape '\"', multiLine 'true')"}
 
 _lock = threading.Lock()
 _sessions: "OrderedDict[object, TenantSession]" = OrderedDict()
@@ -30,15 +29,15 @@ _sessions: "OrderedDict[object, TenantSession]" = OrderedDict()
 class TenantSession:
     """A session in which only the tables of one QuerySpec can exist; they are registered when first named."""
 
-    def __init__(self, spark: "SparkSession", schema: str, tables: dict[str, list[TableSpec]]) -> None:
+    def __init__(self, spark: "SparkSession", schema: str, specs: dict[str, list[TableSpec]]) -> None:
         self.spark = spark
         self._lock = threading.Lock()
-        self._tables = {(name.lower(), table.name.lower()): table for name, specs in tables.items() for table in specs}
+        self._tables = {(name.lower(), spec.name.lower()): spec for name, listed in specs.items() for spec in listed}
         self._registered: dict[tuple[str, str], int] = {}
-        for name in tables:
-            spark.sql(f"create database if not exists {_quoted(name.lower())}")
-        if schema in tables:
-            spark.sql(f"use {_quoted(schema.lower())}")
+        for name in specs:
+            spark.sql(f"create database if not exists {tables.quoted(name.lower())}")
+        if schema in specs:
+            spark.sql(f"use {tables.quoted(schema.lower())}")
 
     def register(self, relations: Iterable[tuple[str, str]]) -> None:
         """Make the tables known to the session; take notice of files that came or went since they were.
@@ -48,33 +47,15 @@ class TenantSession:
         with self._lock:
             for relation in relations:
                 table = self._tables[relation]
-                path = lake_path(table.location)
-                state = _state_of_files(path)
+                state = lake.fingerprint(table.location) if table.format in tables.FILE_FORMATS else 0
                 if state is None:
                     raise QueryFailed(f"The table {'.'.join(relation)} has no files at {table.location}.")
                 known = self._registered.get(relation)
                 if known is None:
-                    self.spark.sql(self._create_statement(relation, table, path))
+                    self.spark.sql(tables.create_statement(self.spark, relation, table))
                 elif known != state:
-                    self.spark.catalog.refreshTable(_full_name(relation))
+                    self.spark.catalog.refreshTable(tables.full_name(relation))
                 self._registered[relation] = state
-
-    def _create_statement(self, relation: tuple[str, str], table: TableSpec, path: str) -> str:
-        if table.format not in _FORMATS:
-            raise QueryFailed(
-                f"The table {'.'.join(relation)} has the format {table.format}; possible are {', '.join(_FORMATS)}."
-            )
-        columns = ", ".join(f"{_quoted(column.name)} {self._type(column.type)}" for column in table.columns)
-        location = path.replace("\\", "\\\\").replace("'", "\\'")
-        return (
-            f"create table {_full_name(relation)} {f'({columns})' if columns else ''} using {table.format} "
-            f"{_FORMATS[table.format]} location '{location}'"
-        )
-
-    def _type(self, text: str) -> str:
-        """The type as Spark writes it, so that nothing but a type gets into the statement."""
-        types: Any = self.spark._jvm.org.apache.spark.sql.types  # type: ignore[union-attr]
-        return str(getattr(getattr(types, "DataType$"), "MODULE$").fromDDL(text).sql())
 
 
 def of(spec: QuerySpec) -> TenantSession:
@@ -89,6 +70,14 @@ def of(spec: QuerySpec) -> TenantSession:
         while len(_sessions) > MOST_SESSIONS:
             _sessions.popitem(last=False)
         return found
+
+
+def private(spec: QuerySpec, looked_up: Mapping[tuple[str, str], TableSpec]) -> TenantSession:
+    """A session for one statement: tables that were looked up are of its author and of this moment."""
+    listed = {name: list(specs) for name, specs in spec.tables.items()}
+    for (schema, _), table in looked_up.items():
+        listed.setdefault(schema, []).append(table)
+    return TenantSession(_with_own_catalog(spark_session.get()), spec.schema, listed)
 
 
 def forget() -> None:
@@ -109,22 +98,3 @@ def _with_own_catalog(root: "SparkSession") -> "SparkSession":
     spark = SparkSession(root.sparkContext, java_session, {})
     spark_session.drop_functions(spark)
     return spark
-
-
-def _state_of_files(path: str) -> int | None:
-    """A number that changes when files of the table come, go or change; None when there are none."""
-    files = [
-        (os.path.join(folder, name), status.st_mtime_ns, status.st_size)
-        for folder, _, names in os.walk(path)
-        for name in names
-        if not name.startswith(("_", ".")) and (status := os.stat(os.path.join(folder, name)))
-    ]
-    return hash(tuple(sorted(files))) if files else None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _full_name(relation: tuple[str, str]) -> str:
-    return ".".join(map(_quoted, relation))

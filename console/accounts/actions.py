@@ -14,7 +14,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "QueryGroup", "CreateGroup", "UpdateGroup", "DeleteGroup",
         "QueryMessage", "ResendDeadLetter", "ResetOffset", "QueryTrend",
     ),
-    "dla": ("SubmitQuery", "QueryTask", "CancelQuery"),
+    "dla": (
+        "SubmitQuery", "QueryTask", "CancelQuery",
+        "CreateSchema", "DropSchema", "CreateTable", "AlterTable", "DropTable", "InsertTable",
+        "ListBuckets", "CreateBucket", "DeleteBucket", "ReadBucket", "WriteBucket", "ArchiveTopic",
+    ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
         "AttachPolicyToUser", "DetachPolicyFromUser",

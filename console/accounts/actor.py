@@ -192,6 +192,11 @@ def dla_resource(tenant: Tenant, schema: str, table: str = "*") -> str:
     return f"acs:dla:*:{tenant.uid}:{schema}/{table}"
 
 
+def oss_resource(tenant: Tenant, bucket: str, key: str = "") -> str:
+    """Name of a bucket of the lake, or of what lies under `key` in it."""
+    return f"acs:oss:*:{tenant.uid}:{bucket}{'/' + key.strip('/') if key.strip('/') else ''}"
+
+
 def service_resource(service: str, tenant: Tenant, path: str = "*") -> str:
     """The resource of an account page: service `ram` or `actiontrail`; `path` as in `user/bob` or `role/reader`."""
     return f"acs:{service}:*:{tenant.uid}:{path}"

@@ -17,11 +17,12 @@ from console.accounts.services.platform_admins import set_platform_admin
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
-from console.sql.models import ExternalTable, Schema
+from console.sql.models import Bucket, ExternalTable, Schema
 from console.topics import services as topics
 from console.topics.models import Group, OrderType, Topic
 
 TENANT = "demo"
+BUCKET = "gantry-demo"
 PLATFORM_ADMIN = "platform"
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
 QUERY_SERVICE = "openanalytics.aliyuncs.com"
@@ -58,7 +59,7 @@ def create() -> dict[str, str]:
     for group_id, remark in DEMO_GROUPS.items():
         group = topics.create_group(actor=actor, instance=instance, group_id=group_id, remark=remark)
         topics.set_group_shared(actor=actor, group=group, shared=True)
-    _create_schema(actor.tenant, write_demo_tables("gantry-demo", TENANT))
+    _create_schema(actor.tenant, write_demo_tables(BUCKET, TENANT))
     return issued | {"instance_id": instance.instance_id}
 
 
@@ -128,7 +129,8 @@ def remove_half_made() -> None:
 
 def _create_schema(tenant: Tenant, tables: list[TableSpec]) -> None:
     with transaction.atomic():
-        schema = Schema.objects.create(tenant=tenant, name=TENANT)
+        Bucket.objects.create(tenant=tenant, name=BUCKET)
+        schema = Schema.objects.create(tenant=tenant, name=TENANT, location=f"oss://{BUCKET}/{TENANT}/")
         for table in tables:
             ExternalTable.objects.create(
                 schema=schema,

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils import timezone
 
 from console.accounts.models import Role, Tenant, User
 from console.outbox.models import Notification
+
+
+class Bucket(models.Model):
+    """A bucket of the lake that belongs to a tenant. Only its owner's tables may lie in it."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="buckets")
+    name = models.CharField(max_length=63, unique=True, help_text="as OSS allows: a-z, 0-9 and -, 3 to 63")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Schema(models.Model):
@@ -13,6 +28,11 @@ class Schema(models.Model):
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="schemas")
     name = models.SlugField(max_length=64)
+    location = models.CharField(
+        max_length=512, blank=True, help_text="oss://bucket/folder/ of tables without their own"
+    )
+    comment = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         ordering = ["name"]
@@ -29,7 +49,12 @@ class ExternalTable(models.Model):
     name = models.SlugField(max_length=64)
     location = models.CharField(max_length=512, help_text="oss://bucket/folder/")
     format = models.CharField(max_length=16, default="parquet")
-    columns = models.JSONField(default=list, help_text='[{"name": …, "type": …}]')
+    columns = models.JSONField(default=list, help_text='[{"name": …, "type": …, "comment": …}]')
+    partitions = models.JSONField(default=list, blank=True, help_text="names of the last columns that folders give")
+    options = models.JSONField(default=dict, blank=True, help_text='options of the reader, as {"delimiter": ";"}')
+    comment = models.CharField(max_length=255, blank=True)
+    managed = models.BooleanField(default=False, help_text="made without a location: its files go with it")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         ordering = ["name"]
@@ -96,10 +121,20 @@ class QueryTask(models.Model):
         null=True, blank=True, help_text="last sign of life: handed to Celery, or the worker's heartbeat"
     )
     cancel_requested = models.BooleanField(default=False)
+    started_at = models.DateTimeField(null=True, blank=True, help_text="last claim")
+    progress = models.JSONField(null=True, blank=True, help_text="stages and tasks of a running statement, and done")
+    engine_losses = models.PositiveSmallIntegerField(default=0, help_text="engines that died while it ran")
+    explain = models.CharField(max_length=16, blank=True, help_text="mode of EXPLAIN; the result is the plan")
+    target = models.JSONField(null=True, blank=True, help_text="where INSERT and CREATE TABLE … AS write")
+    result_bytes = models.BigIntegerField(default=0, help_text="size of result.csv")
 
     class Meta:
         ordering = ["-create_time"]
-        indexes = [models.Index(fields=["tenant", "-create_time"]), models.Index(fields=["status", "heartbeat_at"])]
+        indexes = [
+            models.Index(fields=["tenant", "-create_time"]),
+            models.Index(fields=["status", "heartbeat_at"]),
+            models.Index(fields=["status", "tenant", "create_time"]),
+        ]
 
     def __str__(self) -> str:
         return self.id
@@ -113,3 +148,27 @@ class QueryTask(models.Model):
     def cancellable(self) -> bool:
         """True while a cancel request can still have an effect."""
         return not self.ended and not self.cancel_requested
+
+
+class SavedQuery(models.Model):
+    """A statement that somebody keeps in the editor, for himself or for all of the tenant."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="saved_queries")
+    owner = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="saved_queries")
+    owner_name = models.CharField(max_length=150, help_text="name of the user or role session")
+    name = models.CharField(max_length=100)
+    table_schema = models.CharField(max_length=64)
+    text = models.TextField(help_text="the statement with its hint")
+    shared = models.BooleanField(default=False, help_text="everybody of the tenant who may use the editor sees it")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "owner_name", "name"], name="saved_query_name_of_owner")
+        ]
+        verbose_name_plural = "saved queries"
+
+    def __str__(self) -> str:
+        return self.name

@@ -14,24 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
-from django.conf import settings
 from django.db import close_old_connections
-from django.utils import timezone
 
 from analytics import errors
 from analytics import run as engine
-from console.accounts.actor import Actor, dla_resource
+from console.accounts.actor import dla_resource
 from console.audit import services as audit
-from console.sql import lifecycle, queries
+from console.sql import lifecycle, specs
 from console.sql.keeper import Keeper
 from console.sql.lifecycle import Outcome
-from console.sql.models import ExternalTable, QueryTask, TaskStatus
+from console.sql.models import QueryTask, TaskStatus
 
 log = logging.getLogger(__name__)
 
-#: Limits of a statement whose client waits for the rows.
-SYNCHRONOUS_LIMIT_S = 60.0
-SYNCHRONOUS_ROWS = 10_000
 #: Exit code after the JVM died (EX_SOFTWARE).
 ENGINE_LOST_EXIT = 70
 #: Time for the other tasks of a dead JVM to be given back before the process ends, seconds.
@@ -77,7 +72,7 @@ def run(task_id: str) -> None:
 
 
 def _executed(task: QueryTask) -> Outcome:
-    spec = spec_of(task)
+    spec = specs.spec_of(task)
     result = engine.run_query(spec)
     return Outcome(
         TaskStatus.SUCCESS,
@@ -89,40 +84,6 @@ def _executed(task: QueryTask) -> Outcome:
         result_file=spec.result_file,
         result_columns=[{"name": c.name, "type": c.type} for c in result.columns],
     )
-
-
-def spec_of(task: QueryTask) -> engine.QuerySpec:
-    """What analytics is told: the statement, and the tables that its author may query now."""
-    author = _author(task)
-    readable = queries.readable_schemas(author) if author else {}
-    return engine.QuerySpec(
-        task_id=task.pk,
-        tenant=task.tenant.uid,
-        sql=task.statement,
-        schema=task.table_schema,
-        tables={schema: [_table(t) for t in tables] for schema, tables in readable.items()},
-        parameters=tuple(task.parameters),
-        result_file=engine.result_location(
-            task.tenant.uid, settings.REGION, task.pk, timezone.localdate(task.create_time)
-        ),
-        time_limit_s=SYNCHRONOUS_LIMIT_S if task.synchronous else float(settings.SQL_TIME_LIMIT_S),
-        max_result_rows=SYNCHRONOUS_ROWS if task.synchronous else None,
-    )
-
-
-def _author(task: QueryTask) -> Actor | None:
-    """Who submitted the task, with the rights of now; None for who, or whose account, was disabled or deleted since."""
-    user, role = task.creator, task.role
-    if not task.tenant.enabled or (user is None and role is None) or (user is not None and not user.is_active):
-        return None
-    return Actor(
-        user=user, role=role, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk
-    )
-
-
-def _table(table: ExternalTable) -> engine.TableSpec:
-    columns = tuple(engine.Column(c["name"], c["type"]) for c in table.columns)
-    return engine.TableSpec(table.name, table.location, table.format, columns)
 
 
 def _failure(error: errors.AnalyticsError, elapse_ms: int) -> Outcome:
@@ -139,7 +100,7 @@ def _failure(error: errors.AnalyticsError, elapse_ms: int) -> Outcome:
 
 def _record_refusal(task: QueryTask, error: errors.AnalyticsError, outcome: Outcome) -> None:
     """A statement that the guard refused reached for what it may not: that is the trail's business."""
-    author = _author(task)
+    author = specs.author_of(task)
     if author is not None and isinstance(error, errors.QueryRefused):
         detail = {"task": task.pk, "reason": outcome.message}
         resource = dla_resource(task.tenant, task.table_schema)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 from mysql_mimic import context
@@ -31,8 +32,6 @@ from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
 
-#: A client gets its rows within this time, or an error, seconds.
-SYNCHRONOUS_LIMIT_S = 60.0
 #: Column `connection_id` has 14 digits on the vendor's page: the protocol's ten behind a fixed beginning.
 _CONNECTION_ID_BASE = 10**13
 _VARIABLES = SYSTEM_VARIABLES | {
@@ -148,13 +147,13 @@ class SqlSession(DoorSession):
             work.submit, text, self._default(), self._connection_id(), parameters, synchronous=True
         )
         try:
-            async with asyncio.timeout(SYNCHRONOUS_LIMIT_S):
+            async with asyncio.timeout(settings.SQL_SYNC_SECONDS):
                 if not await self._waiter.ended(task_id, lambda: self._door.stream.client_gone):
                     raise ConnectionAbortedError("the client went away")
         except BaseException as error:
             await asyncio.shield(in_thread(work.give_up, task_id))
             if isinstance(error, TimeoutError):
-                raise DoorError(errors.TIME_LIMIT, work.too_slow(SYNCHRONOUS_LIMIT_S)) from error
+                raise DoorError(errors.TIME_LIMIT, work.too_slow(settings.SQL_SYNC_SECONDS)) from error
             raise
         columns, rows = await self._in_thread(work.rows_of, task_id)
         return results.of_csv(columns, rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+
 from analytics import run as engine
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
@@ -12,8 +14,6 @@ from console.sql.door.parameters import Value
 from console.sql.models import QueryTask, TaskStatus
 from console.sql.queries import Row
 
-#: More rows than this are not sent to a waiting client; the worker ends such a statement.
-SYNCHRONOUS_ROWS = 10_000
 #: Values that the preview of a result cuts.
 _CELL_CHARACTERS = 10_000
 _ADVICE = (
@@ -70,7 +70,7 @@ def rows_of(actor: Actor, task_id: str) -> tuple[list[dict[str, str]], list[list
         code = errors.condition_code(task.error_condition)
         limited = "asynchronously" in task.message or code == errors.TIME_LIMIT
         raise DoorError(code, f"{task.message} {_ADVICE}" if limited else task.message)
-    _, rows = engine.preview_result(task.result_file, SYNCHRONOUS_ROWS)
+    _, rows = engine.preview_result(task.result_file, settings.SQL_SYNC_ROWS)
     if any(cell is not None and len(cell) > _CELL_CHARACTERS for row in rows for cell in row):
         raise DoorError(errors.UNKNOWN, f"A value has more than {_CELL_CHARACTERS:,} characters. {_ADVICE}")
     return task.result_columns, rows

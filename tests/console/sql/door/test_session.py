@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 from django.db import connection as database
+from pytest_django import Settings
 
 from analytics import errors
 from analytics import run as engine
@@ -18,7 +19,7 @@ from analytics.specs import Column, QueryResult, QuerySpec
 from console.accounts import services as accounts
 from console.accounts.models import AccessKey
 from console.sql import lifecycle, queries, worker
-from console.sql.door import auth, session
+from console.sql.door import auth
 from console.sql.door.session import SqlSession
 from console.sql.door.waiting import Waiter, in_thread
 from console.sql.models import QueryTask, TaskStatus
@@ -180,7 +181,7 @@ def test_a_synchronous_statement_answers_with_its_rows(door: int, spark: Engine)
             (None, None, None),
         ]
     assert QueryTask.objects.get().synchronous
-    assert (spark.specs[0].max_result_rows, spark.specs[0].time_limit_s) == (10_000, 60.0)
+    assert (spark.specs[0].max_result_rows, spark.specs[0].time_limit_s) == (100_000, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +283,8 @@ def test_the_same_user_may_kill_a_statement_others_not(door: int, cast: Cast, sp
     assert rows(victim, "select 1") == [(1,)]
 
 
-def test_a_statement_that_takes_too_long_is_stopped(door: int, spark: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SYNCHRONOUS_LIMIT_S", 0.2)
+def test_a_statement_that_takes_too_long_is_stopped(door: int, spark: Engine, settings: Settings) -> None:
+    settings.SQL_SYNC_SECONDS = 0.2
     spark.gate.clear()
     with connect(door) as connection, pytest.raises(pymysql.err.MySQLError, match="run_async=true") as raised:
         rows(connection, "select * from flights")
