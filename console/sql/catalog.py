@@ -22,10 +22,14 @@ class UnknownTableError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows with the names of their columns."""
+    """Rows with the names of their columns; without columns the statement has done something and tells no rows."""
 
     columns: tuple[str, ...]
     rows: list[Cells]
+    #: How many things a statement without rows has changed.
+    affected: int = 0
+    #: The columns that are integers, also where every value is null.
+    integers: frozenset[str] = frozenset()
 
 
 def schemas(actor: Actor, like: str | None) -> Answer:

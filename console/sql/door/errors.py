@@ -1,5 +1,6 @@
 """MySQL error codes of the door, and how our own errors become them.
 
+1007, 1050 schema, table exists
 1040 too many connections      1049 unknown schema            1142 no policy allows it
 1044 no right on the schema    1054 unknown column            1146 unknown table
 1045 sign-in refused           1064 syntax, hint not closed   1317 cancelled
@@ -17,7 +18,9 @@ TOO_MANY_CONNECTIONS = 1040
 SCHEMA_DENIED = 1044
 ACCESS_DENIED = 1045
 NO_SCHEMA = 1046
+SCHEMA_EXISTS = 1007
 UNKNOWN_SCHEMA = 1049
+TABLE_EXISTS = 1050
 UNKNOWN_COLUMN = 1054
 SYNTAX = 1064
 EMPTY = 1065
@@ -35,7 +38,9 @@ TIME_LIMIT = 3024
 SQLSTATES.update(
     {
         SCHEMA_DENIED: b"42000",
+        SCHEMA_EXISTS: b"HY000",
         UNKNOWN_SCHEMA: b"42000",
+        TABLE_EXISTS: b"42S01",
         UNKNOWN_COLUMN: b"42S22",
         NO_SUCH_CONNECTION: b"HY000",
         NOT_PERMITTED: b"42000",
@@ -47,6 +52,14 @@ SQLSTATES.update(
 
 _REFUSALS = {
     "HINT_INVALID": SYNTAX,
+    "SCHEMA_NOT_CHOSEN": NO_SCHEMA,
+    "SYNTAX_ERROR": SYNTAX,
+    "UNKNOWN_COLUMN": UNKNOWN_COLUMN,
+    "TABLE_NOT_FOUND": UNKNOWN_TABLE,
+    "STATEMENT_NOT_OFFERED": NOT_OFFERED,
+    "SCHEMA_EXISTS": SCHEMA_EXISTS,
+    "TABLE_EXISTS": TABLE_EXISTS,
+    "STATEMENT_TIME_LIMIT": TIME_LIMIT,
     "STATEMENT_EMPTY": EMPTY,
     "STATEMENT_NOT_A_QUERY": NOT_OFFERED,
     "STATEMENT_TOO_LONG": SYNTAX,

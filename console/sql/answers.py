@@ -1,0 +1,80 @@
+"""The one door to every statement that the console answers without Spark: for MySQL clients, the editor and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from console.accounts.access import require
+from console.accounts.actor import Actor, service_resource
+from console.sql import catalog, queries, services, statements
+from console.sql.catalog import Answer
+from console.sql.statements import Statement
+from console.web.errors import Refused
+
+QUERY = "dla:QueryTask"
+
+
+def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
+    """The answer to a parsed statement; None when Spark, or the client's own connection, has to answer it.
+
+    `schema` is the default schema, empty when none is chosen. Raises Refused, PermissionDenied, UnknownSchemaError and
+    UnknownTableError.
+    """
+    reader = _READERS.get(type(statement))
+    return reader(actor, statement, schema) if reader is not None else None
+
+
+def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
+    return catalog.schemas(actor, statement.like)
+
+
+def _tables(actor: Actor, statement: statements.ShowTables, schema: str) -> Answer:
+    return catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
+
+
+def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> Answer:
+    named = _chosen(statement.schema, schema)
+    return catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
+
+
+def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
+    return _task_rows(actor, 1, statement.task_id)
+
+
+def _tasks(actor: Actor, statement: statements.ListTasks, schema: str) -> Answer:
+    return _task_rows(actor, statement.limit)
+
+
+def _task_rows(actor: Actor, limit: int, task_id: str | None = None) -> Answer:
+    """Rows of `show query_task`: an id that is unknown, or another user's, has none."""
+    require(actor, QUERY, service_resource("dla", actor.tenant), owner=actor.tenant)
+    tasks = queries.visible_tasks(actor)
+    if task_id is not None:
+        tasks = tasks.filter(pk=task_id)
+    rows = [tuple(queries.row_of(task).values()) for task in tasks[:limit]]
+    return Answer(queries.COLUMNS, rows, integers=queries.INTEGER_COLUMNS)
+
+
+def _cancel(actor: Actor, statement: statements.CancelTask, schema: str) -> Answer:
+    found = queries.visible_tasks(actor).filter(pk=statement.task_id).first()
+    if found is None:
+        raise Refused("TASK_NOT_FOUND", f"There is no task {statement.task_id!r} of yours.")
+    return Answer((), [], affected=int(services.cancel(actor, found)))
+
+
+def _chosen(named: str | None, default: str) -> str:
+    schema = named or default
+    if not schema:
+        raise Refused("SCHEMA_NOT_CHOSEN", "No schema is chosen: write `use <schema>` first.", "schema")
+    return schema
+
+
+_READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
+    statements.ShowDatabases: _databases,
+    statements.ShowTables: _tables,
+    statements.ShowColumns: _columns,
+    statements.ShowTask: _task,
+    statements.ListTasks: _tasks,
+    statements.CancelTask: _cancel,
+}

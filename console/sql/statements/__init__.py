@@ -1,0 +1,188 @@
+"""What a statement asks for: the few forms that are answered here, everything else is a query for Spark.
+
+The forms are those of the vendor (`show query_task`, `cancel query_task`), of describing schemas, and what MySQL
+clients send on their own at sign-in. Pure: text in, plain data out. Works on the text without its hint
+(`console.sql.hints`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from console.sql import constants
+from console.sql.statements import patterns
+from console.sql.statements.forms import (
+    CancelTask,
+    Ddl,
+    DescribeTable,
+    Explain,
+    InformationSchemaQuery,
+    Kill,
+    ListTasks,
+    Query,
+    SelectConstants,
+    SetVariables,
+    ShowColumns,
+    ShowCreateSchema,
+    ShowCreateTable,
+    ShowDatabases,
+    ShowList,
+    ShowNothing,
+    ShowPartitions,
+    ShowTables,
+    ShowTableStatus,
+    ShowTask,
+    ShowVariables,
+    Statement,
+    Transaction,
+    Use,
+)
+
+__all__ = [
+    "LIST_LIMIT",
+    "LONGEST_FORM",
+    "CancelTask",
+    "Ddl",
+    "DescribeTable",
+    "Explain",
+    "InformationSchemaQuery",
+    "Kill",
+    "ListTasks",
+    "Query",
+    "SelectConstants",
+    "SetVariables",
+    "ShowColumns",
+    "ShowCreateSchema",
+    "ShowCreateTable",
+    "ShowDatabases",
+    "ShowList",
+    "ShowNothing",
+    "ShowPartitions",
+    "ShowTableStatus",
+    "ShowTables",
+    "ShowTask",
+    "ShowVariables",
+    "Statement",
+    "Transaction",
+    "Use",
+    "parse",
+]
+
+#: Longer texts are queries: no form below needs as much, and patterns must not be tried on megabytes.
+LONGEST_FORM = 16 * 1024
+LIST_LIMIT = 100
+
+
+def parse(text: str) -> Statement:
+    """Recognise a statement. Never raises: what has none of the forms is a Query."""
+    if len(text) > LONGEST_FORM:
+        return Query(text)
+    keyword = text[:16].split(maxsplit=1)[0].lower() if text.strip() else ""
+    reader = _READERS.get(keyword)
+    return (reader(text) if reader else None) or Query(text)
+
+
+def _show_task(match: re.Match[str]) -> Statement:
+    return ShowTask(constants.text_of(match["id"]))
+
+
+def _list_tasks(match: re.Match[str]) -> Statement:
+    return ListTasks(int(match["limit"] or LIST_LIMIT))
+
+
+def _show_databases(match: re.Match[str]) -> Statement:
+    return ShowDatabases(_optional_text(match["like"]), match["condition"])
+
+
+def _show_tables(match: re.Match[str]) -> Statement:
+    like = _optional_text(match["like"])
+    return ShowTables(_optional_name(match["schema"]), like, bool(match["full"]), match["condition"])
+
+
+def _show_columns(match: re.Match[str]) -> Statement:
+    schema = _optional_name(match["schema"] or match["before"])
+    like = _optional_text(match["like"])
+    return ShowColumns(_name(match["table"]), schema, like, bool(match["full"]), match["condition"])
+
+
+def _show_variables(match: re.Match[str]) -> Statement:
+    names = tuple(constants.text_of(n["name"]) for n in patterns.VARIABLE_NAME.finditer(match["where"] or ""))
+    return ShowVariables(_optional_text(match["like"]), names)
+
+
+_SHOW_FORMS = (
+    (patterns.SHOW_TASK, _show_task),
+    (patterns.LIST_TASKS, _list_tasks),
+    (patterns.SHOW_DATABASES, _show_databases),
+    (patterns.SHOW_TABLES, _show_tables),
+    (patterns.SHOW_COLUMNS, _show_columns),
+    (patterns.SHOW_VARIABLES, _show_variables),
+)
+
+
+def _read_show(text: str) -> Statement | None:
+    for form, build in _SHOW_FORMS:
+        if match := form.fullmatch(text):
+            return build(match)
+    return next((ShowNothing(columns) for form, columns in patterns.NOTHING if form.fullmatch(text)), None)
+
+
+def _read_cancel(text: str) -> Statement | None:
+    match = patterns.CANCEL_TASK.fullmatch(text)
+    return CancelTask(constants.text_of(match["id"])) if match else None
+
+
+def _read_describe(text: str) -> Statement | None:
+    match = patterns.DESCRIBE.fullmatch(text)
+    return ShowColumns(_name(match["table"]), _optional_name(match["before"])) if match else None
+
+
+def _read_use(text: str) -> Statement | None:
+    match = patterns.USE.fullmatch(text)
+    return Use(_name(match["schema"])) if match else None
+
+
+def _read_set(text: str) -> Statement | None:
+    return SetVariables(text)
+
+
+def _read_select(text: str) -> Statement | None:
+    items = constants.parse_select(text)
+    return SelectConstants(items) if items else None
+
+
+def _read_transaction(text: str) -> Statement | None:
+    return Transaction() if patterns.TRANSACTION.fullmatch(text) else None
+
+
+def _read_kill(text: str) -> Statement | None:
+    match = patterns.KILL.fullmatch(text)
+    return Kill(int(match["id"]), (match["kind"] or "").lower() == "query") if match else None
+
+
+_READERS = {
+    "show": _read_show,
+    "cancel": _read_cancel,
+    "describe": _read_describe,
+    "desc": _read_describe,
+    "use": _read_use,
+    "set": _read_set,
+    "select": _read_select,
+    "begin": _read_transaction,
+    "start": _read_transaction,
+    "commit": _read_transaction,
+    "rollback": _read_transaction,
+    "kill": _read_kill,
+}
+
+
+def _name(written: str) -> str:
+    return written[1:-1].replace("``", "`") if written.startswith("`") else written
+
+
+def _optional_name(written: str | None) -> str | None:
+    return _name(written) if written else None
+
+
+def _optional_text(written: str | None) -> str | None:
+    return constants.text_of(written) if written else None

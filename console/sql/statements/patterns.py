@@ -1,0 +1,47 @@
+"""The patterns of the short forms. Each is matched against the whole statement, and never against a long one."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = r"(?:`(?:[^`]|``)+`|[\w$-]+)"
+_TEXT = r"(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")"
+_LIKE = rf"(?:\s+like\s+(?P<like>{_TEXT})|\s+where\s+(?P<condition>.+))?"
+_FROM_SCHEMA = rf"(?:\s+(?:from|in)\s+(?P<schema>{_NAME}))?"
+_TABLE = rf"(?:(?P<before>{_NAME})\s*\.\s*)?(?P<table>{_NAME})"
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+SHOW_TASK = _form(rf"show\s+query_task\s+where\s+id\s*=\s*(?P<id>{_TEXT})")
+LIST_TASKS = _form(r"show\s+query_task(?:\s+limit\s+(?P<limit>\d{1,9}))?")
+CANCEL_TASK = _form(rf"cancel\s+query_task\s+where\s+id\s*=\s*(?P<id>{_TEXT})")
+SHOW_DATABASES = _form(rf"show\s+(?:databases|schemas){_LIKE}")
+SHOW_TABLES = _form(rf"show\s+(?:extended\s+)?(?P<full>full\s+)?tables{_FROM_SCHEMA}{_LIKE}")
+SHOW_TABLE_STATUS = _form(rf"show\s+table\s+status{_FROM_SCHEMA}{_LIKE}")
+SHOW_COLUMNS = _form(
+    rf"show\s+(?:extended\s+)?(?P<full>full\s+)?(?:columns|fields)\s+(?:from|in)\s+{_TABLE}{_FROM_SCHEMA}{_LIKE}"
+)
+SHOW_CREATE_TABLE = _form(rf"show\s+create\s+table\s+{_TABLE}")
+SHOW_CREATE_SCHEMA = _form(rf"show\s+create\s+(?:schema|database)\s+(?:if\s+not\s+exists\s+)?(?P<schema>{_NAME})")
+SHOW_PARTITIONS = _form(rf"show\s+partitions\s+(?:from\s+)?{_TABLE}")
+DESCRIBE = _form(rf"(?:describe|desc|explain)\s+(?:table\s+)?{_TABLE}")
+DESCRIBE_TABLE = _form(rf"(?:describe|desc)\s+(?:table\s+)?(?:formatted|extended)\s+{_TABLE}")
+SHOW_VARIABLES = _form(
+    rf"show\s+(?:(?:session|global|local)\s+)?variables(?:\s+like\s+(?P<like>{_TEXT})|\s+where\s+(?P<where>.+))?"
+)
+VARIABLE_NAME = _form(rf"variable_name\s*(?:=|like)\s*(?P<name>{_TEXT})")
+USE = _form(rf"use\s+(?P<schema>{_NAME})")
+TRANSACTION = _form(r"(?:begin|start\s+transaction|commit|rollback)(?:\s+.{0,64})?")
+KILL = _form(r"kill\s+(?:(?P<kind>connection|query)\s+)?(?P<id>\d{1,19})")
+NOTHING = (
+    (
+        _form(rf"show\s+(?:count\(\*\)\s+)?(?:warnings|errors)(?:\s+limit\s+[\d\s,]+)?{_LIKE}"),
+        ("Level", "Code", "Message"),
+    ),
+    (_form(rf"show\s+(?:(?:session|global)\s+)?status{_LIKE}"), ("Variable_name", "Value")),
+    (_form(r"show\s+(?:storage\s+)?engines"), ("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints")),
+    (_form(r"show\s+plugins"), ("Name", "Status", "Type", "Library", "License")),
+)
