@@ -17,7 +17,7 @@ from analytics.errors import (
     QueryRefused,
     QueryTimedOut,
 )
-from analytics.lake import lake_path, open_result, preview_result, result_location, table_location
+from analytics.lake import lake_path, open_result, preview_result, read_result, result_location, table_location
 from analytics.specs import Column, Progress, QueryResult, QuerySpec, Sample, TableSpec, Target
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "open_result",
     "preview_result",
     "progress",
+    "read_result",
     "read_series",
     "result_location",
     "rollup",

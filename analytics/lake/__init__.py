@@ -5,7 +5,6 @@ oss://aliyun-oa-query-results-<uid>-oss-<region>/…      results of async SQL
 oss://gantry-metrics/tps/day=<yyyy-mm-dd>/…             samples and rollups
 """
 
-import itertools
 import os
 import re
 import shutil
@@ -18,10 +17,10 @@ from typing import IO
 
 from analytics import settings
 from analytics.errors import LakeError
+from analytics.lake import records
 
 #: OSS bucket names: 3 to 63 of lower-case letters, digits and hyphens, no hyphen at the ends.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
-_CELL = re.compile(r'(?:"((?:[^"]+|"")*)"|([^,"]*))(,|$)', re.DOTALL)
 _METRICS = "oss://gantry-metrics/tps"
 #: A cell of a preview longer than this is cut: a page shows it, nobody computes with it.
 PREVIEW_CELL_CHARACTERS = 10_000
@@ -153,41 +152,18 @@ def open_result(location: str) -> IO[bytes]:
         raise LakeError(f"there is no file {location}") from error
 
 
-def preview_result(location: str, rows: int) -> tuple[list[str], list[list[str | None]]]:
-    """Column names and the first `rows` rows of a result; None where the cell is null (empty without quotes)."""
-    with open_result(location) as file:
-        records = _records(line.decode() for line in file)
-        header = [name or "" for name in next(records, [])]
-        return header, [_cut(record) for record in itertools.islice(records, rows)]
+def read_result(location: str) -> tuple[list[str], Iterator[list[str | None]]]:
+    """Column names, and the rows of a result one after the other, None for null; nothing is cut, nothing is gathered.
+
+    The file is open until the iterator is exhausted or closed. Raises LakeError when it is not there (any more), and
+    the iterator when it is no CSV.
+    """
+    return records.read(open_result(location))
 
 
-def _records(lines: Iterator[str]) -> Iterator[list[str | None]]:
-    """CSV records with null and empty string told apart, which the csv module cannot before Python 3.12."""
-    pending: list[str] = []
-    quotes = 0
-    for line in lines:
-        pending.append(line)
-        quotes += line.count('"')
-        if quotes % 2 == 0:  # every quote is closed: the record is whole
-            record = "".join(pending)
-            yield _cells(record.removesuffix("\n").removesuffix("\r"))
-            pending, quotes = [], 0
+def preview_result(location: str, rows: int, skip: int = 0) -> tuple[list[str], list[list[str | None]]]:
+    """Column names and `rows` rows of a result after the first `skip`; None for null, and very long cells are cut.
 
-
-def _cells(record: str) -> list[str | None]:
-    cells: list[str | None] = []
-    position = 0
-    while True:
-        found = _CELL.match(record, position)
-        if found is None:
-            raise LakeError(f"the result is no valid CSV near {record[position : position + 40]!r}")
-        quoted, plain, end = found.groups()
-        cells.append(plain or None if quoted is None else quoted.replace('""', '"'))
-        if not end:
-            return cells
-        position = found.end()
-
-
-def _cut(record: list[str | None]) -> list[str | None]:
-    most = PREVIEW_CELL_CHARACTERS
-    return [cell if cell is None or len(cell) <= most else cell[:most] + "…" for cell in record]
+    Rows that are skipped are read and thrown away. Raises as `read_result`.
+    """
+    return records.preview(open_result(location), rows, skip, PREVIEW_CELL_CHARACTERS)
