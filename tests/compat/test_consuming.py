@@ -65,6 +65,21 @@ def test_every_way_of_sending_reaches_both_clients(world: World) -> None:
 
 
 @CLIENTS
+def test_a_sql92_filter_looks_at_user_properties(world: World, client: str) -> None:
+    topic, group = world.topic("sql92"), world.group("sql92")
+    for city, floor in (("Zürich", 1), ("Zürich", 7), ("Bern", 9)):
+        properties = f"city={city},floor={floor}"
+        events = world.run("ApacheProducer", topic, "GID_sender", body=f"{city}{floor}", count=1, properties=properties)
+        assert failures(events) == []
+    consumer = world.start(f"{client}Consumer", topic, group, sql="city = 'Zürich' and floor between 5 and 9")
+    consumer.wait_ready()
+    events = world.run("ApacheProducer", topic, "GID_sender", body="last", count=1, properties="city=Zürich,floor=5")
+    assert failures(events) == []
+    consumer.wait_until(lambda: len(consumer.bodies()) >= 2, "the messages that pass")
+    assert sorted(body.partition("-")[0] for body in consumer.bodies()) == ["Zürich7", "last"]
+
+
+@CLIENTS
 def test_a_tag_filter_lets_only_its_tags_through(world: World, client: str) -> None:
     topic, group = world.topic("tags"), world.group("tags")
     for tag in ("TagB", "TagA", "TagC"):

@@ -11,11 +11,13 @@ from brokercore.protocol.bodies.reading import mapping, read_object
 from brokercore.protocol.bodies.reading import text as member
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
+from brokercore.protocol.errors import SubscriptionError
 from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.clients import Client
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
+from brokercore.server.filtering import wanted_frames
 from brokercore.server.headers import text
 from brokercore.server.security import Caller
 from brokercore.server.storage.groups import SYSTEM_GROUPS
@@ -65,9 +67,13 @@ def members(broker: Broker, _connection: Connection, command: Command, _caller: 
 
 def check_filter(_broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """CHECK_CLIENT_CONFIG: asked before a consumer starts with a filter that is no tag expression."""
-    kind = member(mapping(read_object(command.body), "subscriptionData"), "expressionType", "TAG")
-    if kind != "TAG":
-        return command.response(_ERROR, f"The broker does not support consumer to filter message by {kind}")
+    data = mapping(read_object(command.body), "subscriptionData")
+    kind = member(data, "expressionType", "TAG")
+    try:
+        if kind != "TAG":  # RocketMQ never looks at those: it reads them at the first pull
+            wanted_frames(kind, member(data, "subString", ""))
+    except SubscriptionError as error:
+        return command.response(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     return command.response(_OK)
 
 

@@ -12,8 +12,8 @@ from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
+from brokercore.server.filtering import tag_of
 from brokercore.server.handlers.offsets import existing_queue, existing_topic
-from brokercore.server.handlers.pull import tag_of
 from brokercore.server.headers import boolean, integer, text
 from brokercore.server.security import Caller
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import SubscriptionError
-from brokercore.protocol.filters import TagFilter, parse_tags
 from brokercore.server import answers, permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
+from brokercore.server.filtering import Wanted, wanted_frames
 from brokercore.server.headers import integer, text
 from brokercore.server.security import Caller
 from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
@@ -31,27 +31,6 @@ MAX_SCANNED = 1000
 MAX_SUSPEND_MS = 60_000
 
 _FOUND, _NOT_FOUND, _AGAIN, _MOVED = 0, 19, 20, 21
-_BODY_SIZE_AT, _BODY_AT = 84, 88
-_V1_LAST_BYTE = 0xA7
-
-
-def tag_of(frame: bytes) -> bytes:
-    """The TAGS property of a stored frame."""
-    at = _BODY_AT + int.from_bytes(frame[_BODY_SIZE_AT:_BODY_AT], "big")
-    if frame[7] == _V1_LAST_BYTE:
-        at += 1 + frame[at]
-    else:
-        at += 2 + int.from_bytes(frame[at : at + 2], "big")
-    at += 2
-    if frame.startswith(b"TAGS\x01", at):
-        start = at + 5
-    else:
-        found = frame.find(b"\x02TAGS\x01", at)
-        if found < 0:
-            return b""
-        start = found + 6
-    end = frame.find(b"\x02", start)
-    return frame[start:] if end < 0 else frame[start:end]
 
 
 class Pull:
@@ -59,7 +38,7 @@ class Pull:
 
     __slots__ = (
         "begin", "broker", "bytes", "caller", "command", "connection", "count", "group", "offset", "queue", "reading",
-        "suspend", "tags", "timer",
+        "suspend", "timer", "wanted",
     )  # fmt: skip
 
     def __init__(self, broker: Broker, connection: Connection, command: Command, caller: Caller, queue: Queue) -> None:
@@ -70,7 +49,7 @@ class Pull:
         self.count = max(1, min(integer(ext, "maxMsgNums", MAX_MESSAGES), MAX_MESSAGES))
         self.bytes = max(1, min(integer(ext, "maxMsgBytes", MAX_BYTES), MAX_BYTES))
         self.suspend = 0.0
-        self.tags: frozenset[bytes] | None = None
+        self.wanted: Wanted | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.reading = False
 
@@ -90,7 +69,7 @@ class Pull:
         elif offset >= queue.max_offset or offset < queue.min_offset:
             self._outside()
         else:
-            found = self.broker.store.hot(queue, offset, self.count if self.tags is None else MAX_SCANNED)
+            found = self.broker.store.hot(queue, offset, self.count if self.wanted is None else MAX_SCANNED)
             if found is not None:
                 self._take(found)
             else:
@@ -140,7 +119,7 @@ class Pull:
     async def _read(self) -> None:
         """The messages are not in the hot tail."""
         queue = self.queue
-        wanted = self.count if self.tags is None else MAX_SCANNED
+        wanted = self.count if self.wanted is None else MAX_SCANNED
         try:
             fitting = max(1, 2 * self.bytes // queue.average_bytes)
             found = await self.broker.store.read(queue, self.offset, min(wanted, fitting))
@@ -159,9 +138,9 @@ class Pull:
 
     def _take(self, found: Sequence[tuple[int, bytes]]) -> None:
         frames: list[bytes] = []
-        size, tags, following = 0, self.tags, self.offset
+        size, wanted, following = 0, self.wanted, self.offset
         for offset, frame in found:
-            if tags is None or tag_of(frame) in tags:
+            if wanted is None or wanted(frame):
                 if frames and size + len(frame) > self.bytes:
                     break
                 frames.append(frame)
@@ -218,7 +197,7 @@ def pull(broker: Broker, connection: Connection, command: Command, caller: Calle
         )
     flags = integer(ext, "sysFlag")
     request = Pull(broker, connection, command, caller, topic.queues[queue_id])
-    request.tags = _tags(_subscription(broker, ext, group, name, flags))
+    request.wanted = _subscription(broker, ext, group, name, flags)
     if flags & SUSPEND:
         request.suspend = _suspend_seconds(ext, caller)
     if flags & COMMIT:
@@ -250,8 +229,8 @@ def _suspend_seconds(ext: dict[str, str], caller: Caller) -> float:
     return max(0.0, min(wanted, caller.expires_ms / 1000 - time.time()))
 
 
-def _subscription(broker: Broker, ext: dict[str, str], group: str, topic: str, flags: int) -> TagFilter:
-    """What the pull wants: said in the request, or by the group's last heartbeat."""
+def _subscription(broker: Broker, ext: dict[str, str], group: str, topic: str, flags: int) -> Wanted | None:
+    """What the pull wants, None for everything: said in the request, or by the group's last heartbeat."""
     kind = ext.get("expressionType") or "TAG"
     if flags & SUBSCRIPTION:
         expression = ext.get("subscription")
@@ -265,18 +244,10 @@ def _subscription(broker: Broker, ext: dict[str, str], group: str, topic: str, f
         if known.version < integer(ext, "subVersion", 0):
             raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         expression, kind = known.expression, known.expression_type
-    if kind not in ("TAG", ""):
-        raise Refusal(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the broker filters by tag; {kind} expressions are not supported"
-        )
     try:
-        return parse_tags(expression)
+        return wanted_frames(kind, expression)
     except SubscriptionError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
-
-
-def _tags(tag_filter: TagFilter) -> frozenset[bytes] | None:
-    return None if tag_filter.everything else frozenset(tag.encode() for tag in tag_filter.tags)
 
 
 HANDLERS = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

@@ -141,14 +141,14 @@ class Wire:
         return eventually(enough, seconds)
 
     def heartbeat(self, client_id: str, group: str = "", topic: str = "", tags: str = "*", **more: Any) -> Command:
-        """Say what this client is; `producer` names a producer group."""
+        """Say what this client is; `producer` names a producer group, `kind` the type of the filter."""
         consumers = [
             {
                 "groupName": group, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
                 "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "unitMode": False,
                 "subscriptionDataSet": [
                     {"topic": topic, "subString": tags, "subVersion": time.time_ns() // 1000000, "tagsSet": [],
-                     "codeSet": [], "expressionType": "TAG", "classFilterMode": False}
+                     "codeSet": [], "expressionType": more.get("kind", "TAG"), "classFilterMode": False}
                 ],
             }
         ] if group else []  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from brokercore.protocol.fastjson import loads
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, eventually
@@ -75,10 +77,14 @@ def test_connections_are_shown(wire: Wire) -> None:
     assert producer in json.loads(wire.ok(328).body)["data"]
 
 
-def test_only_tag_filters_are_offered(wire: Wire) -> None:
-    for kind, code in (("TAG", 0), ("SQL92", 1)):
-        body = {"clientId": "c", "group": "g", "subscriptionData": {"topic": "t", "expressionType": kind}}
-        assert wire.call(46, body=json.dumps(body).encode()).code == code
+@pytest.mark.parametrize(
+    ("kind", "expression", "code"),
+    [("TAG", "a || b", 0), ("SQL92", "a > 5 and b = 'x'", 0), ("SQL92", "a >", 23), ("BLOOM", "a", 23)],
+)
+def test_a_filter_is_checked_before_its_consumer_starts(wire: Wire, kind: str, expression: str, code: int) -> None:
+    data = {"topic": "t", "expressionType": kind, "subString": expression}
+    body = {"clientId": "c", "group": "g", "subscriptionData": data}
+    assert wire.call(46, body=json.dumps(body).encode()).code == code
 
 
 def lock(wire: Wire, code: int, group: str, client: str, topic: str, *queues: int) -> list[int]:

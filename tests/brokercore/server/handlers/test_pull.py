@@ -119,11 +119,34 @@ def test_without_a_subscription_of_its_own_the_heartbeats_holds(wire: Wire, plac
         ({"topic": "no-topic"}, 17),
         ({"queueId": 9}, 29),
         ({"subscription": "||"}, 23),
-        ({"expressionType": "SQL92", "subscription": "a > 1"}, 23),
+        ({"expressionType": "SQL92", "subscription": "a >"}, 23),
+        ({"expressionType": "BLOOM", "subscription": "a"}, 23),
     ],
 )
 def test_what_does_not_exist_is_refused(wire: Wire, place: tuple[str, str], fields: dict[str, str], code: int) -> None:
     assert wire.pull(*place, **fields).code == code
+
+
+def test_a_sql92_filter_looks_at_properties(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    for number in range(6):
+        wire.publish(topic, b"m%d" % number, properties(a=str(number), region="hz" if number % 2 else "sh"))
+    fields = {"expressionType": "SQL92", "subscription": "a between 2 and 5 and region = 'hz'"}
+    answer = wire.pull(group, topic, **fields)
+    assert [message.body for message in decode_stored(answer.body)] == [b"m3", b"m5"]
+    wire.heartbeat("c1", group, topic, tags="region <> 'hz'", kind="SQL92")
+    answer = wire.pull(group, topic, sysFlag=0, expressionType="SQL92")
+    assert [message.body for message in decode_stored(answer.body)] == [b"m0", b"m2", b"m4"]
+
+
+def test_a_waiting_pull_with_a_sql92_filter_is_woken_by_what_it_wants(broker: BrokerProcess, wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    fields = {"expressionType": "SQL92", "subscription": "a > 1", "sysFlag": 6, "suspendTimeoutMillis": 15_000}
+    opaque = wire.start_pull(group, topic, 0, **fields)
+    with Wire(broker.address) as other:
+        other.publish(topic, b"small", properties(a="1"))
+        other.publish(topic, b"large", properties(a="2"))
+    assert [message.body for message in decode_stored(wire.receive(opaque).body)] == [b"large"]
 
 
 def test_a_group_that_is_switched_off_pulls_nothing(wire: Wire, place: tuple[str, str]) -> None:

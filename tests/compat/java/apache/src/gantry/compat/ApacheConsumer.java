@@ -1,6 +1,7 @@
 package gantry.compat;
 
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -13,7 +14,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /**
  * Consumes {@code --topic} with rocketmq-client's push consumer until its input closes and prints {@code received} for
  * each delivery. {@code --listener} is concurrent or orderly, {@code --model} CLUSTERING or BROADCASTING,
- * {@code --tags} a filter. The user property {@code fails} of a message says how many of its deliveries end with
+ * {@code --tags} and {@code --sql} a filter. The user property {@code fails} of a message says how many of its deliveries end with
  * RECONSUME_LATER; after {@code --max-reconsume-times} retries it is a dead letter.
  */
 public final class ApacheConsumer {
@@ -27,7 +28,9 @@ public final class ApacheConsumer {
         consumer.setMaxReconsumeTimes(arguments.number("max-reconsume-times", -1));
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
-        consumer.subscribe(arguments.text("topic"), arguments.text("tags", "*"));
+        String sql = arguments.text("sql", "");
+        consumer.subscribe(arguments.text("topic"),
+                sql.isEmpty() ? MessageSelector.byTag(arguments.text("tags", "*")) : MessageSelector.bySql(sql));
         listen(consumer, arguments.text("listener", "concurrent"));
         consumer.start();
         Output.event("ready");

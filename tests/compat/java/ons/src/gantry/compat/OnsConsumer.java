@@ -3,6 +3,7 @@ package gantry.compat;
 import com.aliyun.openservices.ons.api.Action;
 import com.aliyun.openservices.ons.api.Consumer;
 import com.aliyun.openservices.ons.api.Message;
+import com.aliyun.openservices.ons.api.MessageSelector;
 import com.aliyun.openservices.ons.api.ONSFactory;
 import com.aliyun.openservices.ons.api.PropertyKeyConst;
 import java.util.Properties;
@@ -10,7 +11,7 @@ import java.util.Properties;
 /**
  * Consumes {@code --topic} with ons-client until its input closes and prints {@code received} for each delivery. The
  * user property {@code fails} of a message says how many of its deliveries end with ReconsumeLater. {@code --model} is
- * CLUSTERING or BROADCASTING, {@code --tags} a filter, {@code --max-reconsume-times} the retries before a dead letter.
+ * CLUSTERING or BROADCASTING, {@code --tags} and {@code --sql} a filter, {@code --max-reconsume-times} the retries before a dead letter.
  */
 public final class OnsConsumer {
     public static void main(String[] argv) throws Exception {
@@ -23,9 +24,10 @@ public final class OnsConsumer {
             properties.setProperty(PropertyKeyConst.MaxReconsumeTimes, String.valueOf(retries));
         }
         Consumer consumer = ONSFactory.createConsumer(properties);
+        String sql = arguments.text("sql", "");
         consumer.subscribe(
                 arguments.text("topic"),
-                arguments.text("tags", "*"),
+                sql.isEmpty() ? MessageSelector.byTag(arguments.text("tags", "*")) : MessageSelector.bySql(sql),
                 (message, context) -> consume(message));
         consumer.start();
         Output.event("ready");

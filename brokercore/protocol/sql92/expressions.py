@@ -1,0 +1,177 @@
+"""The parts of a filter as functions of a message's properties; true, false or null."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from brokercore.protocol.errors import SubscriptionError
+
+Properties = Mapping[str, str]
+Value = str | int | float | bool | None
+Evaluate = Callable[[Properties], Value]
+
+
+class Kind(Enum):
+    """What an expression is, as far as the grammar asks."""
+
+    PROPERTY = auto()
+    NUMBER = auto()
+    TEXT = auto()
+    NULL = auto()
+    TRUTH = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    kind: Kind
+    evaluate: Evaluate
+    #: The value of a literal, for BETWEEN to look at.
+    literal: Value = None
+
+
+class IncomparableError(Exception):
+    """A value of a property cannot become what it is compared with."""
+
+
+def constant(kind: Kind, value: Value) -> Expression:
+    return Expression(kind, lambda _: value, value)
+
+
+def named(name: str) -> Expression:
+    if name == "NULL":
+        return constant(Kind.NULL, None)
+    return Expression(Kind.PROPERTY, lambda properties: properties.get(name))
+
+
+def any_of(conditions: list[Evaluate]) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        outcome: Value = False
+        for condition in conditions:
+            value = condition(properties)
+            if value is True:
+                return True
+            outcome = None if value is None else outcome
+        return outcome
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def all_of(conditions: list[Evaluate]) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        outcome: Value = True
+        for condition in conditions:
+            value = condition(properties)
+            if value is False:
+                return False
+            outcome = None if value is None else outcome
+        return outcome
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def negation(inner: Evaluate) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        value = inner(properties)
+        return None if value is None else not value
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def negative(inner: Expression) -> Expression:
+    if isinstance(inner.literal, int | float) and inner.kind is Kind.NUMBER:
+        return constant(Kind.NUMBER, -inner.literal)
+    raise SubscriptionError("only a number can have the sign -")
+
+
+def is_null(value: Evaluate, *, negated: bool) -> Expression:
+    return Expression(Kind.TRUTH, lambda properties: (value(properties) is None) != negated)
+
+
+def search(found: Callable[[str, str], bool], value: Evaluate, wanted: str, *, negated: bool) -> Expression:
+    """False for a missing property and for an empty text, negated or not, as in RocketMQ."""
+
+    def evaluate(properties: Properties) -> Value:
+        text = value(properties)
+        return isinstance(text, str) and bool(wanted) and found(text, wanted) != negated
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def within(value: Evaluate, texts: frozenset[str], *, negated: bool) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        text = value(properties)
+        return None if text is None else (text in texts) != negated
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def equal(left: Expression, right: Expression) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        first, second = left.evaluate(properties), right.evaluate(properties)
+        if first is None or second is None:
+            return None if first is None and second is not None else first is second
+        first, second = _of_one_type(first, second)
+        return first == second
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def compared(holds: Callable[[float, float], bool], left: Expression, right: Expression) -> Expression:
+    def evaluate(properties: Properties) -> Value:
+        first, second = left.evaluate(properties), right.evaluate(properties)
+        if first is None or second is None:
+            return None
+        if isinstance(first, str) and isinstance(second, str):
+            return holds(_number(first, float), _number(second, float))
+        first, second = _of_one_type(first, second)
+        return not isinstance(first, str) and not isinstance(second, str) and holds(first, second)
+
+    return Expression(Kind.TRUTH, evaluate)
+
+
+def _of_one_type(
+    first: str | float | bool, second: str | float | bool
+) -> tuple[str | float | bool, str | float | bool]:
+    """Both values, a text made what the other one is. Raises IncomparableError."""
+    if isinstance(first, str) and not isinstance(second, str):
+        return _typed(first, second), second
+    if isinstance(second, str) and not isinstance(first, str):
+        return first, _typed(second, first)
+    return first, second
+
+
+def _typed(text: str, example: float | bool) -> float | bool:
+    if isinstance(example, bool):
+        return text.lower() == "true"
+    return _number(text, int if isinstance(example, int) else float)
+
+
+def _number(text: str, kind: type[int] | type[float]) -> float:
+    """As Java's Long.valueOf and Double.valueOf read it. Raises IncomparableError."""
+    try:
+        if "_" in text or (kind is int and text != text.strip()):
+            raise ValueError(text)
+        return kind(text)
+    except ValueError:
+        raise IncomparableError(text) from None
+
+
+def less(first: float, second: float) -> bool:
+    return first < second
+
+
+def at_most(first: float, second: float) -> bool:
+    return first <= second
+
+
+def greater(first: float, second: float) -> bool:
+    return first > second
+
+
+def at_least(first: float, second: float) -> bool:
+    return first >= second
+
+
+COMPARISONS = {"<": less, "<=": at_most, ">": greater, ">=": at_least}
