@@ -4,8 +4,8 @@ Statements of tenants, the lake, samples and curves: what the console may ask fo
 `user_message` that may be shown.
 """
 
-from collections.abc import Iterable
-from datetime import date
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 
 from analytics.errors import (
     AnalyticsError,
@@ -163,3 +163,10 @@ def read_series(  # noqa: PLR0917  a curve has six coordinates
     from analytics.jobs import series
 
     return series.read_series(kind, topic, group, begin_ms, end_ms, period_minutes)
+
+
+def read_minutes(topics: set[str], first: date) -> Iterator[tuple[str, str, str, datetime, int, float]]:
+    """Kind, topic, group, start of the minute, messages, seconds covered: of these topics, from a UTC day on."""
+    from analytics.jobs import minutes
+
+    return minutes.read_minutes(topics, first)

@@ -1,7 +1,7 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TableSpec:
     #: The last of `columns` that the folders `name=value` give, in their order.
     partitions: tuple[str, ...] = ()
     #: Options of the reader, such as ("delimiter", ";") for csv; secrets may be among them.
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: For the format `rows`: gives the rows, as tuples of the columns, when the statement names the table.
     rows: Callable[[], Iterable[tuple[object, ...]]] | None = None
 

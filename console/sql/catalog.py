@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from console.accounts.actor import Actor
 from console.sql import queries
 from console.sql.models import ExternalTable
+from console.sql.patterns import is_like as _is_like
 
 Cells = tuple[str | int | None, ...]
 
@@ -68,14 +68,3 @@ def _tables(actor: Actor, schema: str) -> list[ExternalTable]:
     if schema not in readable:
         raise UnknownSchemaError(f"There is no schema {schema!r}.")
     return readable[schema]
-
-
-def _is_like(name: str, like: str | None) -> bool:
-    return like is None or like_pattern(like).fullmatch(name) is not None
-
-
-def like_pattern(like: str) -> re.Pattern[str]:
-    """The pattern of a SQL LIKE: `%` any run, `_` one character, backslash escapes; case does not count."""
-    pieces = re.findall(r"\\.|.", like, re.DOTALL)
-    wild = {"%": ".*", "_": "."}
-    return re.compile("".join(wild.get(p) or re.escape(p[-1]) for p in pieces), re.IGNORECASE | re.DOTALL)

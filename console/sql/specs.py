@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from analytics import run as engine
 from console.accounts.actor import Actor
-from console.sql import queries
+from console.sql import queries, virtual
 from console.sql.models import ExternalTable, QueryTask
 
 
@@ -28,6 +28,7 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
         time_limit_s=float(settings.SQL_SYNC_SECONDS if task.synchronous else settings.SQL_TIME_LIMIT_S),
         max_result_rows=settings.SQL_SYNC_ROWS if task.synchronous else None,
         max_result_bytes=settings.SQL_SYNC_BYTES if task.synchronous else None,
+        lookup=virtual.lookup(author) if author else None,
         explain=task.explain or None,
     )
 

@@ -19,7 +19,7 @@ from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVari
 from console.accounts.actor import Actor
 from console.audit.attempts import attempt
 from console.sql import catalog, hints, statements
-from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError, like_pattern
+from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError
 from console.sql.constants import Constant, Fact, Variable
 from console.sql.door import errors, results, work
 from console.sql.door.auth import SqlAccount, load_actor, record_refusal
@@ -28,6 +28,7 @@ from console.sql.door.hardening import DoorConnection, DoorSession
 from console.sql.door.parameters import Value
 from console.sql.door.stream import AFTER_SIGN_IN
 from console.sql.door.waiting import Waiter, in_thread
+from console.sql.patterns import like_pattern
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,58 @@
+"""Schemas that every account has and nobody makes: `mq` with the messages, `gantry` with what Gantry knows.
+
+Their tables are not listed for a statement, there may be tens of thousands: each one that it names is looked up, and
+the caller's right to it decided then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analytics import run as engine
+from console.accounts.actor import Actor
+from console.sql import gantry_tables, message_tables
+from console.sql.patterns import is_like
+
+SCHEMAS = (message_tables.SCHEMA, gantry_tables.SCHEMA)
+#: Tables that a list shows unless it asks for more.
+LISTED = 1_000
+Column = dict[str, str]
+
+
+def lookup(actor: Actor) -> Callable[[str, str], engine.TableSpec | None]:
+    """What a statement of the caller may name besides its own tables: (schema, table) as written → the table.
+
+    None for what does not exist and for what the caller may not read: nobody learns which of the two it is. The
+    callable raises QueryRefused for a name that may mean several tables.
+    """
+
+    def find(schema: str, table: str) -> engine.TableSpec | None:
+        return _find(actor, schema, table)
+
+    return find
+
+
+def tables(actor: Actor, schema: str, like: str | None = None, limit: int = LISTED) -> list[str]:
+    """Names of the tables that the caller may query, at most `limit`; `like` is a pattern of LIKE."""
+    if schema.lower() == message_tables.SCHEMA:
+        return message_tables.names(actor, like, limit)
+    if schema.lower() == gantry_tables.SCHEMA:
+        return [name for name in gantry_tables.names(actor) if is_like(name, like)][:limit]
+    return []
+
+
+def columns(actor: Actor, schema: str, table: str) -> list[Column]:
+    """Name, type and comment of each column, as ExternalTable has them; empty for a table that `lookup` finds not."""
+    found = _find(actor, schema, table)
+    if found is None:
+        return []
+    described = message_tables.COLUMNS if found.format == "mq" else gantry_tables.columns_of(found.name)
+    return [{"name": name, "type": kind, "comment": comment} for name, kind, comment in described]
+
+
+def _find(actor: Actor, schema: str, table: str) -> engine.TableSpec | None:
+    if schema.lower() == message_tables.SCHEMA:
+        return message_tables.find(actor, table)
+    if schema.lower() == gantry_tables.SCHEMA:
+        return gantry_tables.find(actor, table)
+    return None
