@@ -1,6 +1,7 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 
@@ -45,6 +46,10 @@ class Target:
     columns: tuple[str, ...] = ()
     #: Fixed values of partition columns: `partition (day = '2026-01-15')`.
     partition: tuple[tuple[str, str | None], ...] = ()
+    #: The table is made by this statement: its columns are those of the query, and its location must be empty.
+    create: bool = False
+    #: Waits until nobody else changes the table's files; gives its other writers: task id → whether it has ended.
+    turn: Callable[[], AbstractContextManager[Mapping[str, bool]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class QuerySpec:
     explain: str | None = None
     #: Write the rows there instead of to the result file, which then holds the count of rows.
     target: Target | None = None
+    #: The engine's own id of this run (`run.new_query_id`); drawn when it is not given.
+    engine_query_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class QueryResult:
     #: From the call of `run_query` to the finished file, ms.
     elapse_ms: int
     columns: list[Column]
+    #: With a target: the columns of the table that was written.
+    table_columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A query task in the words of analytics: what to run, and what its author may read at this moment."""
+"""A query task in the words of analytics: what to run, and what its author may read and write at this moment."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from django.utils import timezone
 
 from analytics import run as engine
 from console.accounts.actor import Actor
-from console.sql import queries, virtual
-from console.sql.models import ExternalTable, QueryTask
+from console.sql import queries, targets, virtual
+from console.sql.models import QueryTask
 
 
 def spec_of(task: QueryTask) -> engine.QuerySpec:
-    """What analytics is told: the statement, and the tables that its author may query now."""
+    """What analytics is told: the statement, the tables that its author may query now, and where its rows go.
+
+    Raises QueryRefused when the author may not write there any more.
+    """
     author = author_of(task)
     readable = queries.readable_schemas(author) if author else {}
+    target = targets.target_of(task, author)
     return engine.QuerySpec(
         task_id=task.pk,
         tenant=task.tenant.uid,
-        sql=task.statement,
+        sql=targets.NOTHING_TO_WRITE if task.target and target is None else task.statement,
         schema=task.table_schema,
-        tables={schema: [_table(t) for t in tables] for schema, tables in readable.items()},
+        tables={schema: [targets.table_spec(t) for t in tables] for schema, tables in readable.items()},
         parameters=tuple(task.parameters),
         result_file=engine.result_location(
             task.tenant.uid, settings.REGION, task.pk, timezone.localdate(task.create_time)
@@ -30,6 +34,7 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
         max_result_bytes=settings.SQL_SYNC_BYTES if task.synchronous else None,
         lookup=virtual.lookup(author) if author else None,
         explain=task.explain or None,
+        target=target,
     )
 
 
@@ -41,9 +46,3 @@ def author_of(task: QueryTask) -> Actor | None:
     return Actor(
         user=user, role=role, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk
     )
-
-
-def _table(table: ExternalTable) -> engine.TableSpec:
-    columns = tuple(engine.Column(c["name"], c["type"]) for c in table.columns)
-    options = tuple(sorted(table.options.items()))
-    return engine.TableSpec(table.name, table.location, table.format, columns, tuple(table.partitions), options)

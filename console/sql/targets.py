@@ -1,0 +1,286 @@
+"""Where `insert …` and `create table … as …` write: who may, decided at submission and again at the run (docs/sql.md).
+
+The query behind the head is guarded like any other; here is only what concerns the table that its rows go to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+
+from analytics import run as engine
+from console.accounts.access import require
+from console.accounts.actor import Actor, dla_resource, oss_resource
+from console.accounts.models import Tenant
+from console.audit import services as audit
+from console.sql.models import ENDED, Bucket, ExternalTable, QueryTask, Schema, TaskStatus
+from console.sql.target_text import CreateTableAs, Insert, TargetStatement, parse
+from console.web.errors import Refused
+
+__all__ = [
+    "CreateTableAs",
+    "Insert",
+    "TargetStatement",
+    "commit",
+    "note_columns",
+    "parse",
+    "prepare",
+    "reserve",
+    "table_spec",
+    "target_of",
+]
+
+INSERT = "dla:InsertTable"
+CREATE = "dla:CreateTable"
+WRITE = "dla:WriteBucket"
+#: What the task's name is in `show query_task`.
+TASK_NAMES = {Insert: "INSERT", CreateTableAs: "CREATE_TABLE_AS_SELECT"}
+#: Runs instead of a CREATE TABLE IF NOT EXISTS whose table exists.
+NOTHING_TO_WRITE = "select cast(0 as bigint) as rows"
+#: Buckets that only the console and its jobs write, whoever owns them.
+_OURS = ("aliyun-oa-query-results-", "gantry-metrics", "gantry-archive")
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Writers of one table that are asked about at once; earlier ones have cleaned up long ago.
+_MOST_WRITERS = 200
+
+
+def prepare(actor: Actor, parsed: TargetStatement, schema: str) -> dict[str, Any]:
+    """Decide whether the actor may write there; returns what QueryTask.target keeps.
+
+    `schema` is the default schema. Raises Refused for a table, column, bucket or location that is not there or not
+    allowed, PermissionDenied without dla:InsertTable or dla:CreateTable on the table and dla:WriteBucket on its
+    location.
+    """
+    found = _schema(actor.tenant, parsed.schema or schema)
+    if isinstance(parsed, Insert):
+        return _prepare_insert(actor, parsed, found)
+    return _prepare_create(actor, parsed, found)
+
+
+def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, Any]:
+    table = _table(schema, parsed.table)
+    _require(actor, INSERT, schema, table.name, table.location)
+    names = {column["name"].lower(): column["name"] for column in table.columns}
+    partitions = {name.lower() for name in table.partitions}
+    fixed = [name.lower() for name, _ in parsed.partition]
+    _no_twice([*fixed, *(name.lower() for name in parsed.columns)], "the statement")
+    for name in parsed.columns if names else ():
+        if name.lower() not in names:
+            known = ", ".join(names.values())
+            raise Refused("COLUMN_NOT_FOUND", f"The table {table.name} has no column {name!r}; it has {known}.", "text")
+    for name in fixed:
+        if name not in partitions:
+            known = ", ".join(table.partitions) or "none"
+            message = f"{name!r} is no partition column of {table.name}; its partition columns: {known}."
+            raise Refused("COLUMN_NOT_FOUND", message, "text")
+    return {
+        "statement": "insert",
+        "schema": schema.name,
+        "table": table.name,
+        "overwrite": parsed.overwrite,
+        "columns": list(parsed.columns),
+        "partition": [list(pair) for pair in parsed.partition],
+    }
+
+
+def _prepare_create(actor: Actor, parsed: CreateTableAs, schema: Schema) -> dict[str, Any]:
+    if not _TABLE_NAME.fullmatch(parsed.table):
+        message = f"{parsed.table!r} is no name of a table: letters, digits, _ and -, at most 64."
+        raise Refused("TABLE_NAME_INVALID", message, "text")
+    _no_twice([name.lower() for name in parsed.partitions], "PARTITIONED BY")
+    location = parsed.location or _default_location(schema, parsed.table)
+    if not location.endswith("/"):
+        location += "/"
+    _require(actor, CREATE, schema, parsed.table, location)
+    exists = schema.tables.filter(name__iexact=parsed.table).exists()
+    if exists and not parsed.if_not_exists:
+        raise Refused("TABLE_EXISTS", f"The table {schema.name}.{parsed.table} exists already.", "text")
+    return {
+        "statement": "create",
+        "schema": schema.name,
+        "table": parsed.table,
+        "if_not_exists": parsed.if_not_exists,
+        "format": parsed.format,
+        "partitions": list(parsed.partitions),
+        "location": location,
+        "options": parsed.options,
+        "comment": parsed.comment[:255],
+        "managed": not parsed.location,
+    }
+
+
+def reserve(task: QueryTask) -> None:
+    """Keep the name of the table that the task makes, in the transaction that makes the task.
+
+    Raises Refused when another task is making a table of that name: of two at once, one is told at once.
+    """
+    if not task.target or task.target["statement"] != "create":
+        return
+    schema = Schema.objects.select_for_update().get(tenant=task.tenant, name=task.target["schema"])
+    name = f"{schema.name}.{task.target['table']}"
+    if not task.target["if_not_exists"] and schema.tables.filter(name__iexact=task.target["table"]).exists():
+        raise Refused("TABLE_EXISTS", f"The table {name} exists already.", "text")
+    unfinished = QueryTask.objects.exclude(pk=task.pk).filter(
+        tenant=task.tenant, status__in=(TaskStatus.QUEUED, TaskStatus.RUNNING), target__statement="create"
+    )
+    for other in unfinished:
+        if other.target is not None and _same_place(other.target, task.target):
+            raise Refused("TABLE_EXISTS", f"The table {name} is being made by the task {other.pk}.", "text")
+
+
+def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two CREATE TABLE … AS would make the same table, or write to one folder."""
+    same_name = (one["schema"], one["table"].lower()) == (other["schema"], other["table"].lower())
+    return same_name or one["location"].startswith(other["location"]) or other["location"].startswith(one["location"])
+
+
+def target_of(task: QueryTask, author: Actor | None) -> engine.Target | None:
+    """Where the task's rows go, decided anew with the rights that its author has now.
+
+    None when the task writes nowhere, and for CREATE TABLE IF NOT EXISTS when the table exists by now. Raises
+    QueryRefused when it may not be written any more.
+    """
+    given = task.target
+    if not given:
+        return None
+    if author is None:
+        raise engine.QueryRefused("Nobody may write for this task any more: its author was disabled or deleted.")
+    try:
+        schema = _schema(task.tenant, given["schema"])
+        if given["statement"] == "create":
+            return _target_of_create(task, author, schema)
+        table = _table(schema, given["table"])
+        _require(author, INSERT, schema, table.name, table.location)
+    except (Refused, PermissionDenied) as error:
+        raise engine.QueryRefused(str(error)) from error
+    return engine.Target(
+        schema=schema.name,
+        table=table_spec(table),
+        overwrite=given["overwrite"],
+        columns=tuple(given["columns"]),
+        partition=tuple((name, value) for name, value in given["partition"]),
+        turn=lambda: _turn(task, schema),
+    )
+
+
+def _target_of_create(task: QueryTask, author: Actor, schema: Schema) -> engine.Target | None:
+    given: dict[str, Any] = task.target or {}
+    _require(author, CREATE, schema, given["table"], given["location"])
+    if schema.tables.filter(name__iexact=given["table"]).exists():
+        if given["if_not_exists"]:
+            return None
+        raise Refused("TABLE_EXISTS", f"The table {schema.name}.{given['table']} exists already.")
+    options = tuple(sorted(given["options"].items()))
+    table = engine.TableSpec(
+        given["table"], given["location"], given["format"], (), tuple(given["partitions"]), options
+    )
+    return engine.Target(schema=schema.name, table=table, create=True, turn=lambda: _turn(task, schema))
+
+
+@contextmanager
+def _turn(task: QueryTask, schema: Schema) -> Iterator[dict[str, bool]]:
+    """Nobody else changes the table's files meanwhile; gives its other writers, and whether each has ended.
+
+    A lock of the database on the schema's row, so that it goes with the process that holds it.
+    """
+    given: dict[str, Any] = task.target or {}
+    with transaction.atomic():
+        Schema.objects.select_for_update().filter(pk=schema.pk).first()
+        others = QueryTask.objects.exclude(pk=task.pk).exclude(status=TaskStatus.SUCCESS)
+        writers = others.filter(tenant=task.tenant, target__schema=given["schema"], target__table=given["table"])
+        latest = writers.order_by("-create_time").values_list("pk", "status")[:_MOST_WRITERS]
+        yield {pk: status in ENDED for pk, status in latest}
+
+
+def note_columns(task: QueryTask, columns: list[engine.Column]) -> None:
+    """Keep the columns of the table that the task has made, for `commit`."""
+    if task.target and task.target["statement"] == "create" and columns:
+        task.target = {**task.target, "columns": [{"name": c.name, "type": c.type} for c in columns]}
+        QueryTask.objects.filter(pk=task.pk, attempts=task.attempts, worker=task.worker).update(target=task.target)
+
+
+def commit(task: QueryTask, author: Actor | None) -> str:
+    """Register the table that a task has made, and write into the trail what was written. In the ending transaction.
+
+    Returns why the table cannot be registered, or an empty text.
+    """
+    given = task.target
+    if not given or task.status != TaskStatus.SUCCESS:
+        return ""
+    name = f"{given['schema']}.{given['table']}"
+    if given["statement"] == "create" and given.get("columns"):
+        schema = Schema.objects.select_for_update().filter(tenant=task.tenant, name=given["schema"]).first()
+        if schema is None:
+            return f"The schema {given['schema']} was dropped while its table {given['table']} was made."
+        if schema.tables.filter(name__iexact=given["table"]).exists():
+            return f"The table {name} was made by somebody else meanwhile."
+        ExternalTable.objects.create(
+            schema=schema, name=given["table"],
+            **{field: given[field] for field in _FIELDS_OF_A_TABLE},
+        )  # fmt: skip
+    if author is not None:
+        verb = "create" if given["statement"] == "create" else "insert"
+        resource = dla_resource(task.tenant, given["schema"], given["table"])
+        audit.record(author, f"sql.table.{verb}", resource, detail={"task": task.pk, "rows": task.row_count})
+    return ""
+
+
+_FIELDS_OF_A_TABLE = ("location", "format", "columns", "partitions", "options", "comment", "managed")
+
+
+def table_spec(table: ExternalTable) -> engine.TableSpec:
+    """A table in the words of analytics."""
+    columns = tuple(engine.Column(c["name"], c["type"]) for c in table.columns)
+    options = tuple(sorted(table.options.items()))
+    return engine.TableSpec(table.name, table.location, table.format, columns, tuple(table.partitions), options)
+
+
+def _schema(tenant: Tenant, name: str) -> Schema:
+    found = Schema.objects.filter(tenant=tenant, name__iexact=name).first()
+    if found is None:
+        message = f"There is no schema {name!r} to write to." if name else "Choose a schema, or name the table's."
+        raise Refused("SCHEMA_NOT_FOUND", message, "schema")
+    return found
+
+
+def _table(schema: Schema, name: str) -> ExternalTable:
+    found = schema.tables.filter(name__iexact=name).first()
+    if found is None:
+        raise Refused("TABLE_NOT_FOUND", f"There is no table {name!r} in schema {schema.name}.", "text")
+    return found
+
+
+def _default_location(schema: Schema, table: str) -> str:
+    if not schema.location:
+        message = f"The schema {schema.name} has no location of its own: add LOCATION 'oss://bucket/folder/'."
+        raise Refused("LOCATION_MISSING", message, "text")
+    return f"{schema.location.rstrip('/')}/{table}/"
+
+
+def _require(actor: Actor, action: str, schema: Schema, table: str, location: str) -> None:
+    """The action on the table, and WriteBucket on its location, which lies in a bucket of the tenant."""
+    require(actor, action, dla_resource(actor.tenant, schema.name, table), owner=actor.tenant)
+    try:
+        engine.lake_path(location)
+    except engine.LakeError as error:
+        raise Refused("LOCATION_INVALID", error.user_message, "text") from error
+    bucket, _, key = location.removeprefix("oss://").partition("/")
+    if bucket.startswith(_OURS):
+        message = f"The bucket {bucket} is written by the console alone; choose a bucket of your own."
+        raise Refused("BUCKET_READ_ONLY", message, "text")
+    if not Bucket.objects.filter(tenant=actor.tenant, name=bucket).exists():
+        raise Refused("BUCKET_NOT_FOUND", f"There is no bucket {bucket!r} of yours.", "text")
+    if not key.strip("/"):
+        raise Refused("LOCATION_INVALID", "A table lies in a folder of a bucket: oss://bucket/folder/.", "text")
+    require(actor, WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
+
+
+def _no_twice(names: list[str], where: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Refused("COLUMN_TWICE", f"The column {twice!r} stands twice in {where}.", "text")
