@@ -42,6 +42,7 @@ __all__ = [
     "drop_results",
     "drop_samples",
     "lake_path",
+    "new_query_id",
     "open_result",
     "preview_result",
     "progress",
@@ -67,6 +68,13 @@ def run_query(spec: QuerySpec) -> QueryResult:
     from analytics.sql import engine
 
     return engine.run_query(spec)
+
+
+def new_query_id() -> str:
+    """An id for a run of a statement, `yyyyMMdd_HHmmss_nnnnn_xxxxx` (UTC): `QuerySpec.engine_query_id`."""
+    from analytics.sql import ids
+
+    return ids.new_query_id()
 
 
 def cancel(task_id: str) -> bool:

@@ -1,19 +1,11 @@
 """Runs one statement: guard, session, result file, counters. What comes out is a QueryResult or one of our errors."""
 
-import itertools
-import secrets
-import string
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from analytics.lake import lake_path
 from analytics.specs import QueryResult, QuerySpec
-from analytics.sql import backend, failures, result, running
-
-_sequence = itertools.count()
-#: Tells the processes apart in an engine_query_id, as a coordinator's id does in the vendor's.
-_PROCESS_ID = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
+from analytics.sql import backend, failures, ids, result, running
 
 
 def run_query(spec: QuerySpec) -> QueryResult:
@@ -23,7 +15,7 @@ def run_query(spec: QuerySpec) -> QueryResult:
     EngineUnavailable.
     """
     started = time.monotonic()
-    engine_query_id = _engine_query_id(datetime.now(UTC))
+    engine_query_id = spec.engine_query_id or ids.new_query_id()
     path = Path(lake_path(spec.result_file))
     spark = backend.get()
     with running.watched(spark, spec.task_id, spec.time_limit_s) as statement:
@@ -44,7 +36,3 @@ def run_query(spec: QuerySpec) -> QueryResult:
         elapse_ms=round((time.monotonic() - started) * 1000),
         columns=written.columns,
     )
-
-
-def _engine_query_id(now: datetime) -> str:
-    return f"{now:%Y%m%d_%H%M%S}_{next(_sequence) % 100_000:05d}_{_PROCESS_ID}"
