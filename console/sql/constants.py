@@ -17,6 +17,9 @@ class Fact(Enum):
     SCHEMA = "database"
     USER = "user"
     CONNECTION_ID = "connection_id"
+    LAST_INSERT_ID = "last_insert_id"
+    ROW_COUNT = "row_count"
+    FOUND_ROWS = "found_rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,17 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class UserVariable:
+    """`@name`: what the connection has set for itself."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """One item of the select list: a literal, a variable or a fact, with the name of its column."""
 
-    value: int | str | Variable | Fact | None
+    value: int | str | Variable | UserVariable | Fact | None
     column: str
 
 
@@ -43,11 +53,15 @@ _FACTS = {
     "session_user": Fact.USER,
     "system_user": Fact.USER,
     "connection_id": Fact.CONNECTION_ID,
+    "last_insert_id": Fact.LAST_INSERT_ID,
+    "row_count": Fact.ROW_COUNT,
+    "found_rows": Fact.FOUND_ROWS,
 }
 _TEXT = r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\""
 _ITEM = re.compile(
     rf"""\s*(?P<written>
-        @@(?:(?:session|global|local)\.)?(?P<variable>\w+)
+        @@(?:(?:session|global|local)\s*\.\s*)?(?P<variable>\w+|`\w+`)
+      | @(?P<own>[\w.$]+)
       | (?P<fact>{"|".join(_FACTS)})\s*\(\s*\)
       | (?P<user>current_user)\b(?!\s*\()
       | (?P<number>-?\d{{1,18}})(?![\w.])
@@ -85,7 +99,9 @@ def _constant(match: re.Match[str]) -> Constant:
     alias = match["alias"]
     column = alias.strip("`'\"") if alias else match["written"].strip()
     if match["variable"]:
-        return Constant(Variable(match["variable"].lower()), column)
+        return Constant(Variable(match["variable"].strip("`").lower()), column)
+    if match["own"]:
+        return Constant(UserVariable(match["own"].lower()), column)
     if match["fact"] or match["user"]:
         return Constant(_FACTS[(match["fact"] or match["user"]).lower()], column)
     if match["number"]:
