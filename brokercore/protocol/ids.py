@@ -32,6 +32,7 @@ def pack_host(host: str, port: int) -> bytes:
     return (address if len(address) == 4 else _ANY_IPV4) + port.to_bytes(4, "big")
 
 
+@lru_cache(maxsize=4096)
 def unpack_host(data: bytes) -> tuple[str, int]:
     """Host and port of 8 (IPv4) or 20 (IPv6) bytes."""
     return str(ipaddress.ip_address(data[:-4])), int.from_bytes(data[-4:], "big")
