@@ -49,6 +49,10 @@ NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
+# Brokers are spoken to over TLS, and must show a certificate of this authority.
+BROKER_CA = env_text("GANTRY_BROKER_CA") or (
+    str(HOME / "tls" / "broker.crt") if env_text("GANTRY_BROKER_TLS") == "enforcing" else ""
+)
 REGION = env_text("GANTRY_REGION", "mq-private")
 # An asynchronous statement that runs longer is stopped; one whose client waits for its rows has limits of its own.
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)

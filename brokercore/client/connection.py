@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -16,6 +17,7 @@ from brokercore.client.errors import BrokerUnreachable, ClientError, RequestTime
 from brokercore.protocol.command import ONEWAY_FLAG, Command, decode
 from brokercore.protocol.errors import FrameError
 from brokercore.protocol.frame import FrameReader
+from brokercore.protocol.tls import TlsError, TlsStream
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +32,13 @@ _WAKE_EVERY_S = 0.25
 class Connection:
     """Blocking on the outside, pipelined inside. Safe in threads; after a fork the pool opens new ones."""
 
-    def __init__(self, address: str, on_request: RequestHandler, connect_timeout_ms: int) -> None:
+    def __init__(
+        self, address: str, on_request: RequestHandler, connect_timeout_ms: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = address
         self._on_request = on_request
         self._socket = _open(address, connect_timeout_ms)
+        self._tls = _handshake(address, self._socket, tls, connect_timeout_ms) if tls else None
         self._write_lock = threading.Lock()
         self._opaque = itertools.count()
         self._waiting: dict[int, tuple[Future[Command], float, int]] = {}
@@ -88,6 +93,9 @@ class Connection:
             if self._closed:
                 raise self._gone()
             try:
+                if self._tls is not None:
+                    self._tls.send(frame)
+                    frame = self._tls.outgoing()
                 self._socket.sendall(frame)
             except OSError as error:
                 self._break(_reason(error))
@@ -105,14 +113,26 @@ class Connection:
                     continue
                 if not data:
                     break
+                if self._tls is not None:
+                    data = self._decrypt(self._tls, data)
                 for frame in frames.feed(data):
                     self._take(decode(frame))
         except FrameError as error:
             reason = f"broken frame: {error}"
             log.warning("< %s %s", self.address, reason)
+        except TlsError as error:
+            reason = str(error)
         except OSError as error:
             reason = _reason(error)
         self._break(reason)
+
+    def _decrypt(self, tls: TlsStream, data: bytes) -> bytes:
+        """One lock for both directions: reading can have something to say too, and a TLS session is not thread-safe."""
+        with self._write_lock:
+            plain = tls.receive(data)
+            if answer := tls.outgoing():
+                self._socket.sendall(answer)
+        return plain
 
     def _take(self, command: Command) -> None:
         if not command.is_response:
@@ -166,6 +186,30 @@ def _open(address: str, timeout_ms: int) -> socket.socket:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(_WAKE_EVERY_S))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout_ms / 1000))
     return connection
+
+
+def _handshake(address: str, connection: socket.socket, context: ssl.SSLContext, timeout_ms: int) -> TlsStream:
+    """Begin TLS. Raises BrokerUnreachable when the peer does not speak it, or its certificate is not trusted."""
+    deadline = time.monotonic() + timeout_ms / 1000
+    try:
+        tls = TlsStream(context, server_side=False, hostname=split_address(address)[0])
+        while not tls.established:
+            connection.sendall(tls.outgoing())
+            with contextlib.suppress(BlockingIOError):
+                data = connection.recv(_READ_BYTES)
+                if not data:
+                    raise BrokerUnreachable(address, "the peer closed the connection instead of speaking TLS")
+                tls.receive(data)
+            if time.monotonic() > deadline:
+                raise BrokerUnreachable(address, f"no TLS within {timeout_ms} ms")
+        connection.sendall(tls.outgoing())
+    except (TlsError, OSError) as error:
+        connection.close()
+        raise BrokerUnreachable(address, _reason(error) if isinstance(error, OSError) else str(error)) from error
+    except BrokerUnreachable:
+        connection.close()
+        raise
+    return tls
 
 
 def _timeval(seconds: float) -> bytes:

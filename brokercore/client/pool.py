@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections import defaultdict
 
@@ -12,8 +13,9 @@ from brokercore.client.errors import ClientClosed
 class Pool:
     """Hands out the one connection to an address. Safe in threads and over forks."""
 
-    def __init__(self, on_request: RequestHandler, connect_timeout_ms: int) -> None:
+    def __init__(self, on_request: RequestHandler, connect_timeout_ms: int, tls: ssl.SSLContext | None = None) -> None:
         self._on_request = on_request
+        self._tls = tls
         self._connect_timeout_ms = connect_timeout_ms
         self._closed = False
         self._connections: dict[str, Connection] = {}
@@ -29,7 +31,7 @@ class Pool:
             if connection is None or not connection.is_open:
                 if self._closed:
                     raise ClientClosed("The client is closed.")
-                connection = Connection(address, self._on_request, self._connect_timeout_ms)
+                connection = Connection(address, self._on_request, self._connect_timeout_ms, self._tls)
                 self._connections[address] = connection
             return connection
 

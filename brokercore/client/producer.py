@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -70,12 +71,13 @@ class Producer:
         timeout_ms: int = 3000,
         retries: int = 2,
         transaction_check: TransactionCheck | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.group = wrap(namespace, group)
         self.namespace = namespace
         self._timeout_ms = timeout_ms
         self._tries = retries + 1
-        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms)
+        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self._routes = Routes(self._session)
         self._turn = itertools.count()
         self._check = transaction_check

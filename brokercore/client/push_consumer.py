@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from pathlib import Path
 from typing import Literal, Self
@@ -39,6 +40,7 @@ class PushConsumer:
         consume_from: Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET"] = "CONSUME_FROM_LAST_OFFSET",
         offset_file: Path | None = None,
         timeout_ms: int = 3000,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.group = wrap(namespace, group)
         self.namespace = namespace
@@ -47,7 +49,7 @@ class PushConsumer:
         self._threads = threads
         self._consume_from = consume_from
         self._offset_file = offset_file
-        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms)
+        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self._routes = Routes(self._session)
         self._subscriptions: dict[str, SubscriptionData] = {}
         self._handler: Handler | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,11 +44,18 @@ class Session:
     BrokerError for response codes that are not accepted.
     """
 
-    def __init__(self, namesrv: str, credentials: Credentials | None, *, timeout_ms: int = 3000) -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        credentials: Credentials | None,
+        *,
+        timeout_ms: int = 3000,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.name_servers = parse_name_servers(namesrv)
         self.timeout_ms = timeout_ms
         self._credentials = credentials
-        self._pool = Pool(self._on_request, timeout_ms)
+        self._pool = Pool(self._on_request, timeout_ms, tls)
         self._handlers: dict[int, ServerRequest] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = threading.Lock()

@@ -8,14 +8,18 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 
+from brokercore.certificates import server_context
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.dispatch import Dispatcher
+from brokercore.server.doorway import Doorway
 from brokercore.server.errors import SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings, read_settings
 from brokercore.server.storage.redis_connection import check_url
+from brokercore.server.tls_mode import TlsMode
 
 logger = logging.getLogger(__name__)
 
@@ -36,15 +40,20 @@ class Server:
         reachable = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
         self.namesrv = f"{reachable}:{self.namesrv_port}"
         self.broker = Broker(settings, settings.advertise or f"{reachable}:{self.broker_port}")
+        self._tls = _tls_context(settings, reachable)
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:
         """Read the store back, then accept connections. Raises StoreUnavailable."""
         await self.broker.start()
         dispatcher, loop = Dispatcher(self.broker), asyncio.get_running_loop()
+
+        def connection() -> Connection:
+            return Connection(dispatcher, self.broker.opened, self.broker.turn)
+
         for listening in self._sockets:
             server = await loop.create_server(
-                lambda: Connection(dispatcher, self.broker.opened, self.broker.turn), sock=listening, backlog=_BACKLOG
+                lambda: Doorway(connection, self._tls, self._settings.tls_mode), sock=listening, backlog=_BACKLOG
             )
             self._servers.append(server)
 
@@ -56,6 +65,16 @@ class Server:
         for server in self._servers:
             await server.wait_closed()
         logger.info("closed")
+
+
+def _tls_context(settings: Settings, host: str) -> ssl.SSLContext | None:
+    if settings.tls_mode is TlsMode.DISABLED:
+        return None
+    hosts = (host, settings.advertise.rpartition(":")[0] or host, "localhost", "127.0.0.1")
+    try:
+        return server_context(settings.tls_folder, "broker", hosts)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise SettingsError(f"{settings.tls_folder} has no usable broker.crt and broker.key: {error}.") from error
 
 
 async def serve(settings: Settings) -> None:

@@ -40,6 +40,8 @@ class Connection(asyncio.Protocol):
         self.peer = ("0.0.0.0", 0)  # noqa: S104 (an unknown peer, nothing is bound)
         self.host_bytes = bytes(8)
         self.last_seen = 0.0
+        self.secure = False
+        """Whether the peer speaks TLS, which conditions of policies ask about."""
 
     @property
     def address(self) -> str:
@@ -62,6 +64,10 @@ class Connection(asyncio.Protocol):
             self.host_bytes = pack_host(*self.peer)
         self.last_seen = time.monotonic()
         self._opened(self)
+
+    def speak_through(self, transport: asyncio.Transport) -> None:
+        """From now on write to TLS, which reads for this connection."""
+        self._transport, self.secure = transport, True
 
     def data_received(self, data: bytes) -> None:
         self.last_seen = time.monotonic()

@@ -214,13 +214,12 @@ def check(connection: Connection, command: Command, caller: Caller) -> None:
         known = command.code, ext.get("b"), ext.get("topic"), ext.get("consumerGroup"), ext.get("group")
         if known in caller.passed:
             return
-    address = connection.peer[0]
     for actions, names in NEEDS[command.code]:
         for name in names(command):
             if actions is SYSTEM_ONLY:
                 raise denied(caller, actions, name)
             for action in actions:
-                if caller.may(action, name, address):
+                if caller.may(action, name, connection):
                     break
             else:
                 raise denied(caller, actions, name)
@@ -239,18 +238,18 @@ def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:
 
 def may_see_topic(caller: Caller, connection: Connection, topic: str) -> bool:
     """True when a list of topics may show this one to the caller."""
-    return caller.is_system or any(caller.may(action, _resource(topic), connection.peer[0]) for action in READS_TOPIC)
+    return caller.is_system or any(caller.may(action, _resource(topic), connection) for action in READS_TOPIC)
 
 
 def may_see_group(caller: Caller, connection: Connection, group: str) -> bool:
     """True when a list of groups may show this one to the caller."""
-    return caller.is_system or any(caller.may(action, group, connection.peer[0]) for action in READS_GROUP)
+    return caller.is_system or any(caller.may(action, group, connection) for action in READS_GROUP)
 
 
 def require(caller: Caller, connection: Connection, actions: tuple[str, ...], topic: str) -> None:
     """Raise Refusal unless the caller may do one of `actions` on a topic (or the group a retry topic belongs to)."""
     name = _resource(topic)
-    if not caller.is_system and not any(caller.may(action, name, connection.peer[0]) for action in actions):
+    if not caller.is_system and not any(caller.may(action, name, connection) for action in actions):
         raise denied(caller, actions, name)
 
 

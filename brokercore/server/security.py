@@ -82,19 +82,24 @@ class Caller:
         outer.update(inner.digest())
         return base64.b64encode(outer.digest())
 
-    def may(self, action: str, name: str, source_ip: str) -> bool:
-        """True when the key may do `action` on the topic, group or instance of this physical name."""
+    def may(self, action: str, name: str, connection: Connection) -> bool:
+        """True when the key may do `action`, over this connection, on the topic, group or instance of this name."""
         if self.grantee is None:
             return True
         if self.conditional:
-            return decide(self.grantee, action, mq_resource(name), Context(source_ip)).allowed
+            return decide(self.grantee, action, mq_resource(name), _circumstances(connection)).allowed
         known = self._decisions.get((action, name))
         if known is None:
-            known = decide(self.grantee, action, mq_resource(name), Context(source_ip)).allowed
+            known = decide(self.grantee, action, mq_resource(name), _circumstances(connection)).allowed
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
             self._decisions[action, name] = known
         return known
+
+
+def _circumstances(connection: Connection) -> Context:
+    """What conditions of policies ask about."""
+    return Context(connection.peer[0], secure_transport=connection.secure)
 
 
 class Security:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brokercore.server.errors import SettingsError
+from brokercore.server.tls_mode import TlsMode
 
 _CHECK_TYPE = {"on": True, "off": False}
 
@@ -34,6 +35,9 @@ class Settings:
     system_access_key_id: str = ""
     system_access_key_secret: str = ""
     master_key: str = ""
+    tls_mode: TlsMode = TlsMode.DISABLED
+    tls_folder: Path = Path()
+    """Holds `broker.crt` and `broker.key`."""
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -60,6 +64,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             environ, "GANTRY_BROKER_ACCESS_KEY_SECRET", home / "secrets/broker_access_key_secret"
         ),
         master_key=_secret(environ, "GANTRY_MASTER_KEY", home / "secrets/master_key"),
+        tls_mode=_mode(environ),
+        tls_folder=home / "tls",
     )
 
 
@@ -79,6 +85,14 @@ def _whole(environ: Mapping[str, str], name: str, default: int, low: int, high: 
     if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
         raise SettingsError(f"{name} is {value!r}; allowed are whole numbers from {low} to {high}.")
     return int(value)
+
+
+def _mode(environ: Mapping[str, str]) -> TlsMode:
+    value = environ.get("GANTRY_BROKER_TLS") or TlsMode.PERMISSIVE
+    try:
+        return TlsMode(value)
+    except ValueError:
+        raise SettingsError(f"GANTRY_BROKER_TLS is {value!r}; allowed are {', '.join(TlsMode)}.") from None
 
 
 def _address(value: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
+from functools import cache
 
 from django.conf import settings
 
@@ -19,11 +21,17 @@ def system_credentials() -> Credentials:
     return Credentials(settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET)
 
 
+@cache
+def client_tls() -> ssl.SSLContext | None:
+    """How the console's own clients check brokers that want TLS (GANTRY_BROKER_CA); None for plain connections."""
+    return ssl.create_default_context(cafile=settings.BROKER_CA) if settings.BROKER_CA else None
+
+
 def admin(cluster: Cluster) -> Admin:
     """The admin client of a cluster; thread-safe, reconnects by itself."""
     with _lock:
         if cluster.namesrv not in _admins:
-            _admins[cluster.namesrv] = Admin(cluster.namesrv, system_credentials())
+            _admins[cluster.namesrv] = Admin(cluster.namesrv, system_credentials(), tls=client_tls())
         return _admins[cluster.namesrv]
 
 
@@ -32,7 +40,7 @@ def producer(cluster: Cluster) -> Producer:
     with _lock:
         if cluster.namesrv not in _producers:
             _producers[cluster.namesrv] = Producer(
-                cluster.namesrv, system_credentials(), "GANTRY_CONSOLE", transaction_check=_commit
+                cluster.namesrv, system_credentials(), "GANTRY_CONSOLE", transaction_check=_commit, tls=client_tls()
             )
         return _producers[cluster.namesrv]
 

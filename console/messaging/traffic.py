@@ -13,6 +13,7 @@ from typing import Any
 
 from brokercore.client import ConsumeResult, Credentials, Message, MessageView, Producer, PushConsumer, TransactionState
 from brokercore.client.errors import ClientError
+from console.instances.broker import client_tls
 from console.messaging.flights import Flight
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class Sender:
                 group,
                 namespace=target.instance_id,
                 transaction_check=lambda message: TransactionState.COMMIT,
+                tls=client_tls(),
             )
 
         # One a kind of message: each goes round the queues of its topic by itself.
@@ -153,6 +155,7 @@ def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
             namespace=target.instance_id,
             max_reconsume_times=MAX_RECONSUME_TIMES,
             threads=1 if topic == "flights-fifo" else 4,
+            tls=client_tls(),
         )
         push.subscribe(topic)
         push.on_message(fail_on_some if topic == "flights" else take)

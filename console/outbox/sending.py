@@ -15,6 +15,7 @@ from brokercore.client.errors import NoPermission
 from console.accounts import services as accounts
 from console.accounts.credentials import find_key
 from console.accounts.models import Role
+from console.instances.broker import client_tls
 from console.outbox.models import Notification
 from console.outbox.routing import SERVICE, Destination
 
@@ -82,7 +83,7 @@ def _producer(destination: Destination, credentials: Credentials) -> Producer:
         producer = _producers.get(name)
         if producer is None:
             producer = _producers[name] = Producer(
-                destination.namesrv, credentials, destination.group, namespace=destination.namespace
+                destination.namesrv, credentials, destination.group, namespace=destination.namespace, tls=client_tls()
             )
             while len(_producers) > _PRODUCERS:
                 _producers.popitem(last=False)[1].close()

@@ -69,9 +69,11 @@ def apache(home: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def embedded(_home: Path) -> Iterator[Server]:
-    """Run `python -m brokercore` with a Redis of its own and an AccessKey for each of the cast."""
-    with broker_process(gantry_transaction_check_seconds=CHECK_SECONDS) as broker:
+def embedded(home: Path) -> Iterator[Server]:
+    """Run `python -m brokercore`, TLS offered, with a Redis of its own and an AccessKey for each of the cast."""
+    with broker_process(
+        gantry_transaction_check_seconds=CHECK_SECONDS, gantry_home=str(home), gantry_broker_tls="permissive"
+    ) as broker:
         yield cast_of(broker)
 
 

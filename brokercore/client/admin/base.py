@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self, TypeVar
 
@@ -21,8 +22,15 @@ T = TypeVar("T")
 class AdminBase:
     """Opens and closes; `timeout_ms` is for each request."""
 
-    def __init__(self, namesrv: str, credentials: Credentials | None, *, timeout_ms: int = 3000) -> None:
-        self.session = Session(namesrv, credentials, timeout_ms=timeout_ms)
+    def __init__(
+        self,
+        namesrv: str,
+        credentials: Credentials | None,
+        *,
+        timeout_ms: int = 3000,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self.routes = Routes(self.session)
 
     def __enter__(self) -> Self:

@@ -125,7 +125,7 @@ def _may_consume(caller: Caller, connection: Connection, data: ConsumerData) -> 
     if caller.is_system or data.group in SYSTEM_GROUPS:
         return True
     names = {data.group, *(group_of(item.topic) or item.topic for item in data.subscriptions)}
-    return all(caller.may(permissions.SUBSCRIBE, name, connection.peer[0]) for name in names)
+    return all(caller.may(permissions.SUBSCRIBE, name, connection) for name in names)
 
 
 def _client(beat: Heartbeat, connection: Connection, command: Command) -> Client:

@@ -89,7 +89,7 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
         return
     if not caller.is_system:
         action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
-        if not caller.may(action, name, connection.peer[0]):
+        if not caller.may(action, name, connection):
             raise permissions.denied(caller, (action,), name)
     await broker.groups.save(config)
     broker.waiting.review()

@@ -18,7 +18,8 @@ PROPERTIES = {"a": "5", "b": "x", "f": "1.5", "yes": "true", "TAGS": "t1", "quot
         "a > 4", "a>=5", "5 < a or 5 = a", "a > -1", "a > +1", "a = 5L", "f >= 1.5", "f > .5", "f < 15E-1 or f = 1.5",
         "a > 4 AND b = 'x'", "a > f", "a between 1 and 5", "a not between 6 and 7", "a BETWEEN f AND 9",
         "b in ('x','y')", "b NOT IN ('y')", "missing is null", "a IS NOT NULL", "b is not null and b <> 'y'",
-        "missing = 1 or a = 5", "not (a = 4)", "not a and a = 5", "yes = TRUE", "yes <> false", "TRUE", "TRUE and a = 5",
+        "missing = 1 or a = 5", "not (a = 4)", "not a and a = 5", "yes = TRUE", "yes <> false", "TRUE",
+        "TRUE and a = 5",
         "b contains 'x'", "b not contains 'y'", "b startswith 'x'", "b not startswith 'y'", "b endswith 'x'",
         "TAGS is not null and TAGS in ('t1', 't2')", "quoted = 'it''s'",
         "a = 5 -- a comment", "a /* a comment */ = 5", "((a = 5))", "a = 5 and not (b = 'y' or a = 6)",
@@ -34,7 +35,8 @@ def test_what_passes(expression: str) -> None:
         "a > 5", "a = 6", "b = 'y'", "a not between 1 and 5", "b not in ('x')", "a is null", "missing is not null",
         # A comparison with null is null, and its negation too.
         "missing = 1", "missing <> 1", "not missing = 1", "missing > 1", "missing in ('x')", "missing not in ('x')",
-        "missing = 1 and a = 5", "not (b = 'y' or missing = 'z')", "missing not contains 'x'", "b contains ''", "b not contains ''",
+        "missing = 1 and a = 5", "not (b = 'y' or missing = 'z')",
+        "missing not contains 'x'", "b contains ''", "b not contains ''",
         # Texts that are no numbers keep the whole message out, as RocketMQ's evaluation fails.
         "b > 1", "b > 1 or a = 5", "f = 1", "f = 15",
         # NOT binds to the property alone: a truth value that is compared with a number.
