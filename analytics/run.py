@@ -41,6 +41,7 @@ __all__ = [
     "days_to_roll_up",
     "drop_results",
     "drop_samples",
+    "forget_write",
     "lake_path",
     "new_query_id",
     "open_result",
@@ -89,6 +90,13 @@ def progress(task_id: str) -> Progress | None:
     from analytics.sql import running
 
     return running.progress(task_id)
+
+
+def forget_write(location: str, task_id: str) -> None:
+    """Remove what a task with a target has left beside the files of its table, once the task has ended."""
+    from analytics.sql import moves
+
+    moves.forget(location, task_id)
 
 
 def statement_kind(sql: str) -> str:

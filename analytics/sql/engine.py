@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
-from analytics.lake import lake_path
+from analytics.lake import lake_path, write_file
 from analytics.specs import QueryResult, QuerySpec
-from analytics.sql import backend, failures, ids, result, running
+from analytics.sql import backend, failures, ids, insert, result, running
 
 
 def run_query(spec: QuerySpec) -> QueryResult:
@@ -23,7 +23,11 @@ def run_query(spec: QuerySpec) -> QueryResult:
             with spark.statement(spec.tenant, statement.tag):
                 frame = spark.prepare(spec)
                 statement.check()
-                written = result.write(spark, frame, path, statement, spec.max_result_rows)
+                if spec.target is None:
+                    written = result.write(spark, frame, path, statement, spec.max_result_rows)
+                else:
+                    written = insert.write(spark, frame, spec.target, statement)
+                    write_file(spec.result_file, insert.count_file(written))
                 counters = spark.counters(written.tag)
         except Exception as error:
             statement.check()
@@ -34,5 +38,6 @@ def run_query(spec: QuerySpec) -> QueryResult:
         scanned_data_bytes=counters.input_bytes,
         engine_query_id=engine_query_id,
         elapse_ms=round((time.monotonic() - started) * 1000),
-        columns=written.columns,
+        columns=written.columns if spec.target is None else [insert.RESULT_COLUMN],
+        table_columns=tuple(written.columns) if spec.target is not None else (),
     )

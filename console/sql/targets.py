@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -82,6 +83,7 @@ def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, A
         "statement": "insert",
         "schema": schema.name,
         "table": table.name,
+        "location": table.location,
         "overwrite": parsed.overwrite,
         "columns": list(parsed.columns),
         "partition": [list(pair) for pair in parsed.partition],
@@ -212,6 +214,7 @@ def commit(task: QueryTask, author: Actor | None) -> str:
     given = task.target
     if not given or task.status != TaskStatus.SUCCESS:
         return ""
+    transaction.on_commit(partial(engine.forget_write, given["location"], task.pk), robust=True)
     name = f"{given['schema']}.{given['table']}"
     if given["statement"] == "create" and given.get("columns"):
         schema = Schema.objects.select_for_update().filter(tenant=task.tenant, name=given["schema"]).first()
