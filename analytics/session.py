@@ -144,6 +144,8 @@ def _configuration(settings: settings_module.Settings) -> dict[str, str]:
         # Safe for many tenants: no file as a table, no ${env:…} in a statement
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        # A Python worker that waits for a broker is ended with its statement, and not two seconds later
+        "spark.python.task.killTimeout": "500ms",
         "spark.sql.catalogImplementation": "in-memory",
     }
     if settings.spark_url.startswith("local"):
@@ -164,6 +166,8 @@ def _environment_of_the_jvm(java_home: Path) -> Iterator[None]:
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        # Python workers read messages with our own code (analytics/sources).
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), kept.get("PYTHONPATH")])),
     }
     for name in kept.keys() - settings_module.without_secrets(kept).keys():
         del os.environ[name]

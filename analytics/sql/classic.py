@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics import session as spark_session
 from analytics.specs import Progress, QuerySpec
-from analytics.sql import guard, metrics, sessions
+from analytics.sql import guard, metrics, sessions, snapshots
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -47,7 +47,8 @@ class Classic:
             context.setLocalProperty("spark.scheduler.pool", tenant)
             context.setInterruptOnCancel(True)
             context.addJobTag(tag)
-            yield
+            with snapshots.removed_afterwards():
+                yield
         finally:
             # The thread is used again for another tenant: nothing of this statement may stay with it. A dead JVM has
             # no thread to clear, and the statement's own error tells of it.

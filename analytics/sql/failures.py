@@ -25,6 +25,8 @@ _EXHAUSTED = {
     ),
     "OutOfMemoryError": ("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY"),
 }
+#: An error that our source of messages raised in a Python worker; the rest is its traceback.
+_MESSAGES = re.compile(r"MessagesUnreadable: (.+)")
 _LONGEST = 800
 _MOST_CAUSES = 6
 #: How long the JVM may take to be gone after its connection broke, s.
@@ -42,10 +44,17 @@ def translate(error: BaseException) -> AnalyticsError:
         number = secrets.token_hex(4)
         _log.error("A statement ended by an error of ours, %s", number, exc_info=error)
         return QueryFailed(f"The SQL engine failed by an error of its own; its log has it under {number}.")
-    text = text_of(error)
+    return _of_text(text_of(error), error)
+
+
+def _of_text(text: str, error: BaseException) -> QueryFailed:
+    """What Spark said, as one sentence with its condition."""
     for sign, failure in _EXHAUSTED.items():
         if sign in text:
             return QueryFailed(*failure)
+    unreadable = _MESSAGES.search(text)
+    if unreadable is not None:
+        return QueryFailed(_cleaned(unreadable[1]), "MESSAGES_UNREADABLE")
     found = _CONDITION.search(text)
     if found is None:
         return QueryFailed(_cleaned(text.strip().splitlines()[0] if text.strip() else type(error).__name__))

@@ -14,7 +14,7 @@ from analytics import lake
 from analytics import session as spark_session
 from analytics.errors import QueryFailed
 from analytics.specs import QuerySpec, TableSpec
-from analytics.sql import tables
+from analytics.sql import naming, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ class TenantSession:
         self._tables = {(name.lower(), spec.name.lower()): spec for name, listed in specs.items() for spec in listed}
         self._registered: dict[tuple[str, str], int] = {}
         for name in specs:
-            spark.sql(f"create database if not exists {tables.quoted(name.lower())}")
+            naming.create_database(spark, name.lower())
         if schema in specs:
             spark.sql(f"use {tables.quoted(schema.lower())}")
 
@@ -52,7 +52,7 @@ class TenantSession:
                     raise QueryFailed(f"The table {'.'.join(relation)} has no files at {table.location}.")
                 known = self._registered.get(relation)
                 if known is None:
-                    self.spark.sql(tables.create_statement(self.spark, relation, table))
+                    tables.create(self.spark, relation, table)
                 elif known != state:
                     self.spark.catalog.refreshTable(tables.full_name(relation))
                 self._registered[relation] = state
