@@ -14,6 +14,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.key_values import KeyValues
 from brokercore.server.locks import QueueLocks
+from brokercore.server.replies import AwaitedReplies
 from brokercore.server.retention import expire_messages
 from brokercore.server.security import Security
 from brokercore.server.settings import Settings, ipv4_of
@@ -62,6 +63,7 @@ class Broker:
         self.locks = QueueLocks()
         self.statistics = Statistics()
         self.waiting = WaitingPulls()
+        self.replies = AwaitedReplies()
         self.timers = Timers(self)
         self.transactions = Transactions(self)
         self.connections: set[Connection] = set()

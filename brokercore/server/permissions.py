@@ -129,6 +129,9 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.SEND_MESSAGE: _SEND,
     Code.SEND_MESSAGE_V2: _SEND,
     Code.SEND_BATCH_MESSAGE: _SEND,
+    # A reply names a request; the handler asks for mq:SUB on the request's topic.
+    Code.SEND_REPLY_MESSAGE: _SIGNED,
+    Code.SEND_REPLY_MESSAGE_V2: _SIGNED,
     Code.END_TRANSACTION: _SIGNED,  # the half message names the topic; the handler asks for mq:PUB on it
     Code.PULL_MESSAGE: _PULL,
     Code.LITE_PULL_MESSAGE: _PULL,

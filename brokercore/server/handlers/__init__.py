@@ -14,6 +14,7 @@ from brokercore.server.handlers import (
     offsets,
     pull,
     relay,
+    reply,
     retry,
     runtime,
     send,
@@ -24,7 +25,7 @@ from brokercore.server.handlers import (
 
 HANDLERS: dict[int, Any] = {}
 for _module in (
-    clients, configuration, groups, locks, messages, nameserver, offsets, pull, relay, retry, runtime, send, stats,
-    topics, transaction,
+    clients, configuration, groups, locks, messages, nameserver, offsets, pull, relay, reply, retry, runtime, send,
+    stats, topics, transaction,
 ):  # fmt: skip
     HANDLERS.update(_module.HANDLERS)

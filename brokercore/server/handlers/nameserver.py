@@ -13,15 +13,20 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.headers import text
 from brokercore.server.key_values import ORDER_NAMESPACE
+from brokercore.server.replies import is_reply_topic
 from brokercore.server.security import Caller
 from brokercore.server.storage.topics import SYSTEM_QUEUES
 
 _OK = ResponseCode.SUCCESS
+_WRITABLE = 2
 
 
 def route(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_ROUTEINFO_BY_TOPIC. TBW102 has no route: topics are not made by sending."""
     name = text(command.ext, "topic")
+    if is_reply_topic(name, broker.settings.cluster_name):
+        virtual = TopicRoute([QueueData(broker.name, 1, 1, _WRITABLE, 0)], [_broker_data(broker)])
+        return command.response(_OK, body=virtual.to_json())
     topic = broker.topics.get(name)
     if topic is None or name in SYSTEM_QUEUES:
         raise Refusal(

@@ -61,6 +61,8 @@ def send(broker: Broker, connection: Connection, command: Command, _caller: Call
         return None
     check_body(command.body)
     properties = decode_properties(given)
+    if names.CORRELATION_ID in properties:
+        broker.replies.expect(properties, name, connection)
     encoded = stored_properties(broker, properties, given)
     draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields)
     if sys_flag & _TRANSACTION_BITS == PREPARED or properties.get(names.TRANSACTION_PREPARED) == "true":

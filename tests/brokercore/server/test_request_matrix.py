@@ -62,6 +62,8 @@ CASES: dict[int, Case] = {
     Code.SEND_MESSAGE: Case(PUBLISH, {"producerGroup": "PG", "topic": TOPIC, "queueId": 0, "sysFlag": 0, "flag": 0}),
     Code.SEND_MESSAGE_V2: Case(PUBLISH, _SEND),
     Code.SEND_BATCH_MESSAGE: Case(PUBLISH, _SEND | {"m": "true"}),
+    Code.SEND_REPLY_MESSAGE: Case(ANYBODY, {"topic": "DefaultCluster_REPLY_TOPIC"}),
+    Code.SEND_REPLY_MESSAGE_V2: Case(ANYBODY, {"b": "DefaultCluster_REPLY_TOPIC"}),
     Code.END_TRANSACTION: Case(ANYBODY, {"commitLogOffset": 1 << 40, "commitOrRollback": 8, "producerGroup": "PG"}),
     Code.PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
     Code.LITE_PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
