@@ -8,6 +8,7 @@ AnalyticsError
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
 ├── EngineUnavailable no Java or no Spark master
 └── LakeError         a location is malformed or missing
+    └── LakeUnavailable the storage behind the lake does not answer, or lets us not in
 """
 
 
@@ -53,4 +54,12 @@ class EngineUnavailable(AnalyticsError):  # noqa: N818
 
 
 class LakeError(AnalyticsError):
-    """A location in the lake is malformed, outside the lake, or does not exist."""
+    """A location in the lake is malformed, outside the lake, or does not exist (`is_missing`)."""
+
+    def __init__(self, message: str, *, is_missing: bool = False) -> None:
+        super().__init__(message)
+        self.is_missing = is_missing
+
+
+class LakeUnavailable(LakeError):  # noqa: N818
+    """The storage behind the lake does not answer, lets us not in, or is not set up: no caller's fault."""

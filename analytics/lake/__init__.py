@@ -1,155 +1,142 @@
-"""The lake: the only module that knows which file stands behind an `oss://` location, and where things are kept.
+"""The lake: the only package that knows what stands behind an `oss://` location, and where things are kept.
 
-oss://<bucket>/<key>                                    → $GANTRY_LAKE/<bucket>/<key>
+oss://<bucket>/<key>                                    → a file of $GANTRY_LAKE, a folder or an object storage
 oss://aliyun-oa-query-results-<uid>-oss-<region>/…      results of async SQL
 oss://gantry-metrics/tps/day=<yyyy-mm-dd>/…             samples and rollups
+
+locations   names: what is one, which one a thing has
+store       what is asked of a storage; folder, objects (with upload, outage) answer it
+records     reads result.csv
+hadoop      the lake as Spark sees it
+drafts      what writers left that were killed
 """
 
-import os
-import re
-import shutil
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import IO
 
-from analytics import settings
 from analytics.errors import LakeError
-from analytics.lake import records
+from analytics.lake import records, store
+from analytics.lake.folder import FolderStore
+from analytics.lake.hadoop import as_locations, spark_configuration, spark_url
+from analytics.lake.locations import METRICS, metrics_location, parse, result_location, table_location
+from analytics.lake.store import LakeFile
 
-#: OSS bucket names: 3 to 63 of lower-case letters, digits and hyphens, no hyphen at the ends.
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
-_METRICS = "oss://gantry-metrics/tps"
+__all__ = [
+    "LakeFile",
+    "as_locations",
+    "files",
+    "fingerprint",
+    "folders",
+    "join_files",
+    "lake_path",
+    "make_ready",
+    "metrics_days",
+    "metrics_location",
+    "move",
+    "open_file",
+    "open_result",
+    "preview_result",
+    "read_result",
+    "remove",
+    "result_location",
+    "spark_configuration",
+    "spark_url",
+    "table_location",
+    "write_file",
+]
+
 #: A cell of a preview longer than this is cut: a page shows it, nobody computes with it.
 PREVIEW_CELL_CHARACTERS = 10_000
 
 
 def lake_path(location: str) -> str:
-    """The file or folder behind an `oss://bucket/key`. Raises LakeError when it is malformed or leads elsewhere."""
-    scheme, separator, rest = location.partition("://")
-    if scheme != "oss" or not separator:
-        raise LakeError(f"{location!r} is no location of the lake: it must have the form oss://bucket/key")
-    bucket, _, key = rest.partition("/")
-    if not _BUCKET.fullmatch(bucket):
-        raise LakeError(f"{bucket!r} is no bucket name: 3 to 63 lower-case letters, digits and hyphens")
-    parts = [part for part in key.split("/") if part]
-    if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
-        raise LakeError(
-            f"{location!r} is no location of the lake: no part of it may be . or .., or hold \\ or control characters"
-        )
-    lake = os.path.realpath(settings.load().lake)
-    path = os.path.realpath(os.path.join(lake, bucket, *parts))
-    if not (path + os.sep).startswith(os.path.join(lake, bucket, "")):
-        raise LakeError(f"{location!r} leads out of the lake")
-    return path
+    """The file or folder behind an `oss://bucket/key`.
+
+    Raises LakeError when it is malformed or leads elsewhere, or when the lake is no folder of this machine.
+    """
+    place = parse(location)
+    found = store.get()
+    if not isinstance(found, FolderStore):
+        raise LakeError(f"{location} lies in object storage and has no path")
+    return str(found.path(place))
 
 
-@dataclass(frozen=True, slots=True)
-class LakeFile:
-    """A file of the lake."""
+def files(location: str, *, hidden: bool = False) -> list[LakeFile]:
+    """All files in and below a folder, by name; those that Spark overlooks (`.…`, `_…`) only when `hidden`.
 
-    location: str
-    size: int
-    #: Time of the last change, UTC ms.
-    modified_ms: int
+    Raises LakeError.
+    """
+    return sorted(store.get().files(parse(location), hidden=hidden), key=lambda file: file.location)
 
 
-def spark_url(location: str) -> str:
-    """The address that Spark and Hadoop are given for a location. Raises LakeError as `lake_path`."""
-    return lake_path(location)
-
-
-def files(location: str) -> list[LakeFile]:
-    """All files in and below a folder, by name; hidden ones (`.…`, `_…`) are left out. Raises LakeError."""
-    top = lake_path(location)
-    base = location.rstrip("/")
-    found = []
-    for folder, folders, names in os.walk(top):
-        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        for name in names:
-            if not name.startswith(("_", ".")):
-                path = os.path.join(folder, name)
-                status = os.stat(path)
-                key = os.path.relpath(path, top).replace(os.sep, "/")
-                found.append(LakeFile(f"{base}/{key}", status.st_size, status.st_mtime_ns // 1_000_000))
-    return sorted(found, key=lambda file: file.location)
+def folders(location: str) -> list[str]:
+    """Names of the folders directly in a folder. Raises LakeError."""
+    return store.get().folders(parse(location))
 
 
 def fingerprint(location: str) -> int | None:
-    """A number that changes when files of a folder come, go or change; None when there are none."""
+    """A number that changes when files of a folder come, go or change; None when there are none. Raises LakeError."""
     found = files(location)
     return hash(tuple(found)) if found else None
 
 
+def make_ready(location: str) -> None:
+    """Make the bucket and the folder of a place that Spark is to write. Raises LakeError."""
+    store.get().make_ready(parse(location))
+
+
+def open_file(location: str) -> IO[bytes]:
+    """A file, open for reading and seeking. Raises LakeError when it is not there."""
+    return store.get().open(parse(location))
+
+
 def write_file(location: str, content: IO[bytes]) -> int:
     """Write a file, whole or not at all; returns its size in bytes. Raises LakeError."""
-    path = Path(lake_path(location))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with draft.open("wb") as file:
-            shutil.copyfileobj(content, file, 1024**2)
-            size = file.tell()
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return size
+    return store.get().write(parse(location), content)
+
+
+def join_files(location: str, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
+    """Make a file of `head` and the parts, whole or not at all, without reading them here where that can be.
+
+    `check` is called now and then and may raise to stop it. Returns the size. Raises LakeError.
+    """
+    return store.get().join(parse(location), head, parts, check)
 
 
 def move(source: str, destination: str) -> None:
-    """Give a file another location; a file that is there is replaced. Raises LakeError."""
-    target = Path(lake_path(destination))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        Path(lake_path(source)).replace(target)
-    except FileNotFoundError as error:
-        raise LakeError(f"there is no file {source}") from error
+    """Give a file another location; a file that is there is replaced in one step.
+
+    In object storage it is copied, then deleted: stopped in between both are there, and moving again finishes it.
+    Raises LakeError when there is no such file.
+    """
+    store.get().move(parse(source), parse(destination))
 
 
 def remove(location: str) -> None:
-    """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError when malformed."""
-    path = Path(lake_path(location))
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def result_location(tenant_uid: str, region: str, task_id: str, day: date) -> str:
-    """Where the result of a task goes (Data Lake Analytics, "Asynchronous execution": one folder a task)."""
-    return f"oss://aliyun-oa-query-results-{tenant_uid}-oss-{region}/DLA_Result/{day:%Y/%m/%d}/{task_id}/result.csv"
-
-
-def table_location(bucket: str, schema: str, table: str) -> str:
-    """The folder of a table that we write ourselves."""
-    return f"oss://{bucket}/{schema}/{table}/"
+    """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError."""
+    store.get().remove(parse(location))
 
 
 def root() -> Path:
     """The folder that holds all buckets."""
-    return Path(os.path.realpath(settings.load().lake))
+    return Path(lake_path("oss://gantry")).parent
 
 
 def metrics_folder(day: date) -> Path:
     """Samples and rollups of one UTC day."""
-    return Path(lake_path(f"{_METRICS}/day={day:%Y-%m-%d}"))
+    return Path(lake_path(metrics_location(day)))
 
 
 def metrics_days() -> list[date]:
     """The UTC days that have samples, oldest first."""
-    folder = Path(lake_path(_METRICS))
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    return sorted(date.fromisoformat(name.removeprefix("day=")) for name in names if name.startswith("day="))
+    return sorted(date.fromisoformat(name.removeprefix("day=")) for name in folders(METRICS) if name.startswith("day="))
 
 
 def open_result(location: str) -> IO[bytes]:
     """The result file, open for reading bytes. Raises LakeError when it is not there (any more)."""
-    try:
-        return open(lake_path(location), "rb")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise LakeError(f"there is no file {location}") from error
+    return open_file(location)
 
 
 def read_result(location: str) -> tuple[list[str], Iterator[list[str | None]]]:

@@ -1,0 +1,142 @@
+"""A lake in a folder: a bucket is a folder in it. Every file appears by a rename, so no reader sees half of one."""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from analytics.errors import LakeError, LakeUnavailable
+from analytics.lake.locations import DRAFT, Place, is_hidden, parse
+from analytics.lake.store import LakeFile
+
+#: Copied by the kernel in one call; between two of them a cancelled statement is noticed.
+_STEP_BYTES = 64 * 1024**2
+
+
+class FolderStore:
+    """`oss://bucket/key` is `<root>/bucket/key` (`store.Store`)."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+
+    def path(self, place: Place) -> Path:
+        """The file or folder of a place. Raises LakeError when a link leads out of its bucket."""
+        path = os.path.realpath(os.path.join(self.root, place.bucket, *place.key.split("/")))
+        if not (path + os.sep).startswith(os.path.join(self.root, place.bucket, "")):
+            raise LakeError(f"'{place.location}' leads out of the lake")
+        return Path(path)
+
+    def files(self, place: Place, *, hidden: bool = False) -> Iterator[LakeFile]:
+        """By walking the folder; what vanishes meanwhile was never there."""
+        top = str(self.path(place))
+        for folder, folders, names in os.walk(top):
+            if not hidden:
+                folders[:] = [name for name in folders if not is_hidden(name)]
+            for name in names:
+                if hidden or not is_hidden(name):
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        status = os.stat(path)
+                        location = f"{place.location}/{os.path.relpath(path, top)}"
+                        changed = status.st_mtime_ns
+                        yield LakeFile(location, status.st_size, changed // 1_000_000, f"{status.st_ino}-{changed}")
+
+    def folders(self, place: Place) -> list[str]:
+        """Sub-folders, without links: they may lead anywhere."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path(place)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return []
+
+    def buckets(self) -> list[str]:
+        """The folders of the root."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return []
+
+    def make_ready(self, place: Place) -> None:
+        """Make the folder above the place."""
+        with _told(place):
+            self.path(place).parent.mkdir(parents=True, exist_ok=True)
+
+    def open(self, place: Place) -> IO[bytes]:
+        """A file that is replaced or deleted meanwhile is read to its end all the same."""
+        with _told(place):
+            return open(self.path(place), "rb")
+
+    def write(self, place: Place, content: IO[bytes]) -> int:
+        """Into a draft beside it, then renamed."""
+        with self._draft(place) as file:
+            shutil.copyfileobj(content, file, 1024**2)
+            return file.tell()
+
+    def join(self, place: Place, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
+        """The kernel copies, and shares the blocks where the file system can; Python's lock is free meanwhile."""
+        expected = len(head) + sum(part.size for part in parts)
+        with self._draft(place) as file:
+            file.write(head)
+            file.flush()
+            for part in parts:
+                with self.open(parse(part.location)) as piece:
+                    _append(piece.fileno(), file.fileno(), check)
+            size = os.fstat(file.fileno()).st_size
+            if size != expected:
+                raise LakeError(f"{place.location} has {size} bytes after it was joined, and its parts {expected}")
+            return size
+
+    def move(self, source: Place, destination: Place) -> None:
+        """A rename."""
+        self.make_ready(destination)
+        with _told(source):
+            self.path(source).replace(self.path(destination))
+
+    def remove(self, place: Place) -> None:
+        """A reader that has a file open reads on."""
+        path = self.path(place)
+        with _told(place):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def remove_unfinished(self, bucket: str, before_ms: int) -> int:
+        """Nothing: here a draft is a file."""
+        return 0
+
+    @contextlib.contextmanager
+    def _draft(self, place: Place) -> Iterator[IO[bytes]]:
+        """A file that gets its name when the block ends well."""
+        self.make_ready(place)
+        path = self.path(place)
+        draft = path.with_name(f"{DRAFT}{uuid.uuid4().hex}")
+        try:
+            with _told(place):
+                with draft.open("wb") as file:
+                    yield file
+                draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _append(source: int, destination: int, check: Callable[[], None]) -> None:
+    while True:
+        check()
+        try:
+            if not os.copy_file_range(source, destination, _STEP_BYTES):
+                return
+        except OSError:  # two file systems, or one that cannot
+            if not os.sendfile(destination, source, None, _STEP_BYTES):
+                return
+
+
+@contextlib.contextmanager
+def _told(place: Place) -> Iterator[None]:
+    """Errors of the file system as ours, with the location instead of the path."""
+    try:
+        yield
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise LakeError(f"there is no file {place.location}", is_missing=True) from error
+    except OSError as error:
+        raise LakeUnavailable(f"the lake cannot reach {place.location}: {error.strerror}") from error
