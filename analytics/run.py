@@ -4,7 +4,7 @@ Statements of tenants, the lake, samples and curves: what the console may ask fo
 `user_message` that may be shown.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 
 from analytics.errors import (
@@ -17,7 +17,19 @@ from analytics.errors import (
     QueryRefused,
     QueryTimedOut,
 )
-from analytics.lake import lake_path, open_result, preview_result, read_result, result_location, table_location
+from analytics.infer import Inferred
+from analytics.lake import (
+    LakeFile,
+    files,
+    lake_path,
+    open_result,
+    preview_result,
+    read_result,
+    remove,
+    result_location,
+    table_location,
+    write_file,
+)
 from analytics.specs import Column, Progress, QueryResult, QuerySpec, Sample, TableSpec, Target
 
 __all__ = [
@@ -25,7 +37,9 @@ __all__ = [
     "Column",
     "EngineLost",
     "EngineUnavailable",
+    "Inferred",
     "LakeError",
+    "LakeFile",
     "Progress",
     "QueryCancelled",
     "QueryFailed",
@@ -41,7 +55,9 @@ __all__ = [
     "days_to_roll_up",
     "drop_results",
     "drop_samples",
+    "files",
     "forget_write",
+    "infer_table",
     "lake_path",
     "new_query_id",
     "open_result",
@@ -49,6 +65,8 @@ __all__ = [
     "progress",
     "read_result",
     "read_series",
+    "refused_functions",
+    "remove",
     "result_location",
     "rollup",
     "run_query",
@@ -57,6 +75,7 @@ __all__ = [
     "table_location",
     "warm",
     "write_demo_tables",
+    "write_file",
 ]
 
 
@@ -110,6 +129,13 @@ def statement_kind(sql: str) -> str:
     return "SELECT" if word in {"SELECT", "WITH", "VALUES", "FROM", "TABLE"} else word
 
 
+def refused_functions() -> frozenset[str]:
+    """Functions of Spark that no statement may call, in lower case: an editor does not offer them. Starts nothing."""
+    from analytics.sql import allowed
+
+    return allowed.REFUSED_FUNCTIONS
+
+
 def warm() -> None:
     """Start Spark, and run statements through all layers in the background, so that the first user does not wait.
 
@@ -135,6 +161,13 @@ def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:
     from analytics import demo
 
     return demo.write_demo_tables(bucket, schema)
+
+
+def infer_table(location: str, file_format: str | None, options: Mapping[str, str]) -> Inferred:
+    """Format, columns and partitions that the files of a folder have. Raises LakeError with the reason why not."""
+    from analytics import infer
+
+    return infer.infer_table(location, file_format, options)
 
 
 def append_samples(samples: Iterable[Sample]) -> None:

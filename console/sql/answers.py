@@ -7,7 +7,7 @@ from typing import Any
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
-from console.sql import catalog, queries, services, statements
+from console.sql import catalog, ddl, queries, services, statements
 from console.sql.catalog import Answer
 from console.sql.statements import Statement
 from console.web.errors import Refused
@@ -70,6 +70,10 @@ def _chosen(named: str | None, default: str) -> str:
     return schema
 
 
+def _define(actor: Actor, statement: statements.Ddl, schema: str) -> Answer:
+    return ddl.run(actor, statement.text, schema)
+
+
 _READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
     statements.ShowDatabases: _databases,
     statements.ShowTables: _tables,
@@ -77,4 +81,5 @@ _READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
     statements.ShowTask: _task,
     statements.ListTasks: _tasks,
     statements.CancelTask: _cancel,
+    statements.Ddl: _define,
 }

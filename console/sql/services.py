@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -12,17 +14,14 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
-from analytics import run as engine
-from analytics.errors import QueryRefused
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
-from console.sql import hints, lifecycle, queries, statements
+from console.sql import ddl, lifecycle, queries, scheduling, submission, targets
 from console.sql.models import QueryTask, Schema, TaskStatus
 from console.web.errors import Refused
 
-#: Longer statements are refused before anything parses them.
-LONGEST_STATEMENT = 1024 * 1024
+LONGEST_STATEMENT = submission.LONGEST_STATEMENT
 CANCEL = "dla:CancelQuery"
 Parameter = str | int | float | bool | None
 
@@ -38,35 +37,62 @@ def submit(
 ) -> QueryTask:
     """Take a statement in as a task; Spark runs it once this transaction has committed.
 
-    `text` is the statement as the user wrote it, with its hint; `schema` the default schema. Raises Refused when the
-    hint is not closed, the statement is empty, too long or not a query, or the schema is unknown; PermissionDenied when
-    no policy allows dla:SubmitQuery on the schema or one of its tables.
+    `text` is the statement as the user wrote it, with its hint; `schema` the default schema. A definition is carried
+    out here and now, and its task has ended when it is returned. Raises Refused when the hint is not closed, the
+    statement is empty, too long or not a query, the schema is unknown, or the account has SQL_WAITING_PER_TENANT
+    statements waiting; PermissionDenied when no policy allows dla:SubmitQuery on the schema or one of its tables, or
+    what the statement writes or defines.
     """
-    hint = _read(text)
-    _require_schema(actor, schema)
+    hint = submission.read(text)
+    work = submission.work_of(actor, hint.statement, schema)
+    if not work.is_definition:
+        _require_schema(actor, schema)
     now = timezone.now()
+    task = QueryTask(
+        id=new_task_id(now),
+        tenant=actor.tenant,
+        creator=actor.user,
+        role=actor.role,
+        submitter=actor.name[:150],
+        table_schema=schema,
+        command=text,
+        statement=work.statement,
+        parameters=list(parameters),
+        synchronous=synchronous,
+        task_name=work.name,
+        explain=work.explain,
+        target=work.target,
+        connection_id=connection_id,
+        source_ip=actor.source_ip,
+        secure_transport=actor.secure,
+        notify=None if synchronous else hint.receipt,
+        heartbeat_at=now,
+    )
     with transaction.atomic():
-        task = QueryTask.objects.create(
-            id=new_task_id(now),
-            tenant=actor.tenant,
-            creator=actor.user,
-            role=actor.role,
-            submitter=actor.name[:150],
-            table_schema=schema,
-            command=text,
-            statement=hint.statement,
-            parameters=list(parameters),
-            synchronous=synchronous,
-            task_name=_kind(hint.statement),
-            connection_id=connection_id,
-            source_ip=actor.source_ip,
-            secure_transport=actor.secure,
-            notify=None if synchronous else hint.receipt,
-            heartbeat_at=now,
-        )
+        if work.is_definition:
+            _define(actor, task)
+        else:
+            scheduling.admit(actor.tenant)
+            task.engine_losses = scheduling.known_losses(actor.tenant, work.statement)
+            task.save(force_insert=True)
+            targets.reserve(task)
+            transaction.on_commit(partial(lifecycle.hand_over, task.id), robust=True)
         audit.record(actor, "sql.query.submit", dla_resource(actor.tenant, schema), detail={"task": task.id})
-        transaction.on_commit(partial(lifecycle.hand_over, task.id), robust=True)
     return task
+
+
+def _define(actor: Actor, task: QueryTask) -> None:
+    """Carry out a definition; the task ends SUCCESS or FAILURE, with its notification, in the caller's transaction."""
+    begun = time.monotonic()
+    try:
+        with transaction.atomic():
+            answer = ddl.run(actor, task.statement, task.table_schema)
+        outcome = lifecycle.Outcome(TaskStatus.SUCCESS, row_count=answer.affected)
+    except Refused as refused:
+        outcome = lifecycle.Outcome(TaskStatus.FAILURE, message=refused.message, error_condition=refused.symbol)
+    task.save(force_insert=True)
+    elapse_time = round((time.monotonic() - begun) * 1000)
+    lifecycle.end(task, replace(outcome, elapse_time=elapse_time), expected=TaskStatus.QUEUED)
 
 
 def cancel(actor: Actor, task: QueryTask) -> bool:
@@ -93,33 +119,6 @@ def new_task_id(now: datetime) -> str:
     """An id of the vendor's form: `q`, minute of the submission (UTC), two letters of the region, 15 hex digits."""
     region = re.sub(r"[^a-z]", "", settings.REGION.lower())[:2].ljust(2, "x")
     return f"q{now:%Y%m%d%H%M}{region}{secrets.token_hex(8)[:15]}"
-
-
-def _read(text: str) -> hints.Hint:
-    if len(text) > LONGEST_STATEMENT:
-        raise Refused(
-            "STATEMENT_TOO_LONG", f"The statement has {len(text)} characters; {LONGEST_STATEMENT} are allowed.", "text"
-        )
-    try:
-        hint = hints.split(text)
-    except hints.HintError as error:
-        raise Refused("HINT_INVALID", str(error), "text") from error
-    if not hint.statement:
-        raise Refused("STATEMENT_EMPTY", "There is no statement behind the comments.", "text")
-    if not isinstance(statements.parse(hint.statement), statements.Query | statements.SelectConstants):
-        raise Refused(
-            "STATEMENT_NOT_A_QUERY",
-            "This statement is answered at once by the MySQL port and is no query: write a SELECT.",
-            "text",
-        )
-    return hint
-
-
-def _kind(statement: str) -> str:
-    try:
-        return engine.statement_kind(statement)[:32]
-    except QueryRefused as error:
-        raise Refused("STATEMENT_REFUSED", error.user_message, "text") from error
 
 
 def _require_schema(actor: Actor, schema: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from console.sql import constants
+from console.sql import target_text as targets
 from console.sql.statements import patterns
 from console.sql.statements.forms import (
     CancelTask,
@@ -71,13 +72,26 @@ __all__ = [
 #: Longer texts are queries: no form below needs as much, and patterns must not be tried on megabytes.
 LONGEST_FORM = 16 * 1024
 LIST_LIMIT = 100
+#: First words of definitions, which `console.sql.ddl` reads.
+DEFINING = frozenset({"create", "drop", "alter", "msck", "repair", "refresh", "truncate"})
+#: First words of queries, which alone can be explained.
+_QUERY_WORDS = frozenset({"select", "with", "values", "from", "table", "("})
 
 
 def parse(text: str) -> Statement:
-    """Recognise a statement. Never raises: what has none of the forms is a Query."""
+    """Recognise a statement; what has none of the forms is a Query.
+
+    Raises Refused for an INSERT or CREATE TABLE … AS that goes on as nothing that can be run.
+    """
+    keyword = text[:16].split(maxsplit=1)[0].lower() if text.strip() else ""
+    if keyword in ("insert", "create") and (target := targets.parse(text)) is not None:
+        return target
+    if keyword in DEFINING:
+        return Ddl(text)
+    if keyword == "explain" and (explained := _read_explain(text)) is not None:
+        return explained
     if len(text) > LONGEST_FORM:
         return Query(text)
-    keyword = text[:16].split(maxsplit=1)[0].lower() if text.strip() else ""
     reader = _READERS.get(keyword)
     return (reader(text) if reader else None) or Query(text)
 
@@ -105,6 +119,22 @@ def _show_columns(match: re.Match[str]) -> Statement:
     return ShowColumns(_name(match["table"]), schema, like, bool(match["full"]), match["condition"])
 
 
+def _show_table_status(match: re.Match[str]) -> Statement:
+    return ShowTableStatus(_optional_name(match["schema"]), _optional_text(match["like"]), match["condition"])
+
+
+def _show_create_table(match: re.Match[str]) -> Statement:
+    return ShowCreateTable(_name(match["table"]), _optional_name(match["before"]))
+
+
+def _show_create_schema(match: re.Match[str]) -> Statement:
+    return ShowCreateSchema(_name(match["schema"]))
+
+
+def _show_partitions(match: re.Match[str]) -> Statement:
+    return ShowPartitions(_name(match["table"]), _optional_name(match["before"]))
+
+
 def _show_variables(match: re.Match[str]) -> Statement:
     names = tuple(constants.text_of(n["name"]) for n in patterns.VARIABLE_NAME.finditer(match["where"] or ""))
     return ShowVariables(_optional_text(match["like"]), names)
@@ -116,6 +146,10 @@ _SHOW_FORMS = (
     (patterns.SHOW_DATABASES, _show_databases),
     (patterns.SHOW_TABLES, _show_tables),
     (patterns.SHOW_COLUMNS, _show_columns),
+    (patterns.SHOW_TABLE_STATUS, _show_table_status),
+    (patterns.SHOW_CREATE_TABLE, _show_create_table),
+    (patterns.SHOW_CREATE_SCHEMA, _show_create_schema),
+    (patterns.SHOW_PARTITIONS, _show_partitions),
     (patterns.SHOW_VARIABLES, _show_variables),
 )
 
@@ -133,8 +167,24 @@ def _read_cancel(text: str) -> Statement | None:
 
 
 def _read_describe(text: str) -> Statement | None:
-    match = patterns.DESCRIBE.fullmatch(text)
-    return ShowColumns(_name(match["table"]), _optional_name(match["before"])) if match else None
+    """`describe t`, and what MySQL takes as `explain`."""
+    if match := patterns.DESCRIBE.fullmatch(text):
+        return ShowColumns(_name(match["table"]), _optional_name(match["before"]))
+    if match := patterns.DESCRIBE_TABLE.fullmatch(text):
+        return DescribeTable(_name(match["table"]), _optional_name(match["before"]))
+    return _read_explain(text)
+
+
+def _read_explain(text: str) -> Statement | None:
+    """`explain [mode] query`; whatever else stands behind the word is left to Spark's guard, which refuses it."""
+    match = patterns.EXPLAIN.match(text)
+    if match is None:
+        return None
+    query = text[match.end() :]
+    first = re.match(r"\(|\w+", query)
+    if first is None or first[0].lower() not in _QUERY_WORDS:
+        return None
+    return Explain((match["mode"] or "simple").lower(), query)
 
 
 def _read_use(text: str) -> Statement | None:
@@ -163,6 +213,7 @@ def _read_kill(text: str) -> Statement | None:
 _READERS = {
     "show": _read_show,
     "cancel": _read_cancel,
+    "explain": _read_describe,
     "describe": _read_describe,
     "desc": _read_describe,
     "use": _read_use,

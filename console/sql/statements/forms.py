@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from console.sql.constants import Constant
+from console.sql.target_text import TargetStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,5 +208,6 @@ Statement = (
     | InformationSchemaQuery
     | Ddl
     | Explain
+    | TargetStatement
     | Query
 )

@@ -36,6 +36,10 @@ VARIABLE_NAME = _form(rf"variable_name\s*(?:=|like)\s*(?P<name>{_TEXT})")
 USE = _form(rf"use\s+(?P<schema>{_NAME})")
 TRANSACTION = _form(r"(?:begin|start\s+transaction|commit|rollback)(?:\s+.{0,64})?")
 KILL = _form(r"kill\s+(?:(?P<kind>connection|query)\s+)?(?P<id>\d{1,19})")
+#: Stands in front of the query, which may be long.
+EXPLAIN = _form(
+    r"(?:explain|describe|desc)\s+(?:(?P<mode>extended|formatted|codegen|cost)\s+|format\s*=\s*\w+\s+)?(?=[\w(])"
+)
 NOTHING = (
     (
         _form(rf"show\s+(?:count\(\*\)\s+)?(?:warnings|errors)(?:\s+limit\s+[\d\s,]+)?{_LIKE}"),
