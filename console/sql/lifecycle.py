@@ -4,8 +4,8 @@
        ▲                 │
        └──── requeue ────┘   its worker died, lost Spark, or is shutting down
 
-Every step is a conditional update, so a message that Celery delivers twice, two workers or a worker that was given up
-change nothing (docs/sql.md).
+Which task is claimed next is decided in `scheduling`. Every step is a conditional update, so a message that Celery
+delivers twice, two workers or a worker that was given up change nothing (docs/sql.md).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import json
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from analytics.run import Progress
 from console.celery import app
 from console.outbox import services as outbox
-from console.sql import hints, queries
+from console.sql import hints, queries, specs, targets
 from console.sql.models import QueryTask, TaskStatus
 
 log = logging.getLogger(__name__)
@@ -33,44 +34,67 @@ WORKER_LOST_AFTER = timedelta(seconds=15)
 HAND_OVER_AGAIN_AFTER = timedelta(seconds=30)
 #: A task that nobody could take for this long ends.
 LONGEST_WAIT = timedelta(minutes=30)
-#: A statement that cost two workers is not tried a third time.
-MAX_ATTEMPTS = 2
+#: A statement that cost two engines or workers is not tried a third time; the second time it ran alone.
+MAX_LOSSES = 2
+#: The condition of a task that ended so.
+ENGINE_LOST = "ENGINE_LOST"
+#: Most messages of one sweep; each makes a worker look, and a worker goes on as long as there is work.
+_MOST_MESSAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a task ended; times in ms, sizes in bytes."""
+    """How a task ended; times in ms, sizes in bytes. None leaves what was last known while it ran."""
 
     status: TaskStatus
     message: str = ""
     error_condition: str = ""
-    mpp_query_id: str = ""
     row_count: int = 0
-    elapse_time: int = 0
-    scanned_row_count: int = 0
-    scanned_data_bytes: int = 0
+    elapse_time: int | None = None
+    scanned_row_count: int | None = None
+    scanned_data_bytes: int | None = None
     result_file: str = ""
     result_columns: list[dict[str, str]] = field(default_factory=list)
+    result_bytes: int = 0
+
+
+#: A task that somebody stopped.
+CANCELLED = Outcome(TaskStatus.CANCELLED, message="Cancelled.")
 
 
 def hand_over(task_id: str) -> None:
-    """Tell the Spark workers about a waiting task; the sweep tells them again when the message is lost."""
+    """Tell the Spark workers that there is work; which they take is `scheduling`'s. The sweep mends a lost message."""
     app.send_task("console.sql.tasks.run_query", [task_id], retry=False)
 
 
-def claim(task_id: str, worker: str) -> QueryTask | None:
-    """Take a waiting task for `worker` alone; None when it is taken, ended or gone."""
+def claim(task_id: str, worker: str, query_id: str = "") -> QueryTask | None:
+    """Take a waiting task for `worker` alone, to run as `query_id`; None when it is taken, ended or gone."""
     now = timezone.now()
     claimed = QueryTask.objects.filter(pk=task_id, status=TaskStatus.QUEUED).update(
-        status=TaskStatus.RUNNING, worker=worker, attempts=F("attempts") + 1, heartbeat_at=now, update_time=now
+        status=TaskStatus.RUNNING,
+        worker=worker,
+        attempts=F("attempts") + 1,
+        heartbeat_at=now,
+        started_at=now,
+        mpp_query_id=query_id,
+        update_time=now,
     )
     return QueryTask.objects.select_related("tenant", "creator", "role__tenant").get(pk=task_id) if claimed else None
 
 
-def beat(task_ids: Iterable[str], worker: str) -> None:
-    """Show that `worker` still holds its tasks."""
-    QueryTask.objects.filter(pk__in=list(task_ids), status=TaskStatus.RUNNING, worker=worker).update(
-        heartbeat_at=timezone.now()
+def beat(task: QueryTask) -> None:
+    """Show that the worker still holds the task, and how long it has run."""
+    now = timezone.now()
+    elapse_time = round((now - (task.started_at or now)) / timedelta(milliseconds=1))
+    _held(task).update(heartbeat_at=now, elapse_time=elapse_time)
+
+
+def report(task: QueryTask, progress: Progress) -> None:
+    """Write down how far a running task is."""
+    _held(task).update(
+        progress={name: getattr(progress, name) for name in ("stages", "stages_done", "tasks", "tasks_done")},
+        scanned_row_count=progress.scanned_row_count,
+        scanned_data_bytes=progress.scanned_data_bytes,
     )
 
 
@@ -83,11 +107,14 @@ def cancel_requested(task_ids: Iterable[str]) -> list[str]:
 @transaction.atomic
 def end(task: QueryTask, outcome: Outcome, *, expected: TaskStatus = TaskStatus.RUNNING) -> bool:
     """End the task and commit its notification with it; False when it is no longer this caller's to end."""
-    values = {name: getattr(outcome, name) for name in Outcome.__slots__}
-    ended = _held(task, expected).update(**values, update_time=timezone.now())
+    values = {name: value for name in Outcome.__slots__ if (value := getattr(outcome, name)) is not None}
+    ended = _held(task, expected).update(**values, progress=None, update_time=timezone.now())
     if not ended:
         return False
     task.refresh_from_db()
+    if reason := targets.commit(task, specs.author_of(task)):
+        task.status, task.message = TaskStatus.FAILURE, reason
+        task.save(update_fields=["status", "message"])
     if task.notify is not None:
         _enqueue_notification(task, task.notify)
     return True
@@ -112,22 +139,42 @@ def _enqueue_notification(task: QueryTask, options: dict[str, str]) -> None:
 
 def give_back(task: QueryTask) -> None:
     """Let another worker run a claimed task that its own cannot go on with through no fault of the statement."""
+    _requeue(task, attempts=F("attempts") - 1)
+
+
+@transaction.atomic
+def lose(task: QueryTask, reason: str) -> None:
+    """The worker or its Spark died over the task: it is tried once more and alone, then it ends FAILURE with `reason`.
+
+    Alone, so that the second loss is nobody else's fault (docs/sql.md).
+    """
+    losses = task.engine_losses + 1
+    if cancel_requested([task.pk]):
+        end(task, CANCELLED)
+        return
+    if losses < MAX_LOSSES:
+        _requeue(task, engine_losses=losses)
+        return
+    tried = "once, alone, since the same had stopped the engine before," if task.attempts == 1 else "twice"
+    message = f"{reason} The statement was tried {tried} and is not tried again."
+    _held(task).update(engine_losses=losses)
+    end(task, Outcome(TaskStatus.FAILURE, message=message, error_condition=ENGINE_LOST))
+
+
+def _requeue(task: QueryTask, **values: object) -> None:
+    """Make a running task wait again, with nothing left of the run."""
     _held(task).update(
         status=TaskStatus.QUEUED,
-        attempts=F("attempts") - 1,
         worker="",
         heartbeat_at=None,
+        mpp_query_id="",
+        progress=None,
+        elapse_time=0,
+        scanned_row_count=0,
+        scanned_data_bytes=0,
         update_time=timezone.now(),
+        **values,
     )
-
-
-def lose(task: QueryTask, reason: str) -> None:
-    """The worker or its Spark died over the task: it is tried once more, then it ends FAILURE with `reason`."""
-    if task.attempts < MAX_ATTEMPTS:
-        _held(task).update(status=TaskStatus.QUEUED, worker="", heartbeat_at=None, update_time=timezone.now())
-    else:
-        message = f"{reason} The statement was tried {task.attempts} times and is not tried again."
-        end(task, Outcome(TaskStatus.FAILURE, message=message, error_condition="ENGINE_LOST"))
 
 
 def sweep() -> None:
@@ -136,19 +183,28 @@ def sweep() -> None:
     silent = QueryTask.objects.filter(status=TaskStatus.RUNNING, heartbeat_at__lt=now - WORKER_LOST_AFTER)
     for task in silent.select_related("tenant", "creator", "role__tenant"):
         log.warning("task %s lost its worker %s", task.pk, task.worker)
-        if task.cancel_requested:
-            end(task, Outcome(TaskStatus.CANCELLED, message="Cancelled."))
-        else:
-            lose(task, "The worker that ran the statement ended before it.")
-    waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED)
-    for task in waiting.filter(update_time__lt=now - LONGEST_WAIT).select_related("tenant", "creator", "role__tenant"):
-        minutes = LONGEST_WAIT // timedelta(minutes=1)
-        message = f"No Spark worker took the statement within {minutes} minutes."
-        end(task, Outcome(TaskStatus.FAILURE, message=message), expected=TaskStatus.QUEUED)
+        lose(task, "The worker that ran the statement ended before it.")
+    _end_what_nobody_takes(now)
+    waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED).order_by("create_time")
     quiet = waiting.filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=now - HAND_OVER_AGAIN_AFTER))
-    for task_id in list(quiet.values_list("pk", flat=True)[:500]):
+    for task_id in list(quiet.values_list("pk", flat=True)[:_MOST_MESSAGES]):
         QueryTask.objects.filter(pk=task_id, status=TaskStatus.QUEUED).update(heartbeat_at=now)
         hand_over(task_id)
+
+
+def _end_what_nobody_takes(now: datetime) -> None:
+    """End what waits in vain. Behind others a task may wait longer: then some run, or were started not long ago."""
+    since = now - LONGEST_WAIT
+    overdue = QueryTask.objects.filter(status=TaskStatus.QUEUED, update_time__lt=since)
+    overdue = overdue.select_related("tenant", "creator", "role__tenant")
+    if not overdue.exists():
+        return
+    if QueryTask.objects.filter(Q(status=TaskStatus.RUNNING) | Q(started_at__gte=since)).exists():
+        return
+    minutes = LONGEST_WAIT // timedelta(minutes=1)
+    message = f"No Spark worker took the statement within {minutes} minutes."
+    for task in overdue:
+        end(task, Outcome(TaskStatus.FAILURE, message=message), expected=TaskStatus.QUEUED)
 
 
 def _held(task: QueryTask, status: TaskStatus = TaskStatus.RUNNING) -> QuerySet[QueryTask]:

@@ -134,6 +134,7 @@ class QueryTask(models.Model):
             models.Index(fields=["tenant", "-create_time"]),
             models.Index(fields=["status", "heartbeat_at"]),
             models.Index(fields=["status", "tenant", "create_time"]),
+            models.Index(fields=["tenant", "-started_at"]),
         ]
 
     def __str__(self) -> str:

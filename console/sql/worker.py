@@ -1,7 +1,7 @@
-"""What a Spark worker process does with a task: claim it, run it, end it; and how the process starts and ends.
+"""What a Spark worker process does: take the task whose turn it is, run it, end it; how the process starts and ends.
 
 The JVM is expendable: one statement can exhaust it. Then the process ends, whoever started it starts it again, and its
-tasks are claimed anew (docs/sql.md).
+tasks are claimed anew, to be run alone (docs/sql.md).
 """
 
 from __future__ import annotations
@@ -10,49 +10,126 @@ import logging
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.db import close_old_connections
+from django.utils import timezone
 
 from analytics import errors
 from analytics import run as engine
-from console.accounts.actor import dla_resource
-from console.audit import services as audit
-from console.sql import lifecycle, specs
+from console.sql import execution, lifecycle, scheduling
+from console.sql.alone import Alone
 from console.sql.keeper import Keeper
-from console.sql.lifecycle import Outcome
 from console.sql.models import QueryTask, TaskStatus
 
 log = logging.getLogger(__name__)
 
-#: Exit code after the JVM died (EX_SOFTWARE).
+#: Exit code after the JVM died (EX_SOFTWARE), and when it cannot be started at all (EX_UNAVAILABLE).
 ENGINE_LOST_EXIT = 70
+ENGINE_UNAVAILABLE_EXIT = 69
 #: Time for the other tasks of a dead JVM to be given back before the process ends, seconds.
 _LAST_WORDS_S = 3.0
+#: A thread goes on with the next task for this long; then it lets what else is in Celery's queue pass, seconds.
+TURN_S = 30.0
+#: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
+_ALONE_IDLE_S = 10.0
 
-keeper = Keeper(engine.cancel)
+keeper = Keeper(engine.cancel, engine.progress)
+alone = Alone()
 _engine_lost = threading.Event()
 _shutting_down = threading.Event()
 
 
+class Places:
+    """How many statements this process may run, one for each of its threads.
+
+    A quarter is kept for statements that a client waits for: those end soon, by their limit of time, so however many
+    long ones there are a place for them comes free.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asynchronous = 0
+        #: Most statements at a time that no client waits for; None without a limit.
+        self.most_asynchronous: int | None = None
+
+    def set_threads(self, threads: int) -> None:
+        """Divide the threads of the process; a single one is for all."""
+        self.most_asynchronous = threads - max(1, threads // 4) if threads > 1 else None
+
+    def take(self) -> QueryTask | None:
+        """Claim the task whose turn it is, if there is a place for it. Give the place back by `leave`."""
+        with self._lock:
+            free = self.most_asynchronous is None or self._asynchronous < self.most_asynchronous
+            task = scheduling.take(keeper.name, asynchronous=free)
+            if task is not None and not task.synchronous:
+                self._asynchronous += 1
+            return task
+
+    def leave(self, task: QueryTask) -> None:
+        """The task has ended."""
+        if not task.synchronous:
+            with self._lock:
+                self._asynchronous -= 1
+
+
+places = Places()
+
+
 def run(task_id: str) -> None:
-    """Claim, run and end one task. Returns at once when it is not there to be claimed."""
-    if _engine_lost.is_set() or _shutting_down.is_set():
-        # The sweep hands a task without a sign of life over again, to a process that can run it.
-        QueryTask.objects.filter(pk=task_id, status=TaskStatus.QUEUED).update(heartbeat_at=None)
-        return
-    task = lifecycle.claim(task_id, keeper.name)
-    if task is None:
-        return
+    """Run waiting tasks, one after the other, until none may run here. Which ones is not the message's choice."""
+    turn_ends = time.monotonic() + TURN_S
+    ended: QueryTask | None = None
+    while not _ending():
+        task = places.take()
+        if task is None:
+            alone.look()
+            return
+        if ended is not None and ended.tenant_id != task.tenant_id:
+            tell_others(ended)
+        try:
+            execute(task)
+        finally:
+            places.leave(task)
+        if time.monotonic() >= turn_ends:
+            lifecycle.hand_over(task_id)
+            return
+        ended = task
+    # The sweep hands a task without a sign of life over again, to a process that can run it.
+    QueryTask.objects.filter(pk=task_id, status=TaskStatus.QUEUED).update(heartbeat_at=None)
+
+
+def run_alone() -> None:
+    """Run the tasks that lost an engine before, one at a time, until there are no more; a process of its own."""
+    idle_since = time.monotonic()
+    while not _ending() and time.monotonic() - idle_since < _ALONE_IDLE_S:
+        task = scheduling.take(keeper.name, alone=True)
+        if task is None:
+            time.sleep(0.5)
+            continue
+        execute(task)
+        tell_others(task)
+        idle_since = time.monotonic()
+    engine.stop()
+
+
+def tell_others(ended: QueryTask) -> None:
+    """The place of an ended task's tenant is free, and this thread does not use it: let another one look."""
+    if scheduling.has_waiting(ended.tenant_id):
+        lifecycle.hand_over(ended.pk)
+
+
+def execute(task: QueryTask) -> None:
+    """Run and end a task that was claimed."""
     if task.cancel_requested:
-        lifecycle.end(task, Outcome(TaskStatus.CANCELLED, message="Cancelled."))
+        lifecycle.end(task, lifecycle.CANCELLED)
         return
-    started = time.monotonic()
     with keeper.holding(task):
         try:
-            outcome = _executed(task)
+            outcome = execution.outcome_of(task)
         except errors.EngineLost as error:
             _lose_engine(task, error.user_message)
             return
@@ -60,51 +137,14 @@ def run(task_id: str) -> None:
             if _shutting_down.is_set() and not lifecycle.cancel_requested([task.pk]):
                 lifecycle.give_back(task)
                 return
-            outcome = Outcome(TaskStatus.CANCELLED, message="Cancelled.", elapse_time=_ms_since(started))
-        except errors.AnalyticsError as error:
-            outcome = _failure(error, _ms_since(started))
-            _record_refusal(task, error, outcome)
-        except Exception:
-            log.exception("task %s failed", task.pk)
-            message = f"Internal error; the log of the worker has the reason under {task.pk}."
-            outcome = Outcome(TaskStatus.FAILURE, message, "INTERNAL_ERROR", elapse_time=_ms_since(started))
+            outcome = lifecycle.CANCELLED
+        if outcome.elapse_time is None:
+            outcome = replace(outcome, elapse_time=_ms_since_start(task))
         lifecycle.end(task, outcome)
 
 
-def _executed(task: QueryTask) -> Outcome:
-    spec = specs.spec_of(task)
-    result = engine.run_query(spec)
-    return Outcome(
-        TaskStatus.SUCCESS,
-        mpp_query_id=result.engine_query_id,
-        row_count=result.row_count,
-        elapse_time=result.elapse_ms,
-        scanned_row_count=result.scanned_row_count,
-        scanned_data_bytes=result.scanned_data_bytes,
-        result_file=spec.result_file,
-        result_columns=[{"name": c.name, "type": c.type} for c in result.columns],
-    )
-
-
-def _failure(error: errors.AnalyticsError, elapse_ms: int) -> Outcome:
-    """FAILURE with the reason in the words of analytics, and where in the statement it is, when that is known."""
-    message, condition = error.user_message, getattr(error, "condition", None) or ""
-    if isinstance(error, errors.QueryTimedOut):
-        condition = "QUERY_TIMED_OUT"
-    elif isinstance(error, errors.QueryRefused):
-        condition = "QUERY_REFUSED"
-        if error.line is not None:
-            message = f"{message} (line {error.line}, column {error.column})"
-    return Outcome(TaskStatus.FAILURE, message, condition, elapse_time=elapse_ms)
-
-
-def _record_refusal(task: QueryTask, error: errors.AnalyticsError, outcome: Outcome) -> None:
-    """A statement that the guard refused reached for what it may not: that is the trail's business."""
-    author = specs.author_of(task)
-    if author is not None and isinstance(error, errors.QueryRefused):
-        detail = {"task": task.pk, "reason": outcome.message}
-        resource = dla_resource(task.tenant, task.table_schema)
-        audit.record(author, "sql.query.run", resource, result="refused", detail=detail)
+def _ending() -> bool:
+    return _engine_lost.is_set() or _shutting_down.is_set()
 
 
 def _lose_engine(task: QueryTask, reason: str) -> None:
@@ -116,15 +156,17 @@ def _lose_engine(task: QueryTask, reason: str) -> None:
         threading.Thread(target=_end_process, daemon=True).start()
 
 
-def _end_process() -> None:
+def _end_process(status: int = ENGINE_LOST_EXIT) -> None:
+    """End at once, when the running tasks have had the time to be given up or back."""
     deadline = time.monotonic() + _LAST_WORDS_S
     while keeper.running and time.monotonic() < deadline:
         time.sleep(0.05)
-    os._exit(ENGINE_LOST_EXIT)
+    os._exit(status)
 
 
-def _ms_since(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)
+def _ms_since_start(task: QueryTask) -> int:
+    began = task.started_at or timezone.now()
+    return round((timezone.now() - began).total_seconds() * 1000)
 
 
 def _is_spark_worker() -> bool:
@@ -132,9 +174,10 @@ def _is_spark_worker() -> bool:
 
 
 @worker_ready.connect  # type: ignore[untyped-decorator]
-def warm(**_: Any) -> None:
+def warm(sender: Any = None, **_: Any) -> None:
     """Start Spark before the first statement asks for it."""
     if _is_spark_worker():
+        places.set_threads(sender.controller.concurrency)
         threading.Thread(target=_warm, name="warm", daemon=True).start()
 
 
@@ -143,11 +186,13 @@ def _warm() -> None:
         engine.warm()
     except errors.AnalyticsError as error:
         log.error("Spark cannot be started: %s", error.user_message)
-        os._exit(ENGINE_LOST_EXIT)
-    finally:
-        close_old_connections()
+        os._exit(ENGINE_UNAVAILABLE_EXIT)
     if file := os.environ.get("GANTRY_READY_FILE"):
         Path(file).touch()
+    try:
+        alone.may_start()
+    finally:
+        close_old_connections()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]
@@ -156,6 +201,7 @@ def stop_statements(**_: Any) -> None:
     _shutting_down.set()
     for task_id in keeper.running:
         engine.cancel(task_id)
+    alone.release()
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator]
@@ -163,3 +209,10 @@ def stop_engine(**_: Any) -> None:
     """Stop Spark with its JVM."""
     if _is_spark_worker():
         engine.stop()
+        alone.wait()
+
+
+def end_with_parent() -> None:
+    """The process that runs tasks alone: when the one that started it has gone, give the task back and end."""
+    stop_statements()
+    _end_process(0)

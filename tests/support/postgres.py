@@ -29,7 +29,10 @@ START_SECONDS = 60
 _PORT = 5432
 """Names the socket file only; nothing listens on the network."""
 #: What runs on both databases: services, races, triggers, permissions, pages and the APIs.
-_FOLDERS = ("accounts", "audit", "instances", "openapi", "outbox", "topics", "web")
+_FOLDERS = (
+    *("accounts", "audit", "instances", "openapi", "outbox", "topics", "web"),
+    "sql/test_scheduling.py",
+)
 #: Long, and the same on every database: a browser, an outside provider, generated requests and programs.
 _ONCE = (
     "accounts/test_security_keys",

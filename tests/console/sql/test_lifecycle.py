@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from analytics.run import Progress
 from console.outbox.models import Notification
 from console.sql import lifecycle, services
 from console.sql.lifecycle import Outcome
@@ -104,7 +105,7 @@ def test_the_second_loss_is_the_end(task: QueryTask) -> None:
     lifecycle.lose(claimed(task, "w2"), "Spark died.")
     task.refresh_from_db()
     assert task.status == TaskStatus.FAILURE
-    assert task.message == "Spark died. The statement was tried 2 times and is not tried again."
+    assert task.message == "Spark died. The statement was tried twice and is not tried again."
     assert Notification.objects.get().tag == "FAILURE"
 
 
@@ -132,12 +133,48 @@ def test_the_sweep_requeues_what_lost_its_worker_once(task: QueryTask, handed_ov
 
 
 def test_a_heartbeat_keeps_it(task: QueryTask) -> None:
-    claimed(task)
+    held = claimed(task)
     QueryTask.objects.update(heartbeat_at=timezone.now() - LONG_AGO)
-    lifecycle.beat([task.pk], "another")
-    lifecycle.beat([task.pk], "w1")
+    lifecycle.beat(held)
     lifecycle.sweep()
     assert status_of(task) == TaskStatus.RUNNING
+
+
+def test_a_worker_that_was_given_up_keeps_nothing_alive(task: QueryTask) -> None:
+    first = claimed(task)
+    lifecycle.give_back(first)
+    claimed(task, "w2")
+    QueryTask.objects.update(heartbeat_at=timezone.now() - LONG_AGO)
+    lifecycle.beat(first)
+    lifecycle.sweep()
+    assert status_of(task) == TaskStatus.QUEUED
+
+
+def test_a_running_task_tells_how_far_it_is(task: QueryTask) -> None:
+    held = lifecycle.claim(task.pk, "w1", "20260115_103000_00001_abcde")
+    assert held is not None
+    QueryTask.objects.update(started_at=timezone.now() - timedelta(seconds=3))
+    held.refresh_from_db()
+    lifecycle.beat(held)
+    lifecycle.report(held, Progress(3, 1, 40, 17, 1000, 9000))
+    task.refresh_from_db()
+    assert task.progress == {"stages": 3, "stages_done": 1, "tasks": 40, "tasks_done": 17}
+    assert (task.scanned_row_count, task.scanned_data_bytes) == (1000, 9000)
+    assert task.elapse_time >= 3000
+    assert task.mpp_query_id == "20260115_103000_00001_abcde"
+    lifecycle.end(held, lifecycle.CANCELLED)
+    task.refresh_from_db()
+    assert task.progress is None
+    assert (task.scanned_row_count, task.mpp_query_id) == (1000, "20260115_103000_00001_abcde")
+
+
+def test_nothing_of_a_lost_run_stays(task: QueryTask) -> None:
+    held = claimed(task)
+    lifecycle.report(held, Progress(3, 1, 40, 17, 1000, 9000))
+    lifecycle.lose(held, "Spark died.")
+    task.refresh_from_db()
+    assert (task.progress, task.scanned_row_count, task.mpp_query_id, task.elapse_time) == (None, 0, "", 0)
+    assert task.engine_losses == 1
 
 
 def test_a_lost_worker_and_a_cancel_request_end_it(task: QueryTask) -> None:
@@ -156,8 +193,16 @@ def test_the_sweep_hands_a_lost_message_over_again(task: QueryTask, handed_over:
     assert handed_over == [task.pk]
 
 
-def test_a_task_that_nobody_takes_ends(task: QueryTask) -> None:
+def test_a_task_that_nobody_takes_ends(cast: Cast, task: QueryTask) -> None:
     QueryTask.objects.update(update_time=timezone.now() - LONG_AGO)
+    running = services.submit(cast.charlie, "select 1", "secret")
+    held = claimed(running)
+    lifecycle.sweep()
+    assert status_of(task) == TaskStatus.QUEUED, "it waits behind one that runs"
+    lifecycle.end(held, Outcome(TaskStatus.SUCCESS))
+    lifecycle.sweep()
+    assert status_of(task) == TaskStatus.QUEUED, "one was started not long ago"
+    QueryTask.objects.update(started_at=timezone.now() - LONG_AGO)
     lifecycle.sweep()
     task.refresh_from_db()
     assert task.status == TaskStatus.FAILURE

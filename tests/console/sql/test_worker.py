@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -34,6 +35,7 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A worker process that has lost nothing yet; returns the exit codes it would end with."""
     exits: list[int] = []
     monkeypatch.setattr(worker, "_end_process", lambda: exits.append(worker.ENGINE_LOST_EXIT))
+    monkeypatch.setattr(engine, "stop", lambda: None)
     yield exits
     worker._engine_lost.clear()
     worker._shutting_down.clear()
@@ -66,7 +68,8 @@ def test_a_success_is_told_with_its_figures(task: QueryTask, monkeypatch: pytest
     run(monkeypatch, task, noting(specs))
     assert (task.status, task.row_count, task.elapse_time) == (TaskStatus.SUCCESS, 4, 490)
     assert (task.scanned_row_count, task.scanned_data_bytes) == (10, 230)
-    assert task.mpp_query_id == "20260115_103000_00001_abcde"
+    assert task.mpp_query_id == specs[0].engine_query_id
+    assert re.fullmatch(r"\d{8}_\d{6}_\d{5}_[a-z0-9]{5}", task.mpp_query_id)
     assert task.result_columns == [{"name": "n", "type": "bigint"}]
     assert task.result_file == specs[0].result_file
     assert task.result_file.endswith(f"/{task.pk}/result.csv")
@@ -122,7 +125,7 @@ def test_an_unknown_error_is_logged_not_shown(task: QueryTask, monkeypatch: pyte
     assert task.pk in task.message
 
 
-def test_a_lost_engine_ends_the_process_and_another_one_tries_again(
+def test_a_lost_engine_ends_the_process_and_the_next_one_runs_it_alone(
     task: QueryTask, monkeypatch: pytest.MonkeyPatch, fresh_worker: list[int]
 ) -> None:
     lost = raising(errors.EngineLost("The JVM died."))
@@ -131,9 +134,67 @@ def test_a_lost_engine_ends_the_process_and_another_one_tries_again(
     eventually(lambda: fresh_worker == [worker.ENGINE_LOST_EXIT])
     assert run(monkeypatch, task, lost).attempts == 1, "a dying worker takes nothing on"
     worker._engine_lost.clear()
-    run(monkeypatch, task, lost)
-    assert task.status == TaskStatus.FAILURE
-    assert "The JVM died. The statement was tried 2 times" in task.message
+    assert run(monkeypatch, task, lost).attempts == 1, "it is not run beside others any more"
+    worker.run_alone()
+    task.refresh_from_db()
+    assert (task.status, task.error_condition) == (TaskStatus.FAILURE, "ENGINE_LOST")
+    assert "The JVM died. The statement was tried twice" in task.message
+
+
+def test_one_that_was_only_near_a_lost_engine_ends_well(
+    cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    QueryTask.objects.update(engine_losses=1)
+    monkeypatch.setattr(worker, "_ALONE_IDLE_S", 0.1)
+    monkeypatch.setattr(engine, "run_query", lambda spec: RESULT)
+    worker.run_alone()
+    task.refresh_from_db()
+    assert task.status == TaskStatus.SUCCESS
+
+
+def test_one_thread_runs_all_that_waits(cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        services.submit(cast.charlie, "select 1", "secret")
+    run(monkeypatch, task, lambda spec: RESULT)
+    assert set(QueryTask.objects.values_list("status", flat=True)) == {TaskStatus.SUCCESS}
+
+
+def test_a_thread_gives_its_turn_back(
+    cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, handed_over: list[str]
+) -> None:
+    services.submit(cast.alice, "select 2", "demo")
+    handed_over.clear()
+    monkeypatch.setattr(worker, "TURN_S", 0)
+    run(monkeypatch, task, lambda spec: RESULT)
+    assert QueryTask.objects.filter(status=TaskStatus.QUEUED).count() == 1
+    assert handed_over == [task.pk]
+
+
+def test_another_worker_is_told_when_a_thread_turns_to_another_account(
+    cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, handed_over: list[str]
+) -> None:
+    services.submit(cast.alice, "select 2", "demo")
+    services.submit(cast.charlie, "select 1", "secret")
+    handed_over.clear()
+    run(monkeypatch, task, lambda spec: RESULT)
+    assert handed_over == [task.pk]
+
+
+def test_places_are_kept_for_clients_that_wait(cast: Cast, handed_over: list[str]) -> None:
+    places = worker.Places()
+    places.set_threads(4)
+    for _ in range(4):
+        services.submit(cast.alice, "select 1", "demo")
+    held = [places.take() for _ in range(4)]
+    assert [task is not None for task in held] == [True, True, True, False]
+    services.submit(cast.charlie, "select 1", "secret", synchronous=True)
+    waited_for = places.take()
+    assert waited_for is not None
+    assert waited_for.synchronous
+    assert held[0] is not None
+    places.leave(held[0])
+    lifecycle.end(held[0], lifecycle.CANCELLED)
+    assert places.take() is not None
 
 
 def test_a_worker_that_shuts_down_gives_its_task_back(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,11 +213,15 @@ def test_a_task_that_was_cancelled_before_is_not_run(task: QueryTask, monkeypatc
     assert run(monkeypatch, task, raising(AssertionError("ran"))).status == TaskStatus.CANCELLED
 
 
-def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "HEARTBEAT_S", 0.01)
     monkeypatch.setattr(keeper, "LOOK_S", 0.01)
+
+
+def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, quick: None) -> None:
     stopped = threading.Event()
-    kept = keeper.Keeper(lambda task_id: stopped.set())
+    kept = keeper.Keeper(lambda task_id: stopped.set(), lambda task_id: None)
     held = lifecycle.claim(task.pk, kept.name)
     assert held is not None
     with kept.holding(held):
@@ -164,6 +229,45 @@ def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, mo
         services.cancel(cast.alice, task)
         assert stopped.wait(5)
     assert kept.running == []
+    connection.close()
+
+
+def test_the_keeper_writes_down_how_far_it_is_when_that_has_changed(
+    task: QueryTask, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    report = lifecycle.report
+
+    def counted(task: QueryTask, progress: engine.Progress) -> None:
+        report(task, progress)
+        written.append(progress.tasks_done)
+
+    monkeypatch.setattr(lifecycle, "report", counted)
+    far = [1]
+    kept = keeper.Keeper(lambda task_id: None, lambda task_id: engine.Progress(1, 0, 9, far[0], 100 * far[0], 0))
+    held = lifecycle.claim(task.pk, kept.name)
+    assert held is not None
+    with kept.holding(held):
+        eventually(lambda: QueryTask.objects.get().scanned_row_count == 100)
+        eventually(lambda: QueryTask.objects.get().elapse_time > 0)
+        far[0] = 2
+        eventually(lambda: (QueryTask.objects.get().progress or {}).get("tasks_done") == 2)
+    assert written == [1, 2]
+    connection.close()
+
+
+def test_a_cancelled_statement_that_the_engine_cannot_break_off_ends_all_the_same(
+    cast: Cast, task: QueryTask, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "PATIENCE_S", 0.05)
+    kept = keeper.Keeper(lambda task_id: None, lambda task_id: None)
+    held = lifecycle.claim(task.pk, kept.name)
+    assert held is not None
+    with kept.holding(held):
+        services.cancel(cast.alice, task)
+        eventually(lambda: QueryTask.objects.get().status == TaskStatus.CANCELLED)
+    assert not lifecycle.end(held, lifecycle.Outcome(TaskStatus.SUCCESS)), "its own end comes too late"
+    assert Notification.objects.get().tag == "CANCELLED"
     connection.close()
 
 

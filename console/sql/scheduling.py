@@ -1,0 +1,146 @@
+"""Whose turn it is: which waiting task a free place of a worker goes to, decided in the database (docs/sql.md).
+
+A message to the workers only says that there is work. The account with the fewest running statements is next, of
+several the one whose last statement was started longest ago, and of that account the statement that waits longest. So
+a thousand statements of one account delay another account's first by no more than the one that ends next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, DateTimeField, Exists, IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from analytics import run as engine
+from console.accounts.models import Tenant
+from console.sql import lifecycle
+from console.sql.models import QueryTask, TaskStatus
+from console.web.errors import Refused
+
+#: A statement whose client waits stands in its account's queue as if it had come this much earlier.
+HEAD_START = timedelta(seconds=5)
+#: For this long a statement that stopped the engine for good is remembered.
+REMEMBERED_FOR = timedelta(hours=1)
+#: An account with this many different ones of them is trusted with none: all its statements run alone for that time.
+MOST_KILLERS = 3
+#: How often the choice is made anew when other workers were faster.
+_TRIES = 20
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Turn:
+    """A waiting task that may be run; the smallest is next."""
+
+    running: int
+    served_at: datetime
+    due: datetime
+    task_id: str
+    tenant_id: int
+
+
+def take(worker: str, *, asynchronous: bool = True, alone: bool = False) -> QueryTask | None:
+    """Claim the task whose turn it is for `worker`; None when there is none that may run now.
+
+    `asynchronous=False` leaves out those that no client waits for; `alone=True` takes those that lost an engine before,
+    which no other call is given. Never more than SQL_RUNNING_PER_TENANT run for a tenant, over all workers.
+    """
+    for _ in range(_TRIES):
+        turns = sorted(_turns(asynchronous=asynchronous, alone=alone))
+        if not turns:
+            return None
+        for turn in turns:
+            task = _claim(turn, worker)
+            if task is not None:
+                return task
+    return None
+
+
+def suspects_wait() -> bool:
+    """Whether a task waits that has to be run alone."""
+    return QueryTask.objects.filter(status=TaskStatus.QUEUED, engine_losses__gt=0).exists()
+
+
+def has_waiting(tenant_id: int) -> bool:
+    """Whether a statement of the tenant waits."""
+    return QueryTask.objects.filter(status=TaskStatus.QUEUED, tenant=tenant_id).exists()
+
+
+def admit(tenant: Tenant) -> None:
+    """Call inside the transaction that adds a waiting task. Raises Refused when the tenant has too many of them."""
+    _one_at_a_time(tenant.pk)
+    limit = settings.SQL_WAITING_PER_TENANT
+    if QueryTask.objects.filter(status=TaskStatus.QUEUED, tenant=tenant).count() >= limit:
+        raise Refused(
+            "TOO_MANY_WAITING",
+            f"{limit} statements of this account wait for their turn already; that is the limit. "
+            "Submit again when some of them have ended.",
+        )
+
+
+def known_losses(tenant: Tenant, statement: str) -> int:
+    """The losses that a new task begins with: 1 for a statement that is run alone, and once only, from the start.
+
+    Those are the statements that stopped the engine for good within the last hour, and all of an account that has
+    MOST_KILLERS of them.
+    """
+    killers = set(
+        QueryTask.objects.filter(tenant=tenant, status=TaskStatus.FAILURE, error_condition=lifecycle.ENGINE_LOST)
+        .filter(update_time__gte=timezone.now() - REMEMBERED_FOR)
+        .values_list("statement", flat=True)[:100]
+    )
+    return int(statement in killers or len(killers) >= MOST_KILLERS)
+
+
+def _turns(*, asynchronous: bool, alone: bool) -> Iterator[_Turn]:
+    """The first waiting task of each tenant that has one and is below its limit."""
+    kinds = [True, False] if asynchronous else [True]
+    for tenant_id, running, served_at, *firsts in _queues(alone=alone):
+        if running >= settings.SQL_RUNNING_PER_TENANT:
+            continue
+        heads = [
+            (submitted - HEAD_START if waits else submitted, task_id)
+            for waits, task_id, submitted in ((True, *firsts[:2]), (False, *firsts[2:]))
+            if task_id and waits in kinds
+        ]
+        if heads:
+            yield _Turn(running, served_at, *min(heads), tenant_id)
+
+
+def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
+    """Per tenant with a waiting task: id, running, last start, and id and time of the first of either kind."""
+    own = QueryTask.objects.filter(tenant=OuterRef("pk"))
+    waiting = own.filter(status=TaskStatus.QUEUED, **({"engine_losses__gt": 0} if alone else {"engine_losses": 0}))
+    running = own.filter(status=TaskStatus.RUNNING).order_by().values("tenant").annotate(number=Count("pk"))
+    last = own.filter(started_at__isnull=False).order_by("-started_at")
+    columns: dict[str, Any] = {
+        "running": Coalesce(Subquery(running.values("number")), 0, output_field=IntegerField()),
+        "served_at": Coalesce(Subquery(last.values("started_at")[:1]), _NEVER, output_field=DateTimeField()),
+    }
+    for name, synchronous in (("waited_for", True), ("other", False)):
+        first = waiting.filter(synchronous=synchronous).order_by("create_time", "pk")
+        columns |= {name: Subquery(first.values("pk")[:1]), f"{name}_since": Subquery(first.values("create_time")[:1])}
+    rows: QuerySet[Tenant] = Tenant.objects.filter(Exists(waiting)).annotate(**columns)
+    yield from rows.values_list("pk", *columns)
+
+
+def _claim(turn: _Turn, worker: str) -> QueryTask | None:
+    """Claim the task, unless another worker was faster or its tenant has reached the limit meanwhile."""
+    with transaction.atomic():
+        _one_at_a_time(turn.tenant_id)
+        running = QueryTask.objects.filter(status=TaskStatus.RUNNING, tenant=turn.tenant_id).count()
+        if running >= settings.SQL_RUNNING_PER_TENANT:
+            return None
+        return lifecycle.claim(turn.task_id, worker, engine.new_query_id())
+
+
+def _one_at_a_time(tenant_id: int) -> None:
+    """Let no other transaction count the tenant's tasks until this one has ended; SQLite has one writer anyway."""
+    Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id).values("pk").first()
