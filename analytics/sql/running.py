@@ -1,6 +1,7 @@
 """The statements that run in this process: their time limit, their limit of size, and the way to cancel them."""
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ _REPEAT_S = 0.1
 #: A statement that is still not out may be busy in the driver, where no job can be cancelled: then the JVM is ended, s.
 PATIENCE_S = 30.0
 
+_log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _running: dict[str, "Statement"] = {}
 
@@ -99,10 +101,16 @@ def cancel(task_id: str) -> bool:
 
 
 def progress(task_id: str) -> Progress | None:
-    """How far a statement of this process is; None when it does not run here or has no job yet."""
+    """How far a statement of this process is; None when it is not here, has no job yet, or Spark does not tell."""
     with _lock:
         statement = _running.get(task_id)
-    return statement.progress() if statement else None
+    if statement is None:
+        return None
+    try:
+        return statement.progress()
+    except Exception as error:  # noqa: BLE001  a dead Spark is noticed by the statement's own thread
+        _log.debug("no progress of %s: %s", task_id, error)
+        return None
 
 
 def cancel_all(reason: AnalyticsError) -> None:
