@@ -147,6 +147,8 @@ def _configuration(settings: settings_module.Settings) -> dict[str, str]:
         # A Python worker that waits for a broker is ended with its statement, and not two seconds later
         "spark.python.task.killTimeout": "500ms",
         "spark.sql.catalogImplementation": "in-memory",
+        # The partitions of a table are its folders, not what a catalog was told of them
+        "spark.sql.hive.manageFilesourcePartitions": "false",
     }
     if settings.spark_url.startswith("local"):
         configuration |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}

@@ -38,6 +38,7 @@ def insert(into: run.TableSpec, sql: str, tables: tuple[run.TableSpec, ...] = ()
     spec = specification(sql, {"demo": [into, *tables]}, target=target(into, **fields))
     result = run.run_query(spec)
     assert result_text(spec) == f"rows\n{result.row_count}\n"
+    finished(into, spec.task_id)
     return result
 
 
