@@ -25,6 +25,9 @@ PORTS = {
     "GANTRY_SQL_PORT": 10000,
 }
 
+#: Each takes a gigabyte of memory or more.
+SPARK_WORKERS_MAX = 16
+
 FLUSH_MODES = ("everysec", "always")
 
 
@@ -42,6 +45,8 @@ class Config:
     append_fsync: str
     web_name: str
     """A host name that the console answers to."""
+    spark_workers: int
+    """Processes that run SQL, each with a JVM of its own."""
 
     @property
     def connect_host(self) -> str:
@@ -84,6 +89,7 @@ def read(environ: Mapping[str, str]) -> Config:
         redis_url=_redis_url(_text_or_file(environ, "REDIS_URL")),
         append_fsync=_choice(environ, "GANTRY_APPENDFSYNC", FLUSH_MODES),
         web_name=_web_name(environ.get("GANTRY_ALLOWED_HOSTS", "")),
+        spark_workers=_number(environ, "GANTRY_SPARK_WORKERS", 1, most=SPARK_WORKERS_MAX),
     )
 
 
@@ -91,6 +97,13 @@ def _port(environ: Mapping[str, str], name: str, default: int) -> int:
     value = environ.get(name) or str(default)
     if not value.isascii() or not value.isdecimal() or not 1 <= int(value) <= 65535:
         raise LauncherError(f"{name} is {value!r}: a port is a whole number from 1 to 65535.")
+    return int(value)
+
+
+def _number(environ: Mapping[str, str], name: str, default: int, *, most: int) -> int:
+    value = environ.get(name) or str(default)
+    if not value.isascii() or not value.isdecimal() or not 1 <= int(value) <= most:
+        raise LauncherError(f"{name} is {value!r}: it is a whole number from 1 to {most}.")
     return int(value)
 
 

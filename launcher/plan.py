@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from launcher import readiness, secrets
@@ -28,6 +28,12 @@ class Service:
     grace: float = 4.0
     """Seconds between SIGTERM and SIGKILL."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    expendable: int | None = None
+    """An exit status that is no fault of the service: it is started again at once, however often."""
+
+
+#: Of a Spark worker whose JVM a statement has exhausted (EX_SOFTWARE; console/sql/worker.py).
+ENGINE_LOST = 70
 
 
 def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
@@ -61,8 +67,7 @@ def services(config: Config) -> list[Service]:
         # One after the other: started at once they would only take the processors from Spark's JVM.
         _web(config, after=("demo",)),
         _worker(config, "worker", "default", threads=4, after=("web",)),
-        # Its JVM takes longest, and needs neither tables nor broker before the first task.
-        _worker(config, "spark", "spark", threads=8, after=redis, environ={"GANTRY_WARM_SPARK": "true"}, deadline=180),
+        *_spark_workers(config, after=redis),
         _beat(config, after=("sql",)),
         Service("sql", _manage("sqldoor"), after=("worker",), ready=readiness.line("ready"), grace=2),
     ]
@@ -149,6 +154,19 @@ def _worker(
         grace=5.0,
         environ={"GANTRY_READY_FILE": str(file), **(environ or {})},
     )
+
+
+def _spark_workers(config: Config, *, after: tuple[str, ...]) -> list[Service]:
+    """As many as GANTRY_SPARK_WORKERS says; they share one queue. Started one after the other, as JVMs take long."""
+    workers: list[Service] = []
+    for number in range(1, config.spark_workers + 1):
+        name = "spark" if number == 1 else f"spark-{number}"
+        # The first needs neither tables nor broker before the first task.
+        waits = (*after, workers[-1].name) if workers else after
+        environ = {"GANTRY_WARM_SPARK": "true"}
+        service = _worker(config, name, "spark", threads=8, after=waits, environ=environ, deadline=180)
+        workers.append(replace(service, expendable=ENGINE_LOST))
+    return workers
 
 
 def _beat(config: Config, *, after: tuple[str, ...]) -> Service:

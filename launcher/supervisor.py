@@ -104,11 +104,13 @@ class Supervisor:
         while service.ready:
             status = await asyncio.shield(child.ended)
             backoff = BACKOFF_FIRST if time.monotonic() - began > SETTLED else backoff
-            self._output.say(f"{service.name} {_ending(status)}; starting it again in {backoff:.0f} s")
+            expected = status == service.expendable
+            pause = 0.0 if expected else backoff
+            self._output.say(f"{service.name} {_ending(status)}; starting it again in {pause:.0f} s")
             child.kill()
             await child.sweep()
-            await asyncio.sleep(backoff)
-            backoff, began = min(backoff * 2, BACKOFF_LAST), time.monotonic()
+            await asyncio.sleep(pause)
+            backoff, began = backoff if expected else min(backoff * 2, BACKOFF_LAST), time.monotonic()
             child = self._start(service)
             if trouble := await self._until_ready(service, child):
                 self._output.say(f"{service.name} {trouble}")

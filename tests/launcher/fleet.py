@@ -44,10 +44,12 @@ time.sleep(600)
 """
 
 
-def service(name: str, code: str, *after: str, deadline: float = 20.0, grace: float = 4.0) -> Service:
+def service(
+    name: str, code: str, *after: str, deadline: float = 20.0, grace: float = 4.0, expendable: int | None = None
+) -> Service:
     """A service that runs a piece of Python and is ready when it says so."""
     command = (sys.executable, "-u", "-c", code)
-    return Service(name, command, after=after, ready=READY, deadline=deadline, grace=grace)
+    return Service(name, command, after=after, ready=READY, deadline=deadline, grace=grace, expendable=expendable)
 
 
 def one_off(name: str, code: str, *after: str) -> Service:

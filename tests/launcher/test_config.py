@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import config
+from launcher import config, plan
 from launcher.errors import LauncherError
 
 
@@ -39,6 +39,7 @@ def test_it_opens_no_broker_ports_beside_a_cluster() -> None:
         ({"GANTRY_NAMESRV": "cluster"}, "GANTRY_NAMESRV is 'cluster': it is host:port"),
         ({"REDIS_URL": "localhost:6379"}, "REDIS_URL is 'localhost:6379'"),
         ({"REDIS_URL": "redis://localhost:6379/3"}, "no database"),
+        ({"GANTRY_SPARK_WORKERS": "0"}, "GANTRY_SPARK_WORKERS is '0': it is a whole number from 1 to 16."),
     ],
 )
 def test_it_refuses_nonsense_in_one_sentence(environ: dict[str, str], said: str) -> None:
@@ -59,3 +60,13 @@ def test_it_moves_the_redis_socket_when_the_home_is_too_deep(tmp_path: Path) -> 
 def test_it_reaches_what_is_bound_to_every_address_through_loopback() -> None:
     assert config.read({"GANTRY_HOST": "0.0.0.0"}).connect_host == "127.0.0.1"
     assert config.read({"GANTRY_HOST": "127.0.0.2"}).connect_host == "127.0.0.2"
+
+
+def test_several_spark_workers_start_one_after_the_other() -> None:
+    services = plan.services(config.read({"GANTRY_SPARK_WORKERS": "3"}))
+    workers = {service.name: service for service in services if "spark" in service.command}
+    assert list(workers) == ["spark", "spark-2", "spark-3"]
+    assert ["spark" in worker.after for worker in workers.values()] == [False, True, False]
+    assert len({worker.ready_file for worker in workers.values()}) == 3
+    assert {worker.expendable for worker in workers.values()} == {plan.ENGINE_LOST}
+    assert [service.name for service in plan.services(config.read({})) if "spark" in service.command] == ["spark"]

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.launcher.conftest import Launched, poll
 
@@ -152,3 +153,20 @@ def test_it_goes_on_without_its_terminal(launch: Launch) -> None:
     poll(lambda: log.exists() and log.read_text() == "ready\n", 20, lambda: "no output is read")
     launched.ask(signal.SIGHUP)
     assert launched.process.wait(20) == 0
+
+
+def test_it_starts_an_expendable_service_again_at_once_however_often(launch: Launch, tmp_path: Path) -> None:
+    dies_thrice = """
+import pathlib, time
+print("ready", flush=True)
+mark = pathlib.Path({mark!r})
+deaths = len(mark.read_text()) if mark.exists() else 0
+mark.write_text("x" * (deaths + 1))
+if deaths < 3:
+    raise SystemExit(70)
+time.sleep(600)
+""".format(mark=str(tmp_path / "deaths"))
+    launched = launch(f"""service("jvm", {dies_thrice!r}, expendable=70)""")
+    launched.await_line("jvm ended with exit status 70; starting it again in 0 s", count=3)
+    launched.ask()
+    assert launched.end() == 0
