@@ -23,9 +23,7 @@ from console.accounts.models import AccessKey, Role
 from console.accounts.services import IssuedKey
 from console.audit.models import Entry
 from console.openapi.signature import sign
-from console.sql.door import auth
-from console.sql.door.session import SqlSession
-from console.sql.door.waiting import Waiter, in_thread
+from console.sql.door.service import SqlDoor
 from tests.compat.test_python_sdks import Core, config, endpoint, key, no_proxy, until
 from tests.console.live import Live
 from tests.support.cast import Cast
@@ -59,8 +57,7 @@ def temporary(endpoint: str, key: IssuedKey, role: Role) -> IssuedKey:
 
 @pytest.fixture
 def door(cast: Cast) -> Iterator[int]:
-    waiter = Waiter()
-    with running_door(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name)) as port:
+    with running_door(SqlDoor) as port:
         yield port
 
 

@@ -6,23 +6,26 @@ With GANTRY_TEST_STOCK_DOOR=true the door is mysql-mimic's own server: the tests
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from mysql_mimic import IdentityProvider, MysqlServer, NativePasswordAuthPlugin, User
 
-from console.sql.door import errors
+from console.sql.door import errors, results
+from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
-from console.sql.door.hardening import Account, DoorSession
+from console.sql.door.results import DONE, Column, ListedRows, Result
 from console.sql.door.scrambles import DoubleHashes
 from console.sql.door.server import DoorServer
+from console.sql.door.service import SqlDoor
 
 STOCK = os.environ.get("GANTRY_TEST_STOCK_DOOR") == "true"
 USER, PASSWORD = "alice", "s3cret p@ss"
@@ -48,6 +51,8 @@ class EchoSession(DoorSession):
     def __init__(self) -> None:
         super().__init__()
         self.waiting = threading.Event()
+        self.taken = 0
+        self.closed = threading.Event()
         sessions.append(self)
 
     async def sign_in(self, account: Any, schema: str | None) -> None:
@@ -56,20 +61,43 @@ class EchoSession(DoorSession):
         self.database = schema
 
     async def handle_query(self, sql: str, attrs: dict[str, str]) -> Any:
-        return await self.execute(sql, ())
+        """What mysql-mimic's own server asks."""
+        result = await self.execute(sql, ())
+        return (await result.rows.take(10**9), [c.name for c in result.columns]) if result else None
 
-    async def execute(self, text: str, parameters: tuple[Any, ...]) -> Any:
+    async def execute(self, text: str, parameters: tuple[Any, ...]) -> Result:
         if text == "wait":
             self.waiting.set()
             await asyncio.Event().wait()
         if text.lower().startswith("set "):
-            return None
+            return DONE
         if text.startswith("rows "):
-            return [(n,) for n in range(int(text[5:]))], ["n"]
-        return [(text, repr(parameters))], ["text", "parameters"]
+            return results.of_cells(["n"], [(n,) for n in range(int(text[5:]))])
+        if text.startswith("endless"):
+            return Result([Column("x")], EndlessRows(self))
+        return results.of_cells(["text", "parameters"], [(text, repr(parameters))])
 
     async def columns_of(self, table: str) -> list[tuple[Any, ...]]:
         return [("a", "int", "YES", "", None, ""), ("b", "string", "YES", "", None, "")]
+
+
+class EndlessRows(ListedRows):
+    """Rows of a kilobyte without end, for clients that do not read them."""
+
+    def __init__(self, session: EchoSession) -> None:
+        super().__init__(())
+        self.session = session
+
+    @property
+    def ended(self) -> bool:
+        return False
+
+    async def take(self, most: int) -> list[tuple[str]]:
+        self.session.taken += most
+        return [("x" * 1000,)] * most
+
+    async def close(self) -> None:
+        self.session.closed.set()
 
 
 sessions: list[EchoSession] = []
@@ -83,34 +111,54 @@ class _StockIdentities(IdentityProvider):  # type: ignore[misc]
         return User(name=username, auth_string=secret, auth_plugin=NativePasswordAuthPlugin.name)
 
 
+class EchoDoor:
+    """The server with sessions that echo; mysql-mimic's own with GANTRY_TEST_STOCK_DOOR=true."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.server: Any = DoorServer(EchoSession, find_known, context)
+        if STOCK:
+            self.server = MysqlServer(session_factory=EchoSession, identity_provider=_StockIdentities(), ssl=context)
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        await self.server.start_server(host=host, port=port)
+        address: tuple[str, int] = self.server.sockets()[0].getsockname()[:2]
+        return address
+
+    async def stop(self) -> None:
+        if not STOCK:
+            await self.server.stop()
+
+
 @contextmanager
-def running_door(
-    session: Callable[[], DoorSession] = EchoSession,
-    find_account: Callable[[str], Awaitable[Account | None]] = find_known,
-    context: ssl.SSLContext | None = None,
-) -> Iterator[int]:
-    """Serve on a free port of 127.0.0.1; yields the port."""
+def running_door(make: Callable[[], EchoDoor | SqlDoor] = EchoDoor) -> Iterator[int]:
+    """Serve on a free port of 127.0.0.1; yields the port.
+
+    Fails at the end when asyncio has a complaint, such as a task that was destroyed before it ended.
+    """
     loop = asyncio.new_event_loop()
+    complaints: list[str] = []
+    loop.set_exception_handler(lambda _, about: complaints.append(f"{about['message']}: {about}"))
     thread = threading.Thread(target=loop.run_forever, name="door", daemon=True)
     thread.start()
 
-    async def start() -> Any:
-        if STOCK:
-            server = MysqlServer(session_factory=session, identity_provider=_StockIdentities(), ssl=context)
-        else:
-            server = DoorServer(session, find_account, context)
-        await server.start_server(host="127.0.0.1", port=0)
-        return server
+    async def start() -> tuple[EchoDoor | SqlDoor, int]:
+        door = make()
+        return door, (await door.start("127.0.0.1", 0))[1]
 
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    door, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
     try:
-        yield server.sockets()[0].getsockname()[1]
+        yield port
     finally:
-        if not STOCK:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(door.stop(), loop).result(20)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+        left = [task for task in asyncio.all_tasks(loop) if not task.done()]
         loop.close()
+        del door
+        gc.collect(1)  # what this door leaves behind is young
+    if not STOCK:
+        assert not left, f"nobody ended {left}"
+        assert not complaints, complaints
 
 
 class RawClient:

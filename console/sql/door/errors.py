@@ -5,7 +5,9 @@
 1044 no right on the schema    1054 unknown column            1146 unknown table
 1045 sign-in refused           1064 syntax, hint not closed   1317 cancelled
 1046 no schema chosen          1065 empty statement           3024 time limit
-1094 no such connection        1105 any other failure
+1094 no such connection        1105 any other failure         1264 outside of MySQL's types
+1115 unknown character set     1193 unknown variable          1231 a value it cannot have
+1227 not for this account      1238 the variable is read-only
 """
 
 from __future__ import annotations
@@ -28,8 +30,14 @@ NO_SUCH_CONNECTION = 1094
 UNKNOWN = 1105
 NOT_PERMITTED = 1142
 UNKNOWN_TABLE = 1146
-UNKNOWN_STATEMENT = 1243
+UNKNOWN_CHARSET = 1115
+UNKNOWN_VARIABLE = 1193
+NOT_FOR_YOU = 1227
+WRONG_VALUE = 1231
 NOT_OFFERED = 1235
+READ_ONLY = 1238
+UNKNOWN_STATEMENT = 1243
+OUT_OF_RANGE = 1264
 INTERRUPTED = 1317
 TOO_MANY_STATEMENTS = 1461
 MALFORMED = 1835
@@ -47,6 +55,9 @@ SQLSTATES.update(
         UNKNOWN_TABLE: b"42S02",
         INTERRUPTED: b"70100",
         TOO_MANY_STATEMENTS: b"42000",
+        UNKNOWN_CHARSET: b"42000",
+        NOT_FOR_YOU: b"42000",
+        OUT_OF_RANGE: b"22003",
     }
 )
 

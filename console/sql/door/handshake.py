@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities
 
+from console.sql.door.errors import DoorError
+from console.sql.door.limits import BEFORE_SIGN_IN
 from console.sql.door.reader import PacketError, Reader
-
-#: A longer packet of this kind is refused; with every field at its longest it has about 1 KiB.
-LONGEST = 16 * 1024
+from console.sql.door.variables import charset_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,15 @@ def read_change_user(data: bytes, capabilities: Capabilities, charset: Character
 
 
 def _reader(data: bytes) -> Reader:
-    if len(data) > LONGEST:
-        raise PacketError(f"A sign-in has at most {LONGEST} bytes.")
+    if len(data) > BEFORE_SIGN_IN:
+        raise PacketError(f"A sign-in has at most {BEFORE_SIGN_IN} bytes.")
     return Reader(data)
 
 
 def _charset(number: int) -> CharacterSet:
+    """The character set of a collation; utf8mb4 for one that is newer than the library, or that nobody can speak."""
     try:
-        return Collation(number).charset
-    except ValueError:
+        charset: CharacterSet = charset_of(Collation(number).charset.name)
+    except (ValueError, DoorError):
         return CharacterSet.utf8mb4
+    return charset

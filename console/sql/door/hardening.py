@@ -11,22 +11,20 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
 from mysql_mimic import packets, types, utils
 from mysql_mimic.constants import KillKind
 from mysql_mimic.errors import MysqlError
-from mysql_mimic.session import Session
 from mysql_mimic.stream import ConnectionClosed
 
 from console.sql.door import errors, scrambles
+from console.sql.door.commands import Commands
 from console.sql.door.errors import DoorError
 from console.sql.door.handshake import SignIn, TlsRequest, read_change_user, read_response
-from console.sql.door.parameters import Value
-from console.sql.door.prepared import PreparedStatements
-from console.sql.door.reader import Reader
-from console.sql.door.stream import AFTER_SIGN_IN, BEFORE_SIGN_IN, BoundedStream
+from console.sql.door.limits import AFTER_SIGN_IN, BEFORE_SIGN_IN
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ log = logging.getLogger(__name__)
 SIGN_IN_S = 10.0
 #: Pause after a refused sign-in: guessing passwords is to be slow.
 REFUSED_PAUSE_S = 0.2
-#: What a damaged packet makes the parsers of the library raise.
+#: What a damaged packet makes the parsers raise.
 _DAMAGED = (ValueError, LookupError, TypeError, AssertionError, EOFError, struct.error)
 
 
@@ -46,32 +44,11 @@ class Account(Protocol):
         """What the password is checked against."""
 
 
-class DoorSession(Session):  # type: ignore[misc]
-    """What a session must offer beyond the library's."""
-
-    async def sign_in(self, account: Any, schema: str | None) -> None:
-        """Make `account` the session's user. Raises DoorError when it may not use `schema`."""
-        raise DoorError(errors.ACCESS_DENIED, "Nobody may sign in.")
-
-    async def sign_in_refused(self, account: Any) -> None:
-        """A wrong password was given for `account`."""
-
-    async def execute(self, text: str, parameters: tuple[Value, ...]) -> Any:
-        """Answer one statement."""
-
-    async def columns_of(self, table: str) -> list[tuple[Any, ...]]:
-        """Rows of `show columns`, for COM_FIELD_LIST."""
-        return []
-
-
 FindAccount = Callable[[str], Awaitable[Account | None]]
 
 
-class DoorConnection(PreparedStatements):
+class DoorConnection(Commands):
     """One client: signed in with either password method or not served at all."""
-
-    stream: BoundedStream
-    session: DoorSession
 
     def __init__(self, find_account: FindAccount, **stock: Any) -> None:
         super().__init__(identity_provider=None, **stock)
@@ -92,6 +69,9 @@ class DoorConnection(PreparedStatements):
             commands.COM_RESET_CONNECTION: self.handle_reset_connection,
             commands.COM_INIT_DB: self.handle_init_db,
             commands.COM_FIELD_LIST: self.handle_field_list,
+            commands.COM_STATISTICS: self.handle_statistics,
+            commands.COM_SET_OPTION: self.handle_set_option,
+            commands.COM_PROCESS_KILL: self.handle_process_kill,
         }
 
     # --- Life of a connection ---------------------------------------------------------------------------------------
@@ -104,12 +84,14 @@ class DoorConnection(PreparedStatements):
         except asyncio.CancelledError:
             if self._kill is not KillKind.CONNECTION:
                 raise
-            await self.tell(DoorError(errors.INTERRUPTED, "The connection was killed."))
+            with suppress(ConnectionClosed, ConnectionError):
+                await self.tell(DoorError(errors.INTERRUPTED, "The connection was killed."))
         except MysqlError as error:
             await self.tell(error)
         except (ConnectionClosed, ConnectionError) as error:
             log.info("connection %s closed: %s", self.connection_id, error)
         finally:
+            await self.forget_statements()
             await self.session.close()
 
     async def _signed_in(self) -> bool:
@@ -173,7 +155,7 @@ class DoorConnection(PreparedStatements):
             raise ConnectionClosed("change of user refused") from error
         except TimeoutError as error:
             raise ConnectionClosed("change of user took too long") from error
-        self.forget_statements()
+        await self.forget_statements()
 
     async def _sign_in(self, request: SignIn, nonce: bytes) -> None:
         """Check the password by whichever method the client knows; a method that is not ours is switched."""
@@ -194,7 +176,8 @@ class DoorConnection(PreparedStatements):
             )
         if method == scrambles.CACHING_SHA2:
             await self.stream.write(packets.make_auth_more_data(b"\x03"))  # fast path: no full exchange follows
-        self.session.variables.set("character_set_client", request.charset.name)
+        await self.session.reset()
+        self.session.variables.use_charset(request.charset)
         await self.session.sign_in(account, request.schema or None)
         self.session.username = request.username
         self.stream.limit = AFTER_SIGN_IN
@@ -240,21 +223,3 @@ class DoorConnection(PreparedStatements):
         """Stop the running statement, or the connection; a statement that does not run cannot be killed."""
         if kind is KillKind.CONNECTION or self._busy:
             super().kill(kind)
-
-    async def handle_reset_connection(self, data: bytes) -> None:
-        """COM_RESET_CONNECTION: same user, prepared statements gone."""
-        self.forget_statements()
-        await self.session.reset()
-        await self.stream.write(self.ok())
-
-    async def handle_field_list(self, data: bytes) -> None:
-        """COM_FIELD_LIST, for the completion of command lines: one packet a column."""
-        table = self.client_charset.decode(Reader(data).bytes_to_null())
-        for row in await self.session.columns_of(table):
-            await self.stream.write(
-                packets.make_column_definition_41(
-                    server_charset=self.server_charset, table=table, name=row[0], is_com_field_list=True
-                ),
-                drain=False,
-            )
-        await self.stream.write(self.ok_or_eof())

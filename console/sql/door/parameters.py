@@ -16,11 +16,14 @@ from console.sql.door.reader import PacketError, Reader
 
 Value = str | int | float | bool | None
 
-#: What may hold a `?` that is no placeholder, and the placeholder itself.
+#: What may hold a `?` or a `;` that is none, and the two themselves. What is never closed reaches to the end, and the
+#: repetitions are possessive: no text is gone over twice.
 _PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`|--[^\n]*|\#[^\n]*|/\*.*?\*/|(?P<placeholder>\?)""",
+    r"""'(?:[^'\\]|\\.|'')*+(?:'|\Z)|"(?:[^"\\]|\\.|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*+|\#[^\n]*+
+      |/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?P<placeholder>\?)|(?P<end>;)""",
     re.DOTALL | re.VERBOSE,
 )
+_BLANK_OR_COMMENT = re.compile(r"(?:[\s;]|--[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
 _NO_CURSOR, _READ_ONLY_CURSOR, _COUNT_AVAILABLE = 0, 1, 8
 _NUMBERS = {
     ColumnType.TINY: ("<b", "<B"),
@@ -55,6 +58,39 @@ class Execution:
 def count_placeholders(text: str) -> int:
     """Number of `?` outside quotes and comments."""
     return sum(1 for piece in _PIECES.finditer(text) if piece["placeholder"])
+
+
+def holds_several(text: str) -> bool:
+    """True when another statement follows a `;`; a closing `;` and comments behind it are none."""
+    end = next((piece.end() for piece in _PIECES.finditer(text) if piece["end"]), None)
+    return end is not None and _BLANK_OR_COMMENT.fullmatch(text, end) is None
+
+
+def bound(text: str, values: tuple[Value, ...]) -> str:
+    """The text with its values as literals: for the short forms that are answered without Spark, never for Spark."""
+    given = iter(values)
+    return _PIECES.sub(lambda piece: _literal(next(given, None)) if piece["placeholder"] else piece[0], text)
+
+
+def _literal(value: Value) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0")
+        return f"'{escaped}'"
+    return repr(value)
+
+
+def read_query(data: bytes, capabilities: Capabilities, decode: Callable[[bytes], str]) -> str:
+    """The text of a COM_QUERY packet; query attributes are read over. Raises PacketError."""
+    if Capabilities.CLIENT_QUERY_ATTRIBUTES not in capabilities:
+        return decode(data)
+    reader = Reader(data)
+    count = reader.length()
+    reader.length()  # number of parameter sets, always 1
+    if count:
+        _read_values(reader, count, Binding(), named=True, decode=decode)
+    return decode(reader.rest())
 
 
 def read_execution(

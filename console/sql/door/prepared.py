@@ -10,34 +10,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mysql_mimic import packets, types
-from mysql_mimic.connection import Connection
+from mysql_mimic import packets
 from mysql_mimic.prepared import PreparedStatement
-from mysql_mimic.results import ResultSet, ensure_result_set
 from mysql_mimic.stream import ConnectionClosed
 
 from console.sql.door import errors
 from console.sql.door.errors import DoorError
+from console.sql.door.limits import AFTER_SIGN_IN
 from console.sql.door.parameters import Binding, count_placeholders, read_execution
-from console.sql.door.stream import AFTER_SIGN_IN, BoundedStream
+from console.sql.door.reader import Reader
+from console.sql.door.results import Result
+from console.sql.door.writing import ResultWriter
 
 #: Prepared statements that one connection may keep open.
 MAX_STATEMENTS = 1000
+#: Cursors that one connection may keep open: each holds a result file.
+MAX_CURSORS = 16
 
 
-class PreparedStatements(Connection):  # type: ignore[misc]
+class PreparedStatements(ResultWriter):
     """The COM_STMT_… half of a connection."""
-
-    stream: BoundedStream
 
     def __init__(self, **stock: Any) -> None:
         super().__init__(**stock)
         self._bindings: dict[int, Binding] = {}
+        self._cursors: dict[int, Result] = {}
 
-    def forget_statements(self) -> None:
-        """Close all prepared statements: after a change of user or a reset."""
+    async def forget_statements(self) -> None:
+        """Close all prepared statements: after a change of user or a reset, and at the end."""
         self.prepared_stmts.clear()
         self._bindings.clear()
+        for statement_id in list(self._cursors):
+            await self._close_cursor(statement_id)
 
     async def handle_stmt_prepare(self, data: bytes) -> None:
         """COM_STMT_PREPARE: the text is kept, its `?` are counted."""
@@ -63,10 +67,10 @@ class PreparedStatements(Connection):  # type: ignore[misc]
 
     async def handle_stmt_send_long_data(self, data: bytes) -> None:
         """COM_STMT_SEND_LONG_DATA: has no answer; more than a packet's worth in all ends the connection."""
-        chunk = packets.parse_com_stmt_send_long_data(data)
-        binding = self._bindings.get(chunk.stmt_id)
+        reader = Reader(data)
+        binding = self._bindings.get(reader.integer(4))
         if binding is not None:
-            binding.long_data.setdefault(chunk.param_id, bytearray()).extend(chunk.data)
+            binding.long_data.setdefault(reader.integer(2), bytearray()).extend(reader.rest())
             if sum(map(len, binding.long_data.values())) > AFTER_SIGN_IN:
                 raise ConnectionClosed("too much long data")
 
@@ -77,50 +81,38 @@ class PreparedStatements(Connection):  # type: ignore[misc]
             data[4:], statement.num_params, binding, self.capabilities, self.client_charset.decode
         )
         binding.long_data.clear()
-        result = await ensure_result_set(await self.session.execute(statement.sql, execution.values))
+        await self._close_cursor(statement.stmt_id)
+        if execution.use_cursor and len(self._cursors) >= MAX_CURSORS:
+            raise DoorError(errors.TOO_MANY_STATEMENTS, f"{MAX_CURSORS} cursors are open; close one first.")
+        result: Result = await self.session.execute(statement.sql, execution.values)
         if not result:
-            await self.stream.write(self.ok())
-            return
-        await self._write_columns(result)
-        rows = iter([packets.make_binary_resultrow(row, result.columns) for row in result.rows])
-        if execution.use_cursor:
-            statement.cursor = rows
-            await self.stream.write(self.ok_or_eof(flags=types.ServerStatus.SERVER_STATUS_CURSOR_EXISTS))
-            return
-        if not self.deprecate_eof():
-            await self.stream.write(self.eof(), drain=False)
-        self.stream.write_many(list(rows))
-        await self.stream.write(self.ok_or_eof())
-
-    async def _write_columns(self, result: ResultSet) -> None:
-        await self.stream.write(types.uint_len(len(result.columns)), drain=False)
-        for column in result.columns:
-            definition = packets.make_column_definition_41(
-                server_charset=self.server_charset,
-                name=column.name,
-                column_type=column.type,
-                character_set=column.character_set,
-            )
-            await self.stream.write(definition, drain=False)
+            await self.write_done(result)
+        elif execution.use_cursor:
+            self._cursors[statement.stmt_id] = result
+            await self.write_cursor_opened(result)
+        else:
+            await self.write_binary_result(result)
 
     async def handle_stmt_fetch(self, data: bytes) -> None:
         """COM_STMT_FETCH: the next rows of a cursor. The stock method loses a row at each end of a fetch."""
-        request = packets.parse_handle_stmt_fetch(data)
-        statement, _ = self._prepared(request.stmt_id)
-        if statement.cursor is None:
+        reader = Reader(data)
+        statement_id, most = reader.integer(4), reader.integer(4)
+        self._prepared(statement_id)
+        result = self._cursors.get(statement_id)
+        if result is None:
             raise DoorError(errors.UNKNOWN_STATEMENT, "The statement has no open cursor.")
-        rows = [row for _, row in zip(range(request.num_rows), statement.cursor, strict=False)]
-        self.stream.write_many(rows)
-        last = len(rows) < request.num_rows
-        flags = (
-            types.ServerStatus.SERVER_STATUS_LAST_ROW_SENT if last else types.ServerStatus.SERVER_STATUS_CURSOR_EXISTS
-        )
-        await self.stream.write(self.ok_or_eof(flags=flags))
+        try:
+            ended = await self.write_fetched(result, most)
+        except BaseException:
+            await self._close_cursor(statement_id)
+            raise
+        if ended:
+            await result.rows.close()  # a fetch behind the end is answered with no rows
 
     async def handle_stmt_reset(self, data: bytes) -> None:
         """COM_STMT_RESET: forget values and cursor."""
         statement, binding = self._prepared(int.from_bytes(data[:4], "little"))
-        statement.cursor = None
+        await self._close_cursor(statement.stmt_id)
         binding.long_data.clear()
         await self.stream.write(self.ok())
 
@@ -129,6 +121,12 @@ class PreparedStatements(Connection):  # type: ignore[misc]
         statement_id = int.from_bytes(data[:4], "little")
         self.prepared_stmts.pop(statement_id, None)
         self._bindings.pop(statement_id, None)
+        await self._close_cursor(statement_id)
+
+    async def _close_cursor(self, statement_id: int) -> None:
+        result = self._cursors.pop(statement_id, None)
+        if result is not None:
+            await result.rows.close()
 
     def _prepared(self, statement_id: int) -> tuple[PreparedStatement, Binding]:
         statement = self.prepared_stmts.get(statement_id)

@@ -30,6 +30,10 @@ class Reader:
         self._position += size
         return piece
 
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.take(len(self._data) - self._position)
+
     def number(self, layout: str) -> int | float:
         """A number of a struct layout."""
         value: int | float = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]

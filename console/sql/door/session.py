@@ -4,108 +4,123 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
-from mysql_mimic import context
-from mysql_mimic.constants import KillKind
 from mysql_mimic.errors import MysqlError
-from mysql_mimic.results import ResultSet
-from mysql_mimic.variables import SYSTEM_VARIABLES, GlobalVariables, SessionVariables
 
 from console.accounts.actor import Actor
 from console.audit.attempts import attempt
-from console.sql import catalog, hints, statements
-from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError
-from console.sql.constants import Constant, Fact, Variable
+from console.sql import answers, catalog, hints, services, statements
+from console.sql.catalog import UnknownSchemaError, UnknownTableError
 from console.sql.door import errors, results, work
+from console.sql.door.affairs import OwnAffairs
 from console.sql.door.auth import SqlAccount, load_actor, record_refusal
+from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
-from console.sql.door.hardening import DoorConnection, DoorSession
-from console.sql.door.parameters import Value
-from console.sql.door.stream import AFTER_SIGN_IN
-from console.sql.door.waiting import Waiter, in_thread
-from console.sql.patterns import like_pattern
+from console.sql.door.parameters import Value, bound, holds_several
+from console.sql.door.questions import Warned
+from console.sql.door.results import Result
 from console.web.errors import Refused
+
+if TYPE_CHECKING:
+    from console.sql.door.hardening import DoorConnection
+    from console.sql.door.service import SqlDoor
 
 log = logging.getLogger(__name__)
 
 #: Column `connection_id` has 14 digits on the vendor's page: the protocol's ten behind a fixed beginning.
 _CONNECTION_ID_BASE = 10**13
-_VARIABLES = SYSTEM_VARIABLES | {
-    "version": (str, "8.0.36-gantry", False),
-    "version_comment": (str, "Gantry async SQL", False),
-    "license": (str, "Apache-2.0", False),
-    "max_allowed_packet": (int, AFTER_SIGN_IN, False),
-    "sql_mode": (str, "", True),
-    "tx_isolation": (str, "READ-COMMITTED", True),
-    "default_storage_engine": (str, "spark", False),
-    "default_tmp_storage_engine": (str, "spark", False),
-}
-Handler = Callable[[Any], Awaitable[Any]]
-_CHANGES = (work.submit, work.cancel)
+#: What writes: an attempt that fails is worth an entry in the trail.
+_CHANGES = (statements.CancelTask, statements.Ddl)
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class SqlSession(DoorSession):
     """One signed-in client."""
 
-    def __init__(self, waiter: Waiter) -> None:
-        super().__init__(SessionVariables(GlobalVariables(_VARIABLES)))
-        self.database: str | None = None
-        self._waiter = waiter
-        self._account: SqlAccount | None = None
-        self._handlers: dict[type, Handler] = {
-            statements.ShowTask: self._show_task,
-            statements.ListTasks: self._list_tasks,
-            statements.CancelTask: self._cancel_task,
-            statements.ShowDatabases: self._show_databases,
-            statements.ShowTables: self._show_tables,
-            statements.ShowColumns: self._show_columns,
-            statements.ShowVariables: self._show_variables,
-            statements.ShowNothing: self._show_nothing,
-            statements.Use: self._use,
-            statements.SetVariables: self._set,
-            statements.SelectConstants: self._select_constants,
-            statements.Transaction: self._transaction,
-            statements.Kill: self._kill_statement,
-        }
+    def __init__(self, door: SqlDoor) -> None:
+        super().__init__()
+        self.door = door
+        self.account: SqlAccount | None = None
+        self.warned: list[Warned] = []
+        self.found_rows = 0
+        self.changed_rows = -1
+        #: The statement that runs, and since when something runs or nothing does.
+        self.statement = ""
+        self.since = time.monotonic()
+        self._affairs = OwnAffairs(self)
+
+    @property
+    def warning_count(self) -> int:  # type: ignore[override]
+        """How many warnings go with the answer."""
+        return len(self.warned)
+
+    @property
+    def principal(self) -> str:
+        """Whose session it is, empty before sign-in."""
+        return self.account.principal if self.account else ""
+
+    @property
+    def client(self) -> DoorConnection:
+        """The connection of this session."""
+        connection: DoorConnection = self.connection
+        return connection
 
     # --- What the connection asks for -------------------------------------------------------------------------------
 
     async def sign_in(self, account: SqlAccount, schema: str | None) -> None:
         """Make `account` the user; `schema` must be one it may query."""
-        self._account = account
+        self.account = account
         self.database = None
         if schema:
             await self.use(schema)
 
     async def sign_in_refused(self, account: SqlAccount) -> None:
         """Put a wrong password into the trail of the account that it was tried on."""
-        await in_thread(record_refusal, account, self._door.stream.peer)
+        await self.door.threads.run(record_refusal, account, self.client.stream.peer)
 
     async def use(self, database: str) -> None:
         """Change the default schema. Raises DoorError when the user may query nothing in it."""
-        known = await self._in_thread(catalog.schemas, None)
-        if (database,) not in known.rows:
+        if (database,) not in (await self.in_thread("use", catalog.schemas, None)).rows:
             raise DoorError(errors.UNKNOWN_SCHEMA, f"There is no schema {database!r}.")
         self.database = database
 
     async def columns_of(self, table: str) -> list[tuple[Any, ...]]:
         """Rows of `show columns` of a table of the default schema."""
-        answer = await self._in_thread(catalog.columns, self._schema(None), table, None, full=False)
+        statement = statements.ShowColumns(table)
+        answer = await self._guarded(self.in_thread("show_columns", answers.answer, statement, self.database or ""))
         return list(answer.rows)
 
-    async def handle_query(self, sql: str, attrs: dict[str, str]) -> Any:
-        """COM_QUERY: the raw text, before any parser."""
-        return await self.execute(sql, ())
+    async def kill(self, connection_id: int, *, query_only: bool) -> None:
+        """End a connection of the same user, or its statement."""
+        self._affairs.kill(connection_id, query_only=query_only)
 
-    async def execute(self, text: str, parameters: tuple[Value, ...]) -> Any:
+    def statistics(self) -> str:
+        """One line, as MySQL writes it."""
+        return self._affairs.statistics()
+
+    async def execute(self, text: str, parameters: tuple[Value, ...]) -> Result:
         """Answer one statement. Every failure is a MysqlError; what is not ours to show is logged."""
+        self.door.questions += 1
+        self.statement, self.since = text[:1000], time.monotonic()
         try:
-            return await self._answer(text, parameters)
+            result: Result = await self._guarded(self._answer(text, parameters))
+            return result
+        except MysqlError as error:
+            self.warned = [Warned("Error", int(error.code), str(error.msg))]
+            raise
+        finally:
+            self.statement, self.since = "", time.monotonic()
+
+    async def _guarded(self, work_to_do: Any) -> Any:
+        try:
+            return await work_to_do
         except (MysqlError, ConnectionError):
             raise
         except hints.HintError as error:
@@ -122,160 +137,99 @@ class SqlSession(DoorSession):
             log.exception("the database failed")
             raise DoorError(errors.UNKNOWN, "The console's database does not answer; try again.") from error
         except Exception as error:
-            log.exception("a statement failed on connection %s", context.connection_id.get())
+            log.exception("a statement failed on connection %s", self.client.connection_id)
             raise DoorError(errors.UNKNOWN, "Internal error; the log of the MySQL door has the reason.") from error
 
-    async def _answer(self, text: str, parameters: tuple[Value, ...]) -> Any:
+    # --- Statements -------------------------------------------------------------------------------------------------
+
+    async def _answer(self, text: str, parameters: tuple[Value, ...]) -> Result:
+        if len(text) > services.LONGEST_STATEMENT:
+            raise DoorError(
+                errors.SYNTAX,
+                f"The statement has {len(text)} characters; {services.LONGEST_STATEMENT} are allowed.",
+            )
         hint = hints.split(text)
         if not hint.statement:
             raise DoorError(errors.EMPTY, "The statement is empty.")
+        if holds_several(hint.statement):
+            raise DoorError(errors.SYNTAX, "One statement at a time: something follows the `;`. Send it by itself.")
+        form = bound(hint.statement, parameters) if parameters else hint.statement
+        if not hint.run_async:
+            own = await self._affairs.answer(form)
+            if own is not None:
+                return own
+        self.warned = [Warned("Warning", errors.UNKNOWN, message) for message in hint.warnings]
         if hint.run_async:
-            task_id = await self._in_thread(work.submit, text, self._default(), self._connection_id(), parameters)
-            return results.of_cells(("ASYNC_TASK_ID",), [(task_id,)])
-        statement = statements.parse(hint.statement)
-        handler = self._handlers.get(type(statement))
-        if handler is not None:
-            return await handler(statement)
-        if hint.statement == "select $$":  # MySQL's command line asks whether `$` may begin a name
+            task_id = await self._submit(text, parameters)
+            return self._noted(results.of_cells(("ASYNC_TASK_ID",), [(task_id,)]), 1)
+        return await self._answered(text, form, parameters)
+
+    async def _answered(self, text: str, form: str, parameters: tuple[Value, ...]) -> Result:
+        """The console's answer, or Spark's."""
+        statement = statements.parse(form)
+        if not isinstance(statement, statements.Query):
+            name = _CAPITAL.sub("_", type(statement).__name__).lower()
+            reads = not isinstance(statement, _CHANGES)
+            answer = await self.in_thread(name, answers.answer, statement, self.database or "", reads=reads)
+            if answer is not None:
+                return self._noted(results.of_answer(answer), len(answer.rows))
+        elif statement.text == "select $$":  # MySQL's command line asks whether `$` may begin a name
             raise DoorError(errors.UNKNOWN_COLUMN, "Unknown column '$$'.")
         return await self._run(text, parameters)
 
-    # --- Queries ----------------------------------------------------------------------------------------------------
+    async def _submit(self, text: str, parameters: tuple[Value, ...], *, synchronous: bool = False) -> str:
+        number = _CONNECTION_ID_BASE + self.client.connection_id
+        arguments = (text, self.database or "", number, parameters)
+        task_id: str = await self.in_thread("submit", work.submit, *arguments, reads=False, synchronous=synchronous)
+        return task_id
 
-    async def _run(self, text: str, parameters: tuple[Value, ...]) -> ResultSet:
+    async def _run(self, text: str, parameters: tuple[Value, ...]) -> Result:
         """A statement without hint: run as a task too, while the client waits for its rows."""
-        task_id = await self._in_thread(
-            work.submit, text, self._default(), self._connection_id(), parameters, synchronous=True
-        )
+        task_id = await self._submit(text, parameters, synchronous=True)
+        limit_s = self._time_limit_s()
         try:
-            async with asyncio.timeout(settings.SQL_SYNC_SECONDS):
-                if not await self._waiter.ended(task_id, lambda: self._door.stream.client_gone):
+            async with asyncio.timeout(limit_s):
+                if not await self.door.waiter.ended(task_id, lambda: self.client.stream.client_gone):
                     raise ConnectionAbortedError("the client went away")
         except BaseException as error:
-            await asyncio.shield(in_thread(work.give_up, task_id))
+            await asyncio.shield(self.door.threads.run(work.give_up, task_id))
             if isinstance(error, TimeoutError):
-                raise DoorError(errors.TIME_LIMIT, work.too_slow(settings.SQL_SYNC_SECONDS)) from error
+                raise DoorError(errors.TIME_LIMIT, work.too_slow(limit_s)) from error
             raise
-        columns, rows = await self._in_thread(work.rows_of, task_id)
-        return results.of_csv(columns, rows)
+        done = await self.in_thread("finished", work.finished, task_id)
+        if not done.columns:
+            return self._noted(Result(affected=done.row_count), 0)
+        columns = [results.column_of(column["name"], column["type"]) for column in done.columns]
+        most = int(self.variables.get("sql_select_limit") or 0)
+        rows = await self.door.files.rows(done.location, most if most < done.row_count else None)
+        return self._noted(Result(columns, rows), min(most, done.row_count))
 
-    async def _show_task(self, statement: statements.ShowTask) -> ResultSet:
-        return results.of_tasks(await self._in_thread(work.task_rows, 1, statement.task_id))
+    def _time_limit_s(self) -> float:
+        """`max_execution_time` in ms may shorten the limit of synchronous statements."""
+        wanted_ms = int(self.variables.get("max_execution_time") or 0)
+        limit_s = float(settings.SQL_SYNC_SECONDS)
+        return min(limit_s, wanted_ms / 1000) if wanted_ms > 0 else limit_s
 
-    async def _list_tasks(self, statement: statements.ListTasks) -> ResultSet:
-        return results.of_tasks(await self._in_thread(work.task_rows, statement.limit))
+    def _noted(self, result: Result, rows: int) -> Result:
+        """Keep what `found_rows()` and `row_count()` tell."""
+        if result:
+            self.found_rows, self.changed_rows = rows, -1
+        else:
+            self.changed_rows = result.affected
+        return result
 
-    async def _cancel_task(self, statement: statements.CancelTask) -> None:
-        await self._in_thread(work.cancel, statement.task_id)
-
-    # --- Schemas ----------------------------------------------------------------------------------------------------
-
-    async def _show_databases(self, statement: statements.ShowDatabases) -> ResultSet:
-        return _result(await self._in_thread(catalog.schemas, statement.like))
-
-    async def _show_tables(self, statement: statements.ShowTables) -> ResultSet:
-        schema = self._schema(statement.schema)
-        return _result(await self._in_thread(catalog.tables, schema, statement.like, full=statement.full))
-
-    async def _show_columns(self, statement: statements.ShowColumns) -> ResultSet:
-        schema = self._schema(statement.schema)
-        return _result(
-            await self._in_thread(catalog.columns, schema, statement.table, statement.like, full=statement.full)
-        )
-
-    async def _use(self, statement: statements.Use) -> None:
-        await self.use(statement.schema)
-
-    # --- The client's own affairs -----------------------------------------------------------------------------------
-
-    async def _show_variables(self, statement: statements.ShowVariables) -> ResultSet:
-        pattern = like_pattern(statement.like) if statement.like else None
-        wanted = {name.lower() for name in statement.names}
-        rows = [
-            (name, str(self._variable(name)))
-            for name in sorted(_VARIABLES)
-            if (pattern is None or pattern.fullmatch(name)) and (not wanted or name in wanted)
-        ]
-        return results.of_cells(("Variable_name", "Value"), rows)
-
-    async def _show_nothing(self, statement: statements.ShowNothing) -> ResultSet:
-        return results.of_cells(statement.columns, [])
-
-    async def _set(self, statement: statements.SetVariables) -> None:
-        """The library's own reading of SET changes the session's variables and nothing else."""
-        await super().handle_query(statement.text, {})
-
-    async def _select_constants(self, statement: statements.SelectConstants) -> ResultSet:
-        values = [self._constant(item) for item in statement.items]
-        return results.of_cells([item.column for item in statement.items], [values])
-
-    async def _transaction(self, statement: statements.Transaction) -> None:
-        """Nothing to do: every statement stands alone."""
-
-    async def _kill_statement(self, statement: statements.Kill) -> None:
-        """`kill`: only connections of the same user are seen."""
-        other = self._door.control.connections.get(statement.connection_id)
-        if other is None or other.session.principal != self.principal:
-            raise DoorError(errors.NO_SUCH_CONNECTION, f"There is no connection {statement.connection_id} of yours.")
-        other.kill(KillKind.QUERY if statement.query_only else KillKind.CONNECTION)
-
-    def _constant(self, item: Constant) -> str | int | None:
-        if isinstance(item.value, Variable):
-            value = self._variable(item.value.name)
-            return value if value is None or isinstance(value, int) else str(value)
-        if isinstance(item.value, Fact):
-            facts: dict[Fact, str | int | None] = {
-                Fact.VERSION: str(self._variable("version")),
-                Fact.SCHEMA: self.database,
-                Fact.USER: f"{self.username}@{self._door.stream.peer}",
-                Fact.CONNECTION_ID: self._door.connection_id,
-            }
-            return facts[item.value]
-        return item.value
-
-    def _variable(self, name: str) -> Any:
-        value = self.variables.get_variable(name)
-        return int(value) if isinstance(value, bool) else value
-
-    # --- Plumbing ---------------------------------------------------------------------------------------------------
-
-    @property
-    def principal(self) -> str:
-        """Whose session it is, empty before sign-in."""
-        return self._account.principal if self._account else ""
-
-    @property
-    def _door(self) -> DoorConnection:
-        connection: DoorConnection = self.connection
-        return connection
-
-    def _connection_id(self) -> int:
-        protocol_id: int = self._door.connection_id
-        return _CONNECTION_ID_BASE + protocol_id
-
-    def _default(self) -> str:
-        return self.database or ""
-
-    def _schema(self, named: str | None) -> str:
-        schema = named or self.database
-        if not schema:
-            raise DoorError(errors.NO_SCHEMA, "No schema is chosen: write `use <schema>` first.")
-        return schema
-
-    async def _in_thread(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """`call(actor, …)` in a thread, with the rights that the user has now."""
-        account = self._account
+    async def in_thread(
+        self, name: str, call: Callable[..., Any], *args: Any, reads: bool = True, **options: Any
+    ) -> Any:
+        """`call(actor, …)` in a thread, with the rights that the user has now; `name` is what the trail calls it."""
+        account = self.account
         if account is None:
             raise DoorError(errors.ACCESS_DENIED, "Nobody is signed in.")
-        stream = self._door.stream
+        stream = self.client.stream
 
         def act() -> Any:
             actor: Actor = load_actor(account, source_ip=stream.peer, secure=stream.secure)
-            with attempt(actor, f"sql.statement.{call.__name__}", reads=call not in _CHANGES):
-                return call(actor, *args, **kwargs)
+            with attempt(actor, f"sql.statement.{name}", reads=reads):
+                return call(actor, *args, **options)
 
-        return await in_thread(act)
-
-
-def _result(answer: Answer) -> ResultSet:
-    return results.of_cells(answer.columns, answer.rows)
+        return await self.door.threads.run(act)

@@ -1,7 +1,8 @@
 """Packets on a connection: bounded reading, and an upgrade to TLS that loses no byte.
 
-Mends of mysql-mimic 3.0.5: its own stream takes packets of any size from anyone before sign-in, and drops a ClientHello
-that arrives in the same read as the SSLRequest, so that the handshake hangs.
+Mends of mysql-mimic 3.0.5: its own stream takes packets of any size from anyone before sign-in, drops a ClientHello
+that arrives in the same read as the SSLRequest, so that the handshake hangs, and waits for ever for a client that does
+not read its answer.
 """
 
 from __future__ import annotations
@@ -14,14 +15,8 @@ from ssl import SSLContext
 from mysql_mimic.errors import ErrorCode, MysqlError
 from mysql_mimic.stream import ConnectionClosed, MysqlStream
 
-from console.sql.door.handshake import LONGEST
+from console.sql.door.limits import BEFORE_SIGN_IN, IDLE_S, WRITE_S
 
-#: Largest packet before sign-in.
-BEFORE_SIGN_IN = LONGEST
-#: Largest packet afterwards; announced as max_allowed_packet.
-AFTER_SIGN_IN = 4 * 1024 * 1024
-#: A connection that asks nothing for this long is closed (MySQL's wait_timeout), seconds.
-IDLE_S = 8 * 3600
 TLS_HANDSHAKE_S = 10
 _CONTINUES = 0xFFFFFF
 
@@ -33,13 +28,31 @@ class BoundedStream:
         self.reader = reader
         self.writer = writer
         self.limit = BEFORE_SIGN_IN
-        stock = MysqlStream(reader, writer)
+        self.write_s: float = WRITE_S
+        # Never sends of its own accord: what waits for the client is to have a time limit.
+        self._stock = stock = MysqlStream(reader, writer, buffer_size=2**31)
         self.seq = stock.seq
-        self.write = stock.write
         self.write_many = stock.write_many
         self.write_text_rows = stock.write_text_rows
-        self.drain = stock.drain
         self.reset_seq = stock.reset_seq
+
+    async def write(self, data: bytes, drain: bool = True) -> None:
+        """Buffer one packet; send what is buffered when `drain`."""
+        await self._stock.write(data, drain=False)
+        if drain:
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Send what is buffered, and wait until the client has taken most of it.
+
+        Raises ConnectionClosed when it has not within `write_s`, ConnectionError when it is gone.
+        """
+        try:
+            async with asyncio.timeout(self.write_s):
+                await self._stock.drain()
+        except TimeoutError as error:
+            self.writer.transport.abort()
+            raise ConnectionClosed(f"the client did not take what was sent within {self.write_s:g} s") from error
 
     async def read(self) -> bytes:
         """The next packet. Raises ConnectionClosed when the client is gone, silent or sends more than the limit."""
@@ -72,6 +85,13 @@ class BoundedStream:
     def secure(self) -> bool:
         """True on TLS."""
         return self.writer.get_extra_info("ssl_object") is not None
+
+    @property
+    def cipher(self) -> tuple[str, str]:
+        """The cipher and the version of TLS, both empty without TLS."""
+        tls = self.writer.get_extra_info("ssl_object")
+        cipher = tls.cipher() if tls is not None else None
+        return (cipher[0], tls.version()) if cipher else ("", "")
 
     @property
     def peer(self) -> str:

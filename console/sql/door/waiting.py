@@ -1,47 +1,24 @@
-"""Database work beside the event loop, and waiting for tasks to end."""
+"""Waiting for tasks to end."""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import ParamSpec, TypeVar
 
-from django.db import close_old_connections
-
+from console.sql.door.threads import Threads
 from console.sql.models import ENDED, QueryTask
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-#: Statements whose database work can go on at once.
-_THREADS = 8
 #: How often the tasks that clients wait for are looked at, seconds: one query for all of them.
 _LOOK_S = 0.02
-_executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="sql-door")
-
-
-async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `call` in a thread that keeps its database connection, and drops one that has gone bad."""
-    context = contextvars.copy_context()
-    work = partial(context.run, _with_fresh_connection, partial(call, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(_executor, work)
-
-
-def _with_fresh_connection(call: Callable[[], T]) -> T:
-    close_old_connections()
-    try:
-        return call()
-    finally:
-        close_old_connections()
+#: How often a client that waits is looked at, seconds.
+_CLIENT_S = 0.5
 
 
 class Waiter:
     """Waits for the end of tasks: one look at the database for all clients together."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -49,10 +26,10 @@ class Waiter:
         """True once the task has ended, False when the client went away before."""
         future = self._waiting[task_id] = asyncio.get_running_loop().create_future()
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._look(), name="sql-door-waiter")
         try:
             while not client_gone():
-                done, _ = await asyncio.wait([future], timeout=0.5)
+                done, _ = await asyncio.wait([future], timeout=_CLIENT_S)
                 if done:
                     future.result()
                     return True
@@ -60,11 +37,22 @@ class Waiter:
         finally:
             self._waiting.pop(task_id, None)
 
+    async def close(self) -> None:
+        """End the look at the database, and with it whatever still waits."""
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
+            await asyncio.wait([looking])
+        for future in self._waiting.values():
+            future.cancel()
+
     async def _look(self) -> None:
         try:
             while self._waiting:
-                for task_id in await in_thread(_ended, list(self._waiting)):
-                    self._waiting.pop(task_id).set_result(None)
+                for task_id in await self._threads.run(_ended, list(self._waiting)):
+                    future = self._waiting.pop(task_id, None)
+                    if future is not None and not future.done():
+                        future.set_result(None)
                 await asyncio.sleep(_LOOK_S)
         except Exception as error:  # noqa: BLE001 handed to every client that waits
             for future in self._waiting.values():

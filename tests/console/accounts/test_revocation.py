@@ -16,9 +16,7 @@ from django.db import transaction
 from console.accounts import acl, services
 from console.accounts.models import Tenant, UserGroup
 from console.accounts.policies import system_policy
-from console.sql.door import auth
-from console.sql.door.session import SqlSession
-from console.sql.door.waiting import Waiter, in_thread
+from console.sql.door.service import SqlDoor
 from console.sql.models import Schema
 from tests.console.accounts import revocation
 from tests.support.cast import Cast, make_topic
@@ -65,8 +63,7 @@ def doors(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     cast.bob.policies.clear()
     services.add_user(actor=alice, group=group, user=cast.bob)
     key = services.create_access_key(actor=cast.actor("bob"), user=cast.bob)
-    waiter = Waiter()
-    with running_door(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name)) as port:
+    with running_door(SqlDoor) as port:
         connection = pymysql.connect(
             host="127.0.0.1", port=port, user=key.access_key_id, password=key.access_key_secret, connect_timeout=10
         )

@@ -10,10 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from console.sql.door import auth, tls
-from console.sql.door.server import DoorServer
-from console.sql.door.session import SqlSession
-from console.sql.door.waiting import Waiter, in_thread
+from console.sql.door import tls
+from console.sql.door.service import SqlDoor
 
 
 class Command(BaseCommand):
@@ -38,14 +36,12 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        waiter = Waiter()
         context = tls.server_context(
             settings.HOME / "tls", ["localhost", "127.0.0.1", settings.ENDPOINT_HOST, settings.HOST]
         )
-        server = DoorServer(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name), context)
-        await server.start_server(host=settings.HOST, port=settings.SQL_PORT)
-        host, port = server.sockets()[0].getsockname()[:2]
+        door = SqlDoor(context)
+        host, port = await door.start(settings.HOST, settings.SQL_PORT)
         self.stdout.write(f"ready sql={host}:{port}")
         self.stdout.flush()
         await stop.wait()
-        await server.stop()
+        await door.stop()

@@ -14,10 +14,19 @@ import pymysql
 import pytest
 from mysql_mimic.constants import KillKind
 
-from console.sql.door import hardening, server, stream, tls
+from console.sql.door import hardening, limits, server, tls
 from tests.support import sql_door
 from tests.support.broker import eventually
-from tests.support.sql_door import OTHER, PASSWORD, USER, RawClient, native_scramble, read_result, running_door
+from tests.support.sql_door import (
+    OTHER,
+    PASSWORD,
+    USER,
+    EchoDoor,
+    RawClient,
+    native_scramble,
+    read_result,
+    running_door,
+)
 
 COM_QUERY, COM_FIELD_LIST, COM_CHANGE_USER = 0x03, 0x04, 0x11
 COM_STMT_PREPARE, COM_STMT_EXECUTE, COM_STMT_SEND_LONG_DATA, COM_STMT_FETCH = 0x16, 0x17, 0x18, 0x1C
@@ -129,7 +138,8 @@ def test_signing_in_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def tls_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with running_door(context=tls.server_context(tmp_path_factory.mktemp("tls"), ["localhost", "127.0.0.1"])) as port:
+    context = tls.server_context(tmp_path_factory.mktemp("tls"), ["localhost", "127.0.0.1"])
+    with running_door(lambda: EchoDoor(context)) as port:
         yield port
 
 
@@ -163,7 +173,7 @@ def test_packets_before_sign_in_are_small(door: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(4):
         with RawClient(door) as client:
-            size = stream.BEFORE_SIGN_IN + 1
+            size = limits.BEFORE_SIGN_IN + 1
             client.socket.sendall(struct.pack("<I", size | 1 << 24))
             assert client.is_closed()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
@@ -173,7 +183,7 @@ def test_packets_after_sign_in_have_a_limit(door: int) -> None:
     with connect(door) as connection:
         assert first_row(connection, "x" * 1_000_000)
         with pytest.raises(pymysql.err.OperationalError):
-            first_row(connection, "x" * stream.AFTER_SIGN_IN)
+            first_row(connection, "x" * limits.AFTER_SIGN_IN)
 
 
 def test_a_text_without_end_does_not_freeze_the_door(door: int) -> None:

@@ -19,9 +19,7 @@ from analytics.specs import Column, QueryResult, QuerySpec
 from console.accounts import services as accounts
 from console.accounts.models import AccessKey
 from console.sql import lifecycle, queries, worker
-from console.sql.door import auth
-from console.sql.door.session import SqlSession
-from console.sql.door.waiting import Waiter, in_thread
+from console.sql.door.service import SqlDoor
 from console.sql.models import QueryTask, TaskStatus
 from tests.console.sql.conftest import Cast, allow
 from tests.support.broker import eventually
@@ -37,8 +35,7 @@ Rows = list[tuple[object, ...]]
 @pytest.fixture
 def door(cast: Cast) -> Iterator[int]:
     accounts.set_database_password(user=cast.alice.person, name="demo", password=PASSWORD)
-    waiter = Waiter()
-    with running_door(lambda: SqlSession(waiter), lambda name: in_thread(auth.find_account, name)) as port:
+    with running_door(SqlDoor) as port:
         yield port
 
 
@@ -239,7 +236,7 @@ def test_clients_questions_are_answered_without_spark(door: int, handed_over: li
         assert rows(connection, "show full tables like 'fl%'") == [("flights", "BASE TABLE")]
         assert rows(connection, "describe flights")[0][:2] == ("carrier", "string")
         assert rows(connection, "show variables like 'version_comment'") == [("version_comment", "Gantry async SQL")]
-        assert rows(connection, "select @@autocommit, @@session.sql_mode x, version()")[0][:2] == (1, "")
+        assert rows(connection, "select @@autocommit, @@session.sql_mode x, version()")[0][:2] == (0, "")
         assert rows(connection, "show warnings") == []
         for text in ("set names utf8mb4", "set session sql_mode = 'ANSI'", "begin", "commit"):
             rows(connection, text)
