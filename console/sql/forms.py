@@ -1,4 +1,4 @@
-"""The editor's form."""
+"""The forms of the editor: a statement, its hint, a name to save it under, a plot of its result."""
 
 from __future__ import annotations
 
@@ -6,30 +6,98 @@ from typing import Any, cast
 
 from django import forms
 
-from console.accounts.models import Tenant
-from console.sql.queries import notification_targets
+from console.sql import plots
+from console.sql.previews import Head
+from console.sql.saved import LONGEST_TEXT
 from console.sql.services import LONGEST_STATEMENT
+
+_TEXT = {"rows": 12, "class": "sql-text", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
 
 
 class EditorForm(forms.Form):
-    """A statement with its schema, and what the hint template fills in."""
+    """A statement with its schema; `from_line` and `from_column` tell where a selection begins in the editor."""
 
-    schema = forms.ChoiceField(label="Schema")
+    schema = forms.CharField(label="Schema", required=False, widget=forms.Select)
     text = forms.CharField(
         label="Statement",
         max_length=LONGEST_STATEMENT,
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 12, "class": "editor", "spellcheck": "false", "autocapitalize": "off"}),
+        widget=forms.Textarea(attrs=_TEXT),
+        error_messages={"required": "Write a statement first."},
     )
-    topic = forms.ChoiceField(label="Topic", required=False)
-    group = forms.ChoiceField(label="Producer group", required=False)
+    from_line = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_STATEMENT, widget=forms.HiddenInput)
+    from_column = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_STATEMENT, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, tenant: Tenant, schemas: list[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        topics, groups = notification_targets(tenant)
-        self._choose("schema", [(name, name) for name in schemas])
-        self._choose("topic", [(str(t.pk), f"{t.instance.name} / {t.name}") for t in topics])
-        self._choose("group", [(str(g.pk), f"{g.instance.name} / {g.group_id}") for g in groups])
+    def choose_schemas(self, names: list[str]) -> None:
+        """Offer these; services decide which one is accepted."""
+        cast(forms.Select, self.fields["schema"].widget).choices = [(name, name) for name in names]
 
-    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
-        cast(forms.ChoiceField, self.fields[name]).choices = choices
+    @property
+    def origin(self) -> dict[str, int]:
+        """Line and column from 0 at which the statement that was run begins."""
+        return {"line": self.cleaned_data.get("from_line") or 0, "column": self.cleaned_data.get("from_column") or 0}
+
+
+class HintForm(forms.Form):
+    """What the hint in front of a statement says."""
+
+    run_async = forms.BooleanField(label="Run asynchronously (run_async=true)", required=False)
+    notify = forms.ChoiceField(
+        label="Notification",
+        choices=[("", "None"), ("ons", "To a topic (ons)")],
+        widget=forms.RadioSelect,
+        required=False,
+    )
+    instance = forms.CharField(label="Instance", max_length=64, required=False)
+    topic = forms.CharField(label="Topic", max_length=127, required=False)
+    group = forms.CharField(label="Producer group", max_length=64, required=False)
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """The arguments of `hint_builder.written`."""
+        given = self.cleaned_data
+        named = {"instance_id": given["instance"], "topic": given["topic"], "group": given["group"]}
+        return {"run_async": given["run_async"], "notify": given["notify"] == "ons"} | named
+
+
+class SavedForm(forms.Form):
+    """A statement under a name."""
+
+    name = forms.CharField(label="Name", max_length=100)
+    schema = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
+    text = forms.CharField(max_length=LONGEST_TEXT, strip=False, required=False, widget=forms.HiddenInput)
+    shared = forms.BooleanField(label="Share with everybody of the account who may use the editor", required=False)
+
+
+class PlotForm(forms.Form):
+    """What a plot shows; columns are named by their number, since names may come twice."""
+
+    kind = forms.ChoiceField(label="Kind", choices=list(plots.KINDS.items()))
+    x = forms.TypedChoiceField(label="X", coerce=int)
+    y = forms.TypedMultipleChoiceField(label="Y", coerce=int, widget=forms.CheckboxSelectMultiple)
+    method = forms.ChoiceField(label="Several rows of one x", choices=list(plots.METHODS.items()))
+
+    def __init__(self, *args: Any, columns: list[Head], prefix_id: str, **kwargs: Any) -> None:
+        super().__init__(*args, auto_id=f"plot-{prefix_id}-%s", **kwargs)
+        named = [(str(number), column.name or "(no name)") for number, column in enumerate(columns)]
+        numbers = [pair for pair, column in zip(named, columns, strict=True) if column.numeric]
+        cast(forms.ChoiceField, self.fields["x"]).choices = named
+        cast(forms.ChoiceField, self.fields["y"]).choices = numbers or named
+
+    def clean_y(self) -> list[int]:
+        """At most as many curves as there are colours."""
+        chosen: list[int] = self.cleaned_data["y"]
+        if len(chosen) > plots.MOST_CURVES:
+            raise forms.ValidationError(f"At most {plots.MOST_CURVES} columns can be drawn at once.")
+        return chosen
+
+    @property
+    def choice(self) -> plots.Choice:
+        """What is to be drawn."""
+        given = self.cleaned_data
+        return plots.Choice(given["x"], tuple(given["y"]), given["kind"], given["method"])
+
+    @staticmethod
+    def initial_of(choice: plots.Choice) -> dict[str, Any]:
+        """The choice as the form shows it."""
+        return {"kind": choice.kind, "x": choice.x, "y": list(choice.ys), "method": choice.method}

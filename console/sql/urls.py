@@ -1,19 +1,54 @@
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
-from console.sql import views
+from console.sql.views import editor, helpers, panes, plot, saved, tasks
+
+
+class PanelConverter(StringConverter):
+    """One of the left panels."""
+
+    regex = "|".join(editor.PANELS)
+
+
+class PickConverter(StringConverter):
+    """One of the pick lists of the hint builder."""
+
+    regex = "instances|topics|groups"
+
+
+register_converter(PanelConverter, "panel")
+register_converter(PickConverter, "pick")
 
 # /sql/
 urlpatterns = [
-    path("sql/", views.editor, name="sql.editor"),
-    path("sql/hint", views.hint, name="sql.hint"),
+    path("sql/", editor.editor, name="sql.editor"),
+    path("sql/run", editor.run, name="sql.run"),
+    path("sql/text", editor.text, name="sql.text"),
+    path("sql/names", helpers.names, name="sql.names"),
+    path("sql/check", helpers.check, name="sql.check"),
+    path("sql/hint", helpers.hint, name="sql.hint"),
+    path("sql/pick/<pick:kind>", helpers.pick, name="sql.pick"),
+    path("sql/panel/<panel:name>", panes.panel, name="sql.panel"),
+    path("sql/schemas/<str:name>", helpers.schema, name="sql.schema"),
+    path("sql/schemas/<str:name>/tables/<path:table>", helpers.columns, name="sql.columns"),
+]
+# /sql/saved/
+urlpatterns += [
+    path("sql/saved/", saved.save, name="sql.save"),
+    path("sql/saved/<int:key>", saved.change, name="sql.saved"),
+    path("sql/saved/<int:key>/delete", saved.delete, name="sql.saved_delete"),
 ]
 # /sql/tasks/
 urlpatterns += [
-    path("sql/tasks/", views.tasks, name="sql.tasks"),
-    path("sql/tasks/<str:task_id>/", views.task, name="sql.task"),
-    path("sql/tasks/<str:task_id>/state", views.state, name="sql.state"),
-    path("sql/tasks/<str:task_id>/cancel", views.cancel, name="sql.cancel"),
-    path("sql/tasks/<str:task_id>/result.csv", views.download, name="sql.download"),
+    path("sql/tasks/", tasks.tasks, name="sql.tasks"),
+    path("sql/tasks/<str:task_id>/", tasks.task, name="sql.task"),
+    path("sql/tasks/<str:task_id>/state", tasks.state, name="sql.state"),
+    path("sql/tasks/<str:task_id>/pane", panes.pane, name="sql.pane"),
+    path("sql/tasks/<str:task_id>/rows", panes.rows, name="sql.rows"),
+    path("sql/tasks/<str:task_id>/plot", plot.plot, name="sql.plot"),
+    path("sql/tasks/<str:task_id>/cancel", tasks.cancel, name="sql.cancel"),
+    path("sql/tasks/<str:task_id>/again", tasks.again, name="sql.again"),
+    path("sql/tasks/<str:task_id>/result.csv", tasks.download, name="sql.download"),
 ]

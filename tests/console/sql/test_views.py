@@ -57,25 +57,96 @@ def test_the_editor_shows_the_schemas(alice: Client) -> None:
 
 
 def test_it_submits_and_leads_to_the_task(alice: Client) -> None:
-    answer = alice.post(reverse("sql.editor"), {"schema": "demo", "text": "select 1"}, headers=HTMX)
+    answer = alice.post(reverse("sql.editor"), {"schema": "demo", "text": "select 1"})
     task = QueryTask.objects.get()
-    assert answer["HX-Redirect"] == reverse("sql.task", args=[task.pk])
+    assert answer["Location"] == reverse("sql.task", args=[task.pk])
     assert task.statement == "select 1"
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "required"),
-        ("show tables", "write a SELECT"),
+        ("", "Write a statement first"),
         ("/*+ run_async=true * / select 1", "does not end a comment"),
     ],
 )
 def test_it_says_what_is_wrong_beside_the_statement(alice: Client, text: str, reason: str) -> None:
-    answer = alice.post(reverse("sql.editor"), {"schema": "demo", "text": text}, headers=HTMX)
-    assert answer.status_code == 422
-    assert reason in answer.text
+    page = alice.post(reverse("sql.editor"), {"schema": "demo", "text": text})
+    assert (page.status_code, reason in page.text) == (422, True)
+    part = alice.post(reverse("sql.run"), {"schema": "demo", "text": text}, headers=HTMX)
+    assert (part.status_code, part["HX-Retarget"], reason in part.text) == (422, "#sql-wrong", True)
     assert not QueryTask.objects.exists()
+
+
+def test_a_run_is_a_pane_that_is_asked_for_every_second(alice: Client) -> None:
+    data = {"schema": "demo", "text": "select 1", "from_line": "3", "from_column": "4"}
+    answer = alice.post(reverse("sql.run"), data, headers=HTMX)
+    task = QueryTask.objects.get()
+    assert f'hx-get="{reverse("sql.pane", args=[task.pk])}" hx-trigger="every 1s"' in answer.text
+    assert 'data-line="3" data-column="4"' in answer.text
+    assert answer["HX-Trigger-After-Settle"] == "sqlSubmitted"
+
+
+def test_what_the_console_answers_stands_there_at_once(alice: Client) -> None:
+    answer = alice.post(reverse("sql.run"), {"schema": "demo", "text": "show tables"}, headers=HTMX)
+    assert answer.status_code == 200
+    assert "flights" in answer.text and "answered by the console" in answer.text
+    assert not QueryTask.objects.exists()
+    whole = alice.post(reverse("sql.editor"), {"schema": "demo", "text": "describe flights"})
+    assert "carrier" in whole.text and "<html" in whole.text
+
+
+def test_a_waiting_task_tells_how_many_are_in_front_of_it(alice: Client, cast: Cast, task: QueryTask) -> None:
+    second = services.submit(cast.alice, "select 2", "demo")
+    assert "next of the account" in alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
+    assert "1 statement of the account waits" in alice.get(reverse("sql.pane", args=[second.pk]), headers=HTMX).text
+
+
+def test_a_running_task_shows_its_progress_and_the_pane_can_cancel_it(alice: Client, task: QueryTask) -> None:
+    progress = {"stages": 3, "stages_done": 1, "tasks": 8, "tasks_done": 6}
+    QueryTask.objects.update(status=TaskStatus.RUNNING, progress=progress, started_at=timezone.now())
+    text = alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
+    assert 'value="75"' in text and "stage 1 of 3" in text and "6 of 8" in text
+    target = HTMX | {"HX-Target": f"run-{task.pk}-pane"}
+    answer = alice.post(reverse("sql.cancel", args=[task.pk]), headers=target)
+    assert answer.status_code == 200 and "stopping" in answer.text
+    task.refresh_from_db()
+    assert task.cancel_requested
+
+
+def test_a_failure_shows_the_sentence_and_the_place(alice: Client, task: QueryTask) -> None:
+    QueryTask.objects.update(status=TaskStatus.FAILURE, message="no such column (line 1, position 7)")
+    text = alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
+    assert "no such column" in text
+    assert 'data-line="1" data-column="8"' in text
+
+
+def test_a_statement_is_opened_and_run_again(alice: Client, task: QueryTask) -> None:
+    found = alice.get(reverse("sql.text"), {"task": task.pk}).json()
+    assert found == {"schema": "demo", "text": "select * from flights"}
+    assert "select * from flights" in alice.get(reverse("sql.editor"), {"task": task.pk}).text
+    answer = alice.post(reverse("sql.again", args=[task.pk]))
+    new = QueryTask.objects.exclude(pk=task.pk).get()
+    assert answer["Location"] == reverse("sql.task", args=[new.pk])
+    assert new.command == task.command
+
+
+def test_the_panels_show_schemas_saved_statements_and_history(alice: Client, task: QueryTask) -> None:
+    assert "flights" in alice.get(reverse("sql.panel", args=["schemas"]), {"q": "fli"}, headers=HTMX).text
+    assert "airlines" not in alice.get(reverse("sql.panel", args=["schemas"]), {"q": "fli"}, headers=HTMX).text
+    assert "select * from flights" in alice.get(reverse("sql.panel", args=["history"]), headers=HTMX).text
+    url = reverse("sql.panel", args=["history"])
+    assert "select * from flights" not in alice.get(url, {"status": "FAILURE"}, headers=HTMX).text
+    assert "Nothing saved yet" in alice.get(reverse("sql.panel", args=["saved"]), headers=HTMX).text
+
+
+def test_rows_come_a_hundred_a_page(alice: Client, task: QueryTask) -> None:
+    ended(task, b"n\n" + b"".join(b"%d\n" % n for n in range(1500)))
+    url = reverse("sql.rows", args=[task.pk])
+    text = alice.get(url, {"page": "10"}, headers=HTMX).text
+    assert '<td tabindex="-1">999</td>' in text and '<td tabindex="-1">899</td>' not in text
+    assert "Rows 901–1000" in text
+    assert "1 / 10" in alice.get(url, {"page": "zero"}, headers=HTMX).text
 
 
 def test_a_missing_right_is_said_in_the_form(cast: Cast, handed_over: list[str]) -> None:
@@ -85,31 +156,46 @@ def test_a_missing_right_is_said_in_the_form(cast: Cast, handed_over: list[str])
             {"Effect": "Allow", "Action": "dla:QueryTask", "Resource": "*"},
         ],
     }
-    answer = client_of(allow(cast.bob.person, document)).post(
-        reverse("sql.editor"), {"schema": "demo", "text": "select 1"}, headers=HTMX
-    )
-    assert answer.status_code == 422
+    bob = client_of(allow(cast.bob.person, document))
+    for name in ("sql.editor", "sql.run"):
+        answer = bob.post(reverse(name), {"schema": "demo", "text": "select 1"}, headers=HTMX)
+        assert answer.status_code == 422
+        assert "Not allowed" in answer.text
     assert not QueryTask.objects.exists()
 
 
-def test_the_hint_names_topic_group_and_endpoint(alice: Client, cast: Cast) -> None:
+def hint_data(cast: Cast, **changed: str) -> dict[str, str]:
+    """What the hint form sends, for an instance with a topic and a group."""
     cluster = Cluster.objects.create(name="c", region="mq-private", namesrv="127.0.0.1:9876")
     instance = Instance.objects.create(
         instance_id="MQ_INST_1_a", tenant=cast.alice.tenant, cluster=cluster, region="mq-private", name="i"
     )
-    topic = Topic.objects.create(instance=instance, name="t", physical_name="MQ_INST_1_a%t", order_type=0)
-    group = Group.objects.create(
-        instance=instance, group_id="GID_g", physical_name="MQ_INST_1_a%GID_g", owner=instance.tenant
-    )
-    data = {"schema": "demo", "text": "/*+ run_async=true */ select 1;", "topic": topic.pk, "group": group.pk}
-    answer = alice.post(reverse("sql.hint"), data, headers=HTMX)
-    assert "mq-topic=t, mq-producer-id=GID_g, mq-endpoint=http://MQ_INST_1_a.localhost:9876 */\nselect 1" in answer.text
+    Topic.objects.create(instance=instance, name="t", physical_name="MQ_INST_1_a%t", order_type=0)
+    Group.objects.create(instance=instance, group_id="GID_g", physical_name="MQ_INST_1_a%GID_g", owner=instance.tenant)
+    data = {"schema": "demo", "text": "-- mine\n/*+ run_async=true */ select 1;", "run_async": "on", "notify": "ons"}
+    return data | {"instance": "MQ_INST_1_a", "topic": "t", "group": "GID_g"} | changed
 
 
-def test_without_topic_and_group_there_is_no_hint(alice: Client) -> None:
-    answer = alice.post(reverse("sql.hint"), {"schema": "demo", "text": "select 1"}, headers=HTMX)
+def test_the_hint_names_topic_group_and_endpoint(alice: Client, cast: Cast) -> None:
+    data = hint_data(cast)
+    written = "mq-topic=t, mq-producer-id=GID_g, mq-endpoint=http://MQ_INST_1_a.localhost:9876 */"
+    part = alice.post(reverse("sql.hint"), data, headers=HTMX).text
+    assert written in part and 'data-start="8" data-end="30"' in part
+    page = alice.post(reverse("sql.hint"), data).text
+    assert f"-- mine\n/*+ run_async=true, mq-notify-by=ons, {written}\nselect 1;" in page
+
+
+def test_a_topic_that_is_not_there_is_said_in_the_hint_form(alice: Client, cast: Cast) -> None:
+    answer = alice.post(reverse("sql.hint"), hint_data(cast, topic="other"), headers=HTMX)
     assert answer.status_code == 422
-    assert "select 1" in answer.text
+    assert "Choose a topic of i that you may publish to" in answer.text
+
+
+def test_the_hint_is_checked_while_it_is_written(alice: Client) -> None:
+    url = reverse("sql.check")
+    assert "unknown and is ignored" in alice.post(url, {"text": "/*+ run_async=true, mq=1 */ select 1"}).text
+    assert "does not end a comment" in alice.post(url, {"text": "/*+ run_async=true * / select 1"}).text
+    assert "run_async is not true" in alice.post(url, {"text": "/*+ mq-topic=t */ select 1"}).text
 
 
 def test_the_list_shows_page_and_part(alice: Client, task: QueryTask) -> None:
@@ -141,18 +227,20 @@ def test_the_list_asks_the_same_number_of_queries_for_more_rows(
 
 def test_a_task_shows_all_27_columns_and_polls_while_it_runs(alice: Client, task: QueryTask) -> None:
     page = alice.get(reverse("sql.task", args=[task.pk])).text
-    assert 'hx-trigger="every 2s"' in page
+    assert 'hx-trigger="every 2s"' in page and 'hx-trigger="every 1s"' in page
     assert "scanned_data_bytes" in page
     assert alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).status_code == 200
+    assert alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).status_code == 200
 
 
 def test_polling_stops_when_nothing_moves_any_more(alice: Client, task: QueryTask) -> None:
     ended(task)
-    answer = alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX)
+    answer = alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX)
     assert answer.status_code == 286
     assert "UA" in answer.text
     assert "null" in answer.text
-    assert "every 2s" not in alice.get(reverse("sql.task", args=[task.pk])).text
+    page = alice.get(reverse("sql.task", args=[task.pk])).text
+    assert "every 2s" not in page and "every 1s" not in page
 
 
 def test_polling_goes_on_until_the_notification_is_sent(alice: Client, task: QueryTask) -> None:
@@ -160,17 +248,19 @@ def test_polling_goes_on_until_the_notification_is_sent(alice: Client, task: Que
         tenant=task.tenant, notify_by="ons", key=task.pk, body="{}", due_at=timezone.now()
     )
     QueryTask.objects.update(status=TaskStatus.FAILURE, message="no such column", notify={}, notification=notification)
-    url = reverse("sql.state", args=[task.pk])
-    answer = alice.get(url, headers=HTMX)
-    assert (answer.status_code, "no such column" in answer.text) == (200, True)
+    url, pane = (reverse(name, args=[task.pk]) for name in ("sql.state", "sql.pane"))
+    assert alice.get(url, headers=HTMX).status_code == 200
+    part = alice.get(pane, {"part": "receipt"}, headers=HTMX)
+    assert "every 2s" in part.text and "under way" in part.text
     Notification.objects.update(status=NotificationStatus.FAILURE, error="no such topic")
     answer = alice.get(url, headers=HTMX)
     assert (answer.status_code, "no such topic" in answer.text) == (286, True)
+    assert "every 2s" not in alice.get(pane, {"part": "receipt"}, headers=HTMX).text
 
 
 def test_a_result_that_was_removed_is_said(alice: Client, task: QueryTask) -> None:
     Path(engine.lake_path(ended(task).result_file)).unlink()
-    assert "there is no file" in alice.get(reverse("sql.task", args=[task.pk])).text
+    assert "not there any more" in alice.get(reverse("sql.task", args=[task.pk])).text
     assert alice.get(reverse("sql.download", args=[task.pk])).status_code == 404
 
 
@@ -194,7 +284,17 @@ def test_it_cancels_by_post_only(alice: Client, task: QueryTask) -> None:
     assert task.status == TaskStatus.CANCELLED
 
 
-PAGES = [("sql.editor", False), ("sql.tasks", False), ("sql.task", True), ("sql.state", True), ("sql.download", True)]
+PAGES = [
+    ("sql.editor", False),
+    ("sql.tasks", False),
+    ("sql.names", False),
+    ("sql.task", True),
+    ("sql.state", True),
+    ("sql.pane", True),
+    ("sql.rows", True),
+    ("sql.plot", True),
+    ("sql.download", True),
+]
 
 
 @pytest.mark.parametrize(("name", "of_task"), PAGES)

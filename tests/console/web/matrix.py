@@ -58,6 +58,7 @@ PLATFORM = Statuses(302, 403, 403, 403, 403, 403, 200)
 PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
 QUERY = Statuses(302, 200, 403, 403, 200, 200)
 ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
+NO_STATEMENT = Statuses(302, 404, 403, 403, 404, 404)
 ADMINISTER = Statuses(302, 200, 403, 403, 403, 200)
 ADMINISTER_USER = Statuses(302, 404, 403, 403, 403, 302)
 LOOK_AT_USER = Statuses(302, 404, 403, 403, 403, 200)
@@ -183,11 +184,27 @@ MATRIX: list[Row] = [
     Row("metrics.group", GROUP, LOOK),
     # Async SQL: a RAM user sees the own tasks only
     Row("sql.editor", (), QUERY),
-    Row("sql.hint", (), Statuses(302, 422, 403, 403, 422, 422), "post"),
+    Row("sql.run", (), Statuses(302, 422, 403, 403, 422, 422), "post"),
+    Row("sql.text", (), NO_STATEMENT),
+    Row("sql.names", (), QUERY),
+    Row("sql.check", (), QUERY, "post"),
+    Row("sql.hint", (), QUERY, "post"),
+    Row("sql.pick", ("topics",), QUERY),
+    Row("sql.panel", ("history",), QUERY),
+    Row("sql.schema", ("demo",), QUERY),
+    Row("sql.columns", ("demo", "flights"), QUERY),
+    Row("sql.save", (), QUERY),
+    Row("sql.save", (), Statuses(302, 422, 403, 403, 422, 422), "post"),
+    Row("sql.saved", ("999",), NO_STATEMENT),
+    Row("sql.saved_delete", ("999",), NO_STATEMENT, "post"),
     Row("sql.tasks", (), QUERY),
     Row("sql.task", ("alices_task",), ALICES_TASK),
     Row("sql.state", ("alices_task",), ALICES_TASK),
+    Row("sql.pane", ("alices_task",), ALICES_TASK),
+    Row("sql.rows", ("alices_task",), ALICES_TASK),
+    Row("sql.plot", ("alices_task",), ALICES_TASK),
     Row("sql.cancel", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
+    Row("sql.again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.download", ("alices_task",), Statuses(302, 404, 403, 403, 404, 404)),
     # AccessKeys: everybody has the own ones
     Row("accounts.keys", (), SIGNED_IN),

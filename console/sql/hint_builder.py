@@ -1,0 +1,119 @@
+"""The hint that the editor writes for somebody: pick lists of what he may use, and the edit of the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from brokercore.policy import mq_resource
+from console.accounts.actor import Actor
+from console.instances.models import Instance
+from console.outbox.routing import endpoint_of
+from console.sql import hints
+from console.topics.models import Group, Topic, group_holder
+from console.web.errors import Refused
+
+PUBLISH = "mq:PUB"
+#: Entries of a pick list; the rest is found by typing.
+LISTED = 20
+#: Rows that a search looks at: a user who may use one of 10,000 topics finds it by typing more of its name.
+LOOKED_AT = 2000
+_HINT_COMMENT = re.compile(r"/\*\s*\+.*?\*/[ \t]*\n?", re.DOTALL)
+WHY_NO_QUEUE = "Queues (mns) are not yet available: this installation has no endpoint for them. Use a topic."
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One entry of a pick list."""
+
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What to write where: `hint` replaces the characters `start` to `end` of the text."""
+
+    hint: str
+    start: int
+    end: int
+
+    def applied(self, text: str) -> str:
+        """The text with the hint."""
+        return text[: self.start] + self.hint + text[self.end :]
+
+
+def instances(actor: Actor, text: str = "") -> list[Option]:
+    """The account's instances whose name or id has the text."""
+    found = Instance.objects.filter(tenant=actor.tenant).order_by("name")
+    rows = (found.filter(name__icontains=text) | found.filter(instance_id__icontains=text)).distinct()
+    return [Option(i.instance_id, i.name) for i in rows[:LISTED]]
+
+
+def topics(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
+    """Topics of the instance that the actor may publish to; all of the account's without one."""
+    rows = _in_instance(Topic.objects.filter(instance__tenant=actor.tenant), instance_id).filter(name__icontains=text)
+    named = rows.order_by("name").values_list("name", "physical_name", "instance__name")[:LOOKED_AT]
+    holders = {mq_resource(physical): "" for _, physical, _ in named}
+    allowed = _allowed(actor, holders)
+    return _first(Option(name, remark) for name, physical, remark in named if mq_resource(physical) in allowed)
+
+
+def groups(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
+    """Groups of the instance that the actor may publish with."""
+    rows = _in_instance(Group.objects.filter(instance__tenant=actor.tenant, owner=actor.tenant), instance_id)
+    columns = ("group_id", "physical_name", "shared", "creator__username", "creator__is_tenant_admin", "instance__name")
+    named = rows.filter(group_id__icontains=text).order_by("group_id").values_list(*columns)[:LOOKED_AT]
+    holders = {
+        mq_resource(physical): group_holder(actor.tenant.uid, "" if admin else creator or "", shared=shared)
+        for _, physical, shared, creator, admin, _ in named
+    }
+    allowed = _allowed(actor, holders)
+    return _first(Option(row[0], row[5]) for row in named if mq_resource(row[1]) in allowed)
+
+
+def _in_instance(rows: QuerySet[Topic] | QuerySet[Group], instance_id: str) -> QuerySet[Topic] | QuerySet[Group]:
+    return rows.filter(instance__instance_id=instance_id) if instance_id else rows
+
+
+def _allowed(actor: Actor, holders: dict[str, str]) -> set[str]:
+    return set(holders) if actor.is_account else actor.allowed(PUBLISH, holders, owner=actor.tenant)
+
+
+def _first(options: Iterable[Option]) -> list[Option]:
+    found: dict[str, Option] = {}
+    for option in options:
+        found.setdefault(option.value, option)
+        if len(found) == LISTED:
+            break
+    return list(found.values())
+
+
+def written(actor: Actor, *, run_async: bool, notify: bool, instance_id: str, topic: str, group: str) -> str:
+    """The text of the hint. Raises Refused, with the field, for what the actor cannot name."""
+    if not notify:
+        return f"/*+ {hints.RUN_ASYNC}={'true' if run_async else 'false'} */"
+    instance = Instance.objects.filter(tenant=actor.tenant, instance_id=instance_id).select_related("cluster").first()
+    if instance is None:
+        raise Refused("BIZ_INSTANCE_NOT_FOUND", "Choose one of the account's instances.", "instance")
+    if topic not in {option.value for option in topics(actor, instance_id, topic)}:
+        raise Refused("BIZ_TOPIC_NOT_FOUND", f"Choose a topic of {instance.name} that you may publish to.", "topic")
+    if group not in {option.value for option in groups(actor, instance_id, group)}:
+        message = f"Choose a group of {instance.name} that you may publish with."
+        raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", message, "group")
+    return hints.written(topic, group, endpoint_of(instance))
+
+
+def edit(text: str, hint: str) -> Edit:
+    """Where the hint goes: in place of the first one in front of the statement, else at the very beginning."""
+    try:
+        front = text.find(hints.split(text).statement)
+    except hints.HintError:
+        front = 0
+    found = _HINT_COMMENT.search(text, 0, max(front, 0)) if front else None
+    if found is None:
+        return Edit(f"{hint}\n", 0, 0)
+    return Edit(f"{hint}\n", found.start(), found.end())

@@ -1,0 +1,1 @@
+"""Pages of async SQL, a module a subject."""

@@ -1,0 +1,97 @@
+"""The list of tasks, and one task with its 27 columns and its file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import IO
+
+from asgiref.sync import sync_to_async
+from django.contrib import messages
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_POST
+
+from analytics import run as engine
+from analytics.errors import LakeError
+from console.sql import access, services, task_queries
+from console.sql.tables import TaskTable
+from console.sql.views import panes
+from console.web import htmx
+from console.web.errors import Refused
+from console.web.http import Request
+from console.web.paging import CappedPaginator, configured, search_text
+
+_CHUNK_BYTES = 256 * 1024
+
+
+@require_GET
+def tasks(request: Request) -> HttpResponse:
+    access.pages(request)
+    text, status = search_text(request), request.GET.get("status", "")
+    found = task_queries.search(request.actor, text, status)
+    table = configured(request, TaskTable(found), paginator_class=CappedPaginator)
+    context = {"table": table, "q": text, "status": status, "statuses": task_queries.STATUSES}
+    return htmx.page(request, "sql/tasks.html", "sql/_tasks.html", context)
+
+
+@require_GET
+def task(request: Request, task_id: str) -> HttpResponse:
+    found = access.task(request, task_id)
+    return render(request, "sql/task.html", panes.context(request, found))
+
+
+@require_GET
+def state(request: Request, task_id: str) -> HttpResponse:
+    """What changes while a task runs; tells htmx to stop once nothing does any more."""
+    found = access.task(request, task_id)
+    context = panes.context(request, found)
+    return render(request, "sql/_state.html", context, status=200 if context["moving"] else panes.STOP_POLLING)
+
+
+@require_POST
+def cancel(request: Request, task_id: str) -> HttpResponse:
+    """Stop it; the editor's pane is told at once, a page is loaded anew."""
+    found = access.task(request, task_id)
+    services.cancel(request.actor, found)
+    if htmx.is_fragment(request) and request.htmx.target == f"run-{task_id}-pane":
+        return render(request, "sql/_pane.html", panes.context(request, found))
+    return htmx.done(request, "sql.task", task_id)
+
+
+@require_POST
+def again(request: Request, task_id: str) -> HttpResponse:
+    """Submit the same statement once more."""
+    found = access.task(request, task_id)
+    try:
+        new = services.submit(request.actor, found.command, found.table_schema, parameters=tuple(found.parameters))
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return htmx.done(request, "sql.task", task_id)
+    return htmx.done(request, "sql.task", new.pk)
+
+
+@require_GET
+def download(request: Request, task_id: str) -> StreamingHttpResponse:
+    found = access.task(request, task_id)
+    return csv_response(found.result_file, found.pk)
+
+
+def csv_response(location: str, task_id: str) -> StreamingHttpResponse:
+    """The result file as a download; 404 when the task has none, or none any more."""
+    try:
+        if not location:
+            raise LakeError("the task has no result")
+        file = engine.open_result(location)
+    except LakeError as error:
+        raise Http404(error.user_message) from error
+    response = StreamingHttpResponse(_chunks(file), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{task_id}.csv"'
+    return response
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """The file piece by piece, read in threads: a result can be larger than memory."""
+    read = sync_to_async(file.read, thread_sensitive=False)
+    with file:
+        while piece := await read(_CHUNK_BYTES):
+            yield piece
