@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from django.db.models import QuerySet
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
-from console.sql import catalog, ddl, queries, services, statements
+from console.sql import catalog, ddl, queries, services, statements, task_search
 from console.sql.catalog import Answer
+from console.sql.models import QueryTask
 from console.sql.statements import Statement
 from console.web.errors import Refused
 
@@ -39,28 +42,31 @@ def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> An
 
 
 def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
-    return _task_rows(actor, 1, statement.task_id)
+    """An id that is unknown, or another user's, has no row."""
+    return _task_rows(_tasks_of(actor).filter(pk=statement.task_id))
 
 
-def _tasks(actor: Actor, statement: statements.ListTasks, schema: str) -> Answer:
-    return _task_rows(actor, statement.limit)
+def _tasks(actor: Actor, statement: statements.SearchTasks, schema: str) -> Answer:
+    return _task_rows(task_search.search(_tasks_of(actor), statement.clauses, statement.like))
 
 
-def _task_rows(actor: Actor, limit: int, task_id: str | None = None) -> Answer:
-    """Rows of `show query_task`: an id that is unknown, or another user's, has none."""
+def _tasks_of(actor: Actor) -> QuerySet[QueryTask]:
     require(actor, QUERY, service_resource("dla", actor.tenant), owner=actor.tenant)
-    tasks = queries.visible_tasks(actor)
-    if task_id is not None:
-        tasks = tasks.filter(pk=task_id)
-    rows = [tuple(queries.row_of(task).values()) for task in tasks[:limit]]
+    return queries.visible_tasks(actor)
+
+
+def _task_rows(tasks: Iterable[QueryTask]) -> Answer:
+    rows = [tuple(queries.row_of(task).values()) for task in tasks]
     return Answer(queries.COLUMNS, rows, integers=queries.INTEGER_COLUMNS)
 
 
 def _cancel(actor: Actor, statement: statements.CancelTask, schema: str) -> Answer:
-    found = queries.visible_tasks(actor).filter(pk=statement.task_id).first()
-    if found is None:
-        raise Refused("TASK_NOT_FOUND", f"There is no task {statement.task_id!r} of yours.")
-    return Answer((), [], affected=int(services.cancel(actor, found)))
+    """Cancel all, or none when one of them is not there."""
+    found = {task.pk: task for task in queries.visible_tasks(actor).filter(pk__in=statement.task_ids)}
+    missing = next((task_id for task_id in statement.task_ids if task_id not in found), None)
+    if missing is not None:
+        raise Refused("TASK_NOT_FOUND", f"There is no task {missing!r} of yours.", "text")
+    return Answer((), [], affected=sum(services.cancel(actor, task) for task in found.values()))
 
 
 def _chosen(named: str | None, default: str) -> str:
@@ -79,7 +85,7 @@ _READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
     statements.ShowTables: _tables,
     statements.ShowColumns: _columns,
     statements.ShowTask: _task,
-    statements.ListTasks: _tasks,
+    statements.SearchTasks: _tasks,
     statements.CancelTask: _cancel,
     statements.Ddl: _define,
 }

@@ -56,7 +56,7 @@ INTEGER_COLUMNS = frozenset(
         "mq_total_time",
     }
 )
-_MODELS = {"ons": "topic", "mns": "queue"}
+MODELS = {"ons": "topic", "mns": "queue"}
 Row = dict[str, str | int | None]
 
 
@@ -93,7 +93,7 @@ def _receipt_columns(task: QueryTask) -> Row:
     product = task.notify.get(hints.NOTIFY_BY)
     columns |= {
         "mq_product": product,
-        "mq_model": _MODELS.get(product),
+        "mq_model": MODELS.get(product),
         "mq_topic": task.notify.get(hints.TOPIC),
         "mq_queue": task.notify.get(hints.QUEUE),
         "mq_producer_id": task.notify.get(hints.PRODUCER_ID),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -88,7 +87,8 @@ def remove(actor: Actor, schema: Schema, table: ExternalTable) -> None:
     if table.managed:
         bucket, key = locations.split(table.location)
         require(actor, locations.WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
-        transaction.on_commit(partial(_remove_files, table.location), robust=True)
+        location = table.location
+        transaction.on_commit(lambda: _remove_files(location), robust=True)
     audit.record(actor, "sql.table.drop", resource, detail={"location": table.location, "files_removed": table.managed})
     table.delete()
 

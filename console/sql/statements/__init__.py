@@ -19,8 +19,8 @@ from console.sql.statements.forms import (
     Explain,
     InformationSchemaQuery,
     Kill,
-    ListTasks,
     Query,
+    SearchTasks,
     SelectConstants,
     SetVariables,
     ShowColumns,
@@ -40,7 +40,6 @@ from console.sql.statements.forms import (
 )
 
 __all__ = [
-    "LIST_LIMIT",
     "LONGEST_FORM",
     "CancelTask",
     "Ddl",
@@ -48,8 +47,8 @@ __all__ = [
     "Explain",
     "InformationSchemaQuery",
     "Kill",
-    "ListTasks",
     "Query",
+    "SearchTasks",
     "SelectConstants",
     "SetVariables",
     "ShowColumns",
@@ -71,7 +70,6 @@ __all__ = [
 
 #: Longer texts are queries: no form below needs as much, and patterns must not be tried on megabytes.
 LONGEST_FORM = 16 * 1024
-LIST_LIMIT = 100
 #: First words of definitions, which `console.sql.ddl` reads.
 DEFINING = frozenset({"create", "drop", "alter", "msck", "repair", "refresh", "truncate"})
 #: First words of queries, which alone can be explained.
@@ -100,8 +98,8 @@ def _show_task(match: re.Match[str]) -> Statement:
     return ShowTask(constants.text_of(match["id"]))
 
 
-def _list_tasks(match: re.Match[str]) -> Statement:
-    return ListTasks(int(match["limit"] or LIST_LIMIT))
+def _search_tasks(match: re.Match[str]) -> Statement:
+    return SearchTasks(match["clauses"].strip(), _optional_text(match["like"]))
 
 
 def _show_databases(match: re.Match[str]) -> Statement:
@@ -142,7 +140,7 @@ def _show_variables(match: re.Match[str]) -> Statement:
 
 _SHOW_FORMS = (
     (patterns.SHOW_TASK, _show_task),
-    (patterns.LIST_TASKS, _list_tasks),
+    (patterns.SEARCH_TASKS, _search_tasks),
     (patterns.SHOW_DATABASES, _show_databases),
     (patterns.SHOW_TABLES, _show_tables),
     (patterns.SHOW_COLUMNS, _show_columns),
@@ -163,7 +161,9 @@ def _read_show(text: str) -> Statement | None:
 
 def _read_cancel(text: str) -> Statement | None:
     match = patterns.CANCEL_TASK.fullmatch(text)
-    return CancelTask(constants.text_of(match["id"])) if match else None
+    if match is None:
+        return None
+    return CancelTask(tuple(constants.text_of(id_) for id_ in patterns.TEXT.findall(match["id"] or match["ids"])))
 
 
 def _read_describe(text: str) -> Statement | None:

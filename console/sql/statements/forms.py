@@ -16,17 +16,18 @@ class ShowTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ListTasks:
-    """`show query_task [limit n]`: the latest tasks."""
+class SearchTasks:
+    """`show query_task [like '…'] [where …] [order by …] [limit n]`; the clauses are read by `task_search`."""
 
-    limit: int
+    clauses: str = ""
+    like: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CancelTask:
-    """`cancel query_task where id = '…'`."""
+    """`cancel query_task where id = '…'`, `… where id in ('…', '…')`."""
 
-    task_id: str
+    task_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class Query:
 
 Statement = (
     ShowTask
-    | ListTasks
+    | SearchTasks
     | CancelTask
     | ShowDatabases
     | ShowTables

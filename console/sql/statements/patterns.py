@@ -16,8 +16,11 @@ def _form(pattern: str) -> re.Pattern[str]:
 
 
 SHOW_TASK = _form(rf"show\s+query_task\s+where\s+id\s*=\s*(?P<id>{_TEXT})")
-LIST_TASKS = _form(r"show\s+query_task(?:\s+limit\s+(?P<limit>\d{1,9}))?")
-CANCEL_TASK = _form(rf"cancel\s+query_task\s+where\s+id\s*=\s*(?P<id>{_TEXT})")
+SEARCH_TASKS = _form(rf"show\s+query_tasks?\b(?:\s+like\s+(?P<like>{_TEXT}))?(?P<clauses>.*)")
+CANCEL_TASK = _form(
+    rf"cancel\s+query_task\s+where\s+id\s*(?:=\s*(?P<id>{_TEXT})|in\s*\((?P<ids>\s*{_TEXT}(?:\s*,\s*{_TEXT})*)\s*\))"
+)
+TEXT = _form(_TEXT)
 SHOW_DATABASES = _form(rf"show\s+(?:databases|schemas){_LIKE}")
 SHOW_TABLES = _form(rf"show\s+(?:extended\s+)?(?P<full>full\s+)?tables{_FROM_SCHEMA}{_LIKE}")
 SHOW_TABLE_STATUS = _form(rf"show\s+table\s+status{_FROM_SCHEMA}{_LIKE}")

@@ -14,9 +14,14 @@ from console.sql.constants import Constant, Fact, Variable
 FORMS = [
     ("show query_task where id='q1'", s.ShowTask("q1")),
     ('SHOW  QUERY_TASK\nWHERE id = "q1"', s.ShowTask("q1")),
-    ("show query_task", s.ListTasks(s.LIST_LIMIT)),
-    ("show query_task limit 3", s.ListTasks(3)),
-    ("cancel query_task where id = 'q1'", s.CancelTask("q1")),
+    ("show query_task", s.SearchTasks()),
+    ("show query_task limit 3", s.SearchTasks("limit 3")),
+    (
+        "show query_task like 'q%' where status = 'RUNNING' order by id",
+        s.SearchTasks("where status = 'RUNNING' order by id", "q%"),
+    ),
+    ("cancel query_task where id = 'q1'", s.CancelTask(("q1",))),
+    ("cancel query_task where id in ('q1', 'q2')", s.CancelTask(("q1", "q2"))),
     ("show databases", s.ShowDatabases()),
     ("show schemas like 'de%'", s.ShowDatabases("de%")),
     ("SHOW TABLES", s.ShowTables()),
