@@ -4,7 +4,7 @@ Statements of tenants, the lake, samples and curves: what the console may ask fo
 `user_message` that may be shown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 
 from analytics.errors import (
@@ -30,10 +30,24 @@ from analytics.lake import (
     table_location,
     write_file,
 )
-from analytics.specs import Column, Progress, QueryResult, QuerySpec, Sample, TableSpec, Target
+from analytics.specs import (
+    Archived,
+    ArchiveRanges,
+    ArchiveStep,
+    Column,
+    Progress,
+    QueryResult,
+    QuerySpec,
+    Sample,
+    TableSpec,
+    Target,
+)
 
 __all__ = [
     "AnalyticsError",
+    "ArchiveRanges",
+    "ArchiveStep",
+    "Archived",
     "Column",
     "EngineLost",
     "EngineUnavailable",
@@ -51,8 +65,11 @@ __all__ = [
     "TableSpec",
     "Target",
     "append_samples",
+    "archive_step",
     "cancel",
+    "clean_up_archive",
     "days_to_roll_up",
+    "delete_archive",
     "drop_results",
     "drop_samples",
     "files",
@@ -61,6 +78,7 @@ __all__ = [
     "lake_path",
     "new_query_id",
     "open_result",
+    "plan_archive",
     "preview_result",
     "progress",
     "read_result",
@@ -219,3 +237,31 @@ def read_minutes(topics: set[str], first: date) -> Iterator[tuple[str, str, str,
     from analytics.jobs import minutes
 
     return minutes.read_minutes(topics, first)
+
+
+def plan_archive(options: Mapping[str, str], archived: Mapping[str, int], most: int) -> ArchiveRanges:
+    """What the next step of a topic's archive is to write: at most `most` messages. Raises QueryFailed."""
+    from analytics.jobs import archive
+
+    return archive.plan(options, archived, most)
+
+
+def archive_step(spec: ArchiveStep, check: Callable[[], None]) -> Archived:
+    """Write a step of an archive, or finish one that was begun; raises what `run_query` and `check` raise."""
+    from analytics.jobs import archive
+
+    return archive.write(spec, check)
+
+
+def clean_up_archive(location: str, number: int) -> None:
+    """Forget how a committed step of an archive came about. Raises LakeError."""
+    from analytics.jobs import archive
+
+    archive.clean_up(location, number)
+
+
+def delete_archive(location: str) -> None:
+    """Delete the files of an archive. Raises LakeError."""
+    from analytics import lake
+
+    lake.remove(location)

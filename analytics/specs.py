@@ -94,6 +94,8 @@ class QueryResult:
     #: From the call of `run_query` to the finished file, ms.
     elapse_ms: int
     columns: list[Column]
+    #: Size of result.csv.
+    result_bytes: int = 0
     #: With a target: the columns of the table that was written.
     table_columns: tuple[Column, ...] = ()
 
@@ -123,3 +125,41 @@ class Sample:
     group: str
     count: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRanges:
+    """What a step is to archive: offsets by `<broker>:<queue>`, from `begin` to before `end`.
+
+    `missed` messages were dropped by the broker before they could be archived.
+    """
+
+    begin: dict[str, int]
+    end: dict[str, int]
+    missed: int = 0
+
+    @property
+    def messages(self) -> int:
+        """How many offsets that are."""
+        return sum(end - self.begin[place] for place, end in self.end.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveStep:
+    """A step: the topic's table with the step's ranges among its options, and where its files go."""
+
+    task_id: str
+    tenant: str
+    table: TableSpec
+    location: str
+    number: int
+    time_limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What a step wrote."""
+
+    messages: int
+    files: int
+    size: int

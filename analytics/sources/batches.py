@@ -59,7 +59,7 @@ def batch(broker: str, messages: list[StoredMessage]) -> pa.RecordBatch:
         [message.queue_offset for message in messages],
         [message.unique_id or message.offset_message_id for message in messages],
         [message.offset_message_id for message in messages],
-        [message.keys.split() for message in messages],
+        [message.keys.split() or None for message in messages],
         [message.tags or None for message in messages],
         [list(message.properties.items()) for message in messages],
         [_text(body) for body in bodies],

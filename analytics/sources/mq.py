@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from analytics.sources.batches import SCHEMA, batches
 from analytics.sources.bounds import Bounds, bounds_of
-from brokercore.client import Admin, Credentials, MessageQueue
+from brokercore.client import Admin, Credentials, MessageQueue, QueueStats
 from brokercore.client.errors import ClientError, TopicNotExist
 from brokercore.client.reading import read_range
 
@@ -76,9 +76,9 @@ class MqReader(DataSourceReader):
         yield from filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of offsets, TASK_MESSAGES each."""
+        """Ranges of offsets, TASK_MESSAGES each; one that is empty when there is nothing to read, as Spark wants it."""
         with self._topic.admin() as admin:
-            return plan(_narrowed(admin, self._topic, self._bounds))
+            return plan(_narrowed(admin, self._topic, self._bounds)) or [Ranges([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a partition, in order of their queue's offsets."""
@@ -122,24 +122,36 @@ def fix(options: Mapping[str, str]) -> Topic:
     `begin` and `end` are JSON objects of offsets by `<broker>:<queue>`: where the archive ends, and where a job is to
     stop. A topic that no broker has (a group without dead letters) is empty.
     """
-    topic = Topic(options["namesrv"], options["topic"], options["accessKeyId"], options["accessKeySecret"])
+    topic = _topic(options)
     begins: dict[str, int] = json.loads(options.get("begin", "{}"))
     ends: dict[str, int] | None = json.loads(options["end"]) if "end" in options else None
-    try:
-        with topic.admin() as admin:
-            stats = sorted(admin.topic_stats(topic.name).items())
-    except TopicNotExist:
-        return topic
-    except ClientError as error:
-        raise MessagesUnreadable(f"The broker of topic {topic.name} cannot be asked: {error}") from error
     reach = []
-    for queue, found in stats:
+    for queue, found in _stats(topic):
         place = f"{queue.broker_name}:{queue.queue_id}"
         end = found.max_offset if ends is None else min(found.max_offset, ends.get(place, 0))
         begin = max(found.min_offset, begins.get(place, 0))
         if begin < end:
             reach.append(Reach(queue.broker_name, queue.queue_id, begin, end, found.last_update_ms))
     return Topic(topic.namesrv, topic.name, topic.key_id, topic.secret, tuple(reach))
+
+
+def _topic(options: Mapping[str, str]) -> Topic:
+    return Topic(options["namesrv"], options["topic"], options["accessKeyId"], options["accessKeySecret"])
+
+
+def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:
+    try:
+        with topic.admin() as admin:
+            return sorted(admin.topic_stats(topic.name).items())
+    except TopicNotExist:
+        return []
+    except ClientError as error:
+        raise MessagesUnreadable(f"The broker of topic {topic.name} cannot be asked: {error}") from error
+
+
+def ends(options: Mapping[str, str]) -> dict[str, int]:
+    """The next offset of each queue by `<broker>:<queue>`. Raises MessagesUnreadable."""
+    return {f"{queue.broker_name}:{queue.queue_id}": stats.max_offset for queue, stats in _stats(_topic(options))}
 
 
 def plan(ranges: Iterable[Reach]) -> list[Ranges]:
