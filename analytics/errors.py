@@ -6,7 +6,7 @@ AnalyticsError
 │   └── QueryTimedOut the time limit was reached
 ├── QueryCancelled    somebody asked for it
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
-├── EngineUnavailable no Java or no Spark master
+├── EngineUnavailable no Java, no Spark master, no Spark Connect server; nothing was executed
 └── LakeError         a location is malformed or missing
     └── LakeUnavailable the storage behind the lake does not answer, or lets us not in
 """
@@ -46,11 +46,18 @@ class QueryCancelled(AnalyticsError):  # noqa: N818
 
 
 class EngineLost(AnalyticsError):  # noqa: N818
-    """The JVM behind Spark is gone. The worker must end; its supervisor starts a new one."""
+    """The JVM behind Spark is gone. The worker must end; its supervisor starts a new one.
+
+    Unless the JVM was that of a Spark Connect server (`is_remote`): then the next statement finds the new one.
+    """
+
+    def __init__(self, message: str, *, is_remote: bool = False) -> None:
+        super().__init__(message)
+        self.is_remote = is_remote
 
 
 class EngineUnavailable(AnalyticsError):  # noqa: N818
-    """Spark could not be started."""
+    """Spark could not be started, or does not let us in; nothing of the statement was executed."""
 
 
 class LakeError(AnalyticsError):

@@ -35,14 +35,21 @@ class Settings:
     home: Path
     #: Folder behind `oss://`, unless there is a `storage`.
     lake: Path
-    #: Spark master: `local[*]`, `local[2]`, `spark://host:7077`.
+    #: Spark: `local[*]`, `local[2]`, `spark://host:7077`, or a Spark Connect server, `sc://host:15002`.
     spark_url: str
     #: Heap of the Spark driver, in Spark's notation (`1g`, `512m`).
     driver_memory: str
+    #: What a Spark Connect server asks of its clients; empty when it asks for nothing.
+    connect_token: str = field(default="", repr=False)
     #: Object storage behind `oss://`.
     storage: ObjectStorage | None = None
     #: Files that Spark loads further classes from, such as those for object storage; may hold `*`.
     spark_jars: tuple[str, ...] = ()
+
+    @property
+    def uses_connect(self) -> bool:
+        """Whether Spark is a Spark Connect server."""
+        return self.spark_url.startswith("sc://")
 
 
 def load() -> Settings:
@@ -58,6 +65,7 @@ def load() -> Settings:
         lake=Path(lake).absolute() if is_folder else home / "lake",
         spark_url=os.environ.get("SPARK_URL") or "local[*]",
         driver_memory=os.environ.get("GANTRY_SPARK_DRIVER_MEMORY") or "1g",
+        connect_token=_secret("GANTRY_SPARK_CONNECT_TOKEN"),
         storage=None if is_folder else _storage(lake),
         spark_jars=tuple(filter(None, (jar.strip() for jar in os.environ.get("GANTRY_SPARK_JARS", "").split(",")))),
     )
@@ -102,5 +110,5 @@ def _secret(name: str) -> str:
 
 def without_secrets(environment: dict[str, str]) -> dict[str, str]:
     """The environment for the JVM: it runs statements of tenants and needs none of our settings and secrets."""
-    ours = ("GANTRY_", "DATABASE_URL", "REDIS_URL", "DJANGO_", "CELERY_")
+    ours = ("GANTRY_", "DATABASE_URL", "REDIS_URL", "DJANGO_", "CELERY_", "SPARK_CONNECT_")
     return {name: value for name, value in environment.items() if not name.startswith(ours)}
