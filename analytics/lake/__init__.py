@@ -41,6 +41,7 @@ __all__ = [
     "read_result",
     "remove",
     "result_location",
+    "size_of",
     "spark_configuration",
     "spark_url",
     "table_location",
@@ -103,6 +104,11 @@ def join_files(location: str, head: bytes, parts: Sequence[LakeFile], check: Cal
     `check` is called now and then and may raise to stop it. Returns the size. Raises LakeError.
     """
     return store.get().join(parse(location), head, parts, check)
+
+
+def size_of(location: str) -> int:
+    """Bytes of all that is in a folder, with what is hidden and what is not finished. Raises LakeError."""
+    return store.get().size(parse(location))
 
 
 def move(source: str, destination: str) -> None:

@@ -110,6 +110,23 @@ class ObjectStore:
                 return
             yield page
 
+    def size(self, place: Place) -> int:
+        """An object is not listed before it is finished, so the parts of uploads are counted too."""
+        finished = sum(int(entry["Size"]) for entry in self._listed(place))
+        return finished + sum(
+            int(part["Size"])
+            for request in self._unfinished(place)
+            for page in self._pages("list_parts", place, **{n: request[n] for n in ("Bucket", "Key", "UploadId")})
+            for part in page.get("Parts", [])
+        )
+
+    def _unfinished(self, place: Place) -> Iterator[dict[str, Any]]:
+        """Uploads to places below that are neither completed nor given up."""
+        bucket, prefix = self._below(place)
+        for page in self._pages("list_multipart_uploads", place, Bucket=bucket, Prefix=prefix):
+            for upload in page.get("Uploads", []):
+                yield upload | {"Bucket": bucket}
+
     def folders(self, place: Place) -> list[str]:
         """What keys have in common up to the next slash."""
         bucket, prefix = self._below(place)
@@ -226,15 +243,12 @@ class ObjectStore:
 
     def remove_unfinished(self, bucket: str, before_ms: int) -> int:
         """Uploads of writers that were killed cost space, and nobody sees them."""
-        place = Place(bucket, "")
-        name, prefix = self._below(place)
-        given_up = 0
-        for page in self._pages("list_multipart_uploads", place, Bucket=name, Prefix=prefix):
-            for upload in page.get("Uploads", []):
-                if upload["Initiated"].timestamp() * 1000 < before_ms:
-                    with self._told(place, missing_is_fine=True):
-                        self.client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
-                    given_up += 1
+        place, given_up = Place(bucket, ""), 0
+        for upload in self._unfinished(place):
+            if upload["Initiated"].timestamp() * 1000 < before_ms:
+                with self._told(place, missing_is_fine=True):
+                    self.client.abort_multipart_upload(**{n: upload[n] for n in ("Bucket", "Key", "UploadId")})
+                given_up += 1
         return given_up
 
     def _told(self, place: Place, *, missing_is_fine: bool = False) -> Any:

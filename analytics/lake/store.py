@@ -27,6 +27,9 @@ class Store(Protocol):
     def files(self, place: Place, *, hidden: bool = False) -> Iterator[LakeFile]:
         """All files below a folder, in no order; with `hidden` also those that Spark overlooks."""
 
+    def size(self, place: Place) -> int:
+        """Bytes of all files below a folder, hidden and unfinished ones too."""
+
     def folders(self, place: Place) -> list[str]:
         """Names of the folders directly in a folder."""
 
@@ -43,7 +46,10 @@ class Store(Protocol):
         """Make a file of the content, whole or not at all; returns its size."""
 
     def join(self, place: Place, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
-        """Make a file of `head` and the parts, whole or not at all; `check` is called now and then and may raise."""
+        """Make a file of `head` and the parts, whole or not at all; `check` is called now and then and may raise.
+
+        The parts may be gone afterwards.
+        """
 
     def move(self, source: Place, destination: Place) -> None:
         """Give a file another place; what was there is replaced in one step."""

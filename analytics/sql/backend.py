@@ -1,8 +1,12 @@
-"""What the engine needs of a Spark, whichever it is: `classic` (local and spark://) talks to a JVM of this process."""
+"""What the engine needs of a Spark, whichever it is.
+
+`classic` (local and spark://) talks to a JVM of this process, `connect` (sc://) to a server elsewhere.
+"""
 
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from analytics import settings
 from analytics.specs import Progress, QuerySpec
 from analytics.sql.metrics import Counters
 
@@ -47,9 +51,16 @@ class Backend(Protocol):
     def interrupted(self, frame: "DataFrame") -> "SparkColumn":
         """A column that is "true" once the task that computes it was told to stop."""
 
+    def counted(self, frame: "DataFrame") -> "DataFrame":
+        """The frame that is to be written, such that `counters` know its rows afterwards."""
+
 
 def get() -> Backend:
-    """The Spark of SPARK_URL, started when it is not. Raises EngineUnavailable."""
+    """The Spark of SPARK_URL for one statement, started when it is not. Raises EngineUnavailable."""
+    if settings.load().uses_connect:
+        from analytics.sql.connect import Connect
+
+        return Connect()
     from analytics.sql.classic import Classic
 
     return Classic()

@@ -1,11 +1,13 @@
 """How a value is written in result.csv, by Spark's tasks and by the driver: both give the same bytes (docs/lake.md)."""
 
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.specs import Column
+from analytics.sql.type_names import type_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -15,8 +17,14 @@ if TYPE_CHECKING:
 #: Types whose text never holds a comma, a quote or a line end.
 _PLAIN_TYPES = {
     *("byte", "short", "integer", "long", "float", "double", "decimal"),
-    *("boolean", "date", "timestamp", "timestamp_ntz"),
+    *("boolean", "date", "timestamp", "timestamp_ntz", "time"),
 }
+_QUOTE, _COMMA, _LINE_FEED, _NOTHING = (pa.scalar(sign, pa.large_binary()) for sign in (b'"', b",", b"\n", b""))
+#: to_json leaves out null fields and the microseconds unless it is told not to.
+_JSON_OPTIONS = (
+    "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX',"
+    " 'timestampNTZFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSS')"
+)
 
 
 def as_texts(frame: "DataFrame") -> "DataFrame":
@@ -31,14 +39,34 @@ def as_texts(frame: "DataFrame") -> "DataFrame":
 
 def _text_expression(name: str, kind: "DataType") -> str:
     match kind.typeName():
-        case "string" | "byte" | "short" | "integer" | "long" | "boolean" | "date":
+        case "byte" | "short" | "integer" | "long" | "boolean":
+            return name
+        case "string" if kind.simpleString() == "string":
             return name
         case "array" | "map" | "struct" | "variant":
-            return f"to_json({name})"
+            keyed = _with_text_keys(kind)
+            same = keyed.simpleString() == kind.simpleString()
+            value = name if same else f"cast({name} as {type_name(keyed)})"
+            return f"to_json({value}, {_JSON_OPTIONS})"
         case "binary":
             return f"base64({name})"
         case _:
             return f"cast({name} as string)"
+
+
+def _with_text_keys(kind: "DataType") -> "DataType":
+    """The type with texts as keys of maps: to_json writes another key as Spark keeps it, a date as a number."""
+    from pyspark.sql import types
+
+    match kind:
+        case types.ArrayType():
+            return types.ArrayType(_with_text_keys(kind.elementType))
+        case types.MapType():
+            return types.MapType(types.StringType(), _with_text_keys(kind.valueType))
+        case types.StructType():
+            return types.StructType([types.StructField(f.name, _with_text_keys(f.dataType)) for f in kind.fields])
+        case _:
+            return kind
 
 
 def as_lines(frame: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
@@ -55,32 +83,32 @@ def as_lines(frame: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
             cells.append(f"coalesce(cast({text} as string), '')")
         else:
             quoted = f"concat('\"', replace({text}, '\"', '\"\"'), '\"')"
-            cells.append(f"coalesce(if({text} = '' or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
+            cells.append(f"coalesce(if(octet_length({text}) = 0 or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
     names = [f"c{number}" for number in range(len(cells))]
     line = functions.expr(f"concat_ws(',', {', '.join(cells)})")
     stopped = functions.when(interrupted == "true", functions.raise_error(functions.lit("cancelled")))
     return frame.toDF(*names).select(stopped.otherwise(line).alias("line"))
 
 
-def write_header(file: IO[bytes], columns: list[Column]) -> None:
+def header(columns: list[Column]) -> bytes:
     """The names of the columns as the first line."""
-    names = pa.array([[column.name] for column in columns])
-    file.write(b",".join(_quoted(names.flatten()).cast(pa.binary()).to_pylist()) + b"\n")
+    names = pa.array([column.name.encode() for column in columns], pa.large_binary())
+    return b",".join(_quoted(names).to_pylist()) + b"\n"
 
 
-def write_rows(file: IO[bytes], table: pa.Table) -> None:
-    """The rows of a gathered result, whose columns went through `as_texts`."""
-    if table.num_rows == 0:
-        return
-    cells = [_quoted(pc.cast(column.combine_chunks(), pa.string())) for column in table.columns]
-    lines = pc.binary_join_element_wise(*cells, ",")
-    file.write("\n".join(lines.to_pylist()).encode() + b"\n")
+def rows(table: pa.Table) -> Iterator[pa.Buffer]:
+    """The rows of a gathered result, whose columns went through `as_texts`. Bytes, since a text may be no UTF-8."""
+    for batch in table.to_batches():
+        if batch.num_rows:
+            cells = [_quoted(column.cast(pa.string()).cast(pa.large_binary())) for column in batch.columns]
+            lines = pc.binary_join_element_wise(*cells, _COMMA)
+            yield pc.binary_join_element_wise(lines, _NOTHING, _LINE_FEED).buffers()[2]  # one line after the other
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
     """Cells as RFC 4180 wants them: quotes around what holds a comma, a quote or a line end; null becomes nothing."""
-    needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(texts, ""))
+    needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(pc.binary_length(texts), 0))
     if pc.any(needed).as_py():
-        doubled = pc.replace_substring(texts, '"', '""')
-        texts = pc.if_else(needed, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
-    return pc.fill_null(texts, "")
+        doubled = pc.replace_substring(texts, b'"', b'""')
+        texts = pc.if_else(needed, pc.binary_join_element_wise(_QUOTE, doubled, _QUOTE, _NOTHING), texts)
+    return pc.fill_null(texts, _NOTHING)

@@ -1,11 +1,11 @@
 """Runs one statement: guard, session, result file, counters. What comes out is a QueryResult or one of our errors."""
 
 import time
-from pathlib import Path
+from dataclasses import replace
 
-from analytics.lake import lake_path, write_file
+from analytics import lake
 from analytics.specs import QueryResult, QuerySpec
-from analytics.sql import backend, failures, ids, insert, result, running
+from analytics.sql import backend, explaining, failures, ids, insert, result, running
 
 
 def run_query(spec: QuerySpec) -> QueryResult:
@@ -16,18 +16,21 @@ def run_query(spec: QuerySpec) -> QueryResult:
     """
     started = time.monotonic()
     engine_query_id = spec.engine_query_id or ids.new_query_id()
-    path = Path(lake_path(spec.result_file))
+    writes_table = spec.target is not None and spec.explain is None
     spark = backend.get()
     with running.watched(spark, spec.task_id, spec.time_limit_s) as statement:
         try:
             with spark.statement(spec.tenant, statement.tag):
                 frame = spark.prepare(spec)
                 statement.check()
-                if spec.target is None:
-                    written = result.write(spark, frame, path, statement, spec.max_result_rows)
+                if spec.explain is not None:
+                    written = explaining.write(spark, frame, spec, f"{statement.tag}-plan")
+                elif spec.target is None:
+                    limits = result.Limits(spec.max_result_rows, spec.max_result_bytes)
+                    written = result.write(spark, frame, spec.result_file, statement, limits)
                 else:
                     written = insert.write(spark, frame, spec.target, statement)
-                    write_file(spec.result_file, insert.count_file(written))
+                    written = replace(written, size=lake.write_file(spec.result_file, insert.count_file(written)))
                 counters = spark.counters(written.tag)
         except Exception as error:
             statement.check()
@@ -38,6 +41,7 @@ def run_query(spec: QuerySpec) -> QueryResult:
         scanned_data_bytes=counters.input_bytes,
         engine_query_id=engine_query_id,
         elapse_ms=round((time.monotonic() - started) * 1000),
-        columns=written.columns if spec.target is None else [insert.RESULT_COLUMN],
-        table_columns=tuple(written.columns) if spec.target is not None else (),
+        columns=[insert.RESULT_COLUMN] if writes_table else written.columns,
+        result_bytes=written.size,
+        table_columns=tuple(written.columns) if writes_table else (),
     )

@@ -14,11 +14,11 @@ from analytics.sql.backend import Backend
 from analytics.sql.moves import Plan
 from analytics.sql.result import SMALL_ROWS, Written
 from analytics.sql.running import Statement
+from analytics.sql.type_names import type_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
 #: The result file of a statement with a target: one row with the count.
 RESULT_COLUMN = Column("rows", "bigint")
@@ -83,7 +83,8 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         rows = rows.coalesce(1)
     attempt = f"{moves.staging(location, task_id)}{uuid.uuid4().hex}/"
     with backend.tagged(tag):
-        writer = _stoppable(rows, backend.interrupted(rows)).write.format(target.table.format)
+        counted = backend.counted(_stoppable(rows, backend.interrupted(rows)))
+        writer = counted.write.format(target.table.format)
         for name, value in _options(target).items():
             writer = writer.option(name, value)
         if target.table.partitions:
@@ -181,23 +182,3 @@ def _fixed_partition(rows: "DataFrame", target: Target) -> str | None:
 
 def _folder_part(text: str) -> str:
     return "".join(f"%{ord(sign):02X}" if sign in _ESCAPED else sign for sign in text)
-
-
-def type_name(kind: "DataType") -> str:
-    """Spark's name of a type, with the names of fields in backticks where they need it."""
-    from pyspark.sql import types
-
-    match kind:
-        case types.ArrayType():
-            return f"array<{type_name(kind.elementType)}>"
-        case types.MapType():
-            return f"map<{type_name(kind.keyType)},{type_name(kind.valueType)}>"
-        case types.StructType():
-            fields = (f"{_field_name(field.name)}:{type_name(field.dataType)}" for field in kind.fields)
-            return f"struct<{','.join(fields)}>"
-        case _:
-            return kind.simpleString()
-
-
-def _field_name(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else tables.quoted(name)

@@ -1,21 +1,23 @@
 """Writes result.csv: UTF-8, comma, RFC 4180 quoting, a header line, one file (docs/lake.md).
 
-A small result takes one job and is written here; any other is written by Spark's tasks in parts which are joined, so
-that it never sits in the driver's memory. Both ways give the same bytes (`csv_text`).
+A small result takes one job and is written here; any other is written by Spark's tasks in parts which the lake joins,
+so that it never sits in the driver's memory. Both ways give the same bytes (`csv_text`).
 """
 
 import contextlib
-import os
-import shutil
+import io
+import re
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from analytics import lake
 from analytics.errors import AnalyticsError, QueryFailed
+from analytics.lake.locations import DRAFT
 from analytics.specs import Column
 from analytics.sql import csv_text, failures
 from analytics.sql.backend import Backend
@@ -31,6 +33,9 @@ MAX_BYTES = 8 * 1024**3
 #: Statements that read more than this are not tried with a LIMIT first: when the result is large they would run twice.
 SMALL_INPUT_BYTES = 64 * 1024**2
 _TOO_LARGE_TO_GATHER = "maxResultSize"
+_PART = re.compile(r".*/part-(\d+)[^/]*")
+#: Looking how large the parts are may take this much of the time: in object storage it is many requests.
+_SHARE_OF_LOOKING = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,85 +45,122 @@ class Written:
     rows: int | None
     tag: str
     columns: list[Column]
+    #: Bytes of result.csv.
+    size: int = 0
 
 
-def write(backend: Backend, frame: "DataFrame", path: Path, statement: Statement, max_rows: int | None) -> Written:
-    """Run the statement and leave its result at `path`, whole or not at all. Raises QueryFailed beyond a limit."""
-    fields = frame.schema.fields
-    columns = [Column(field.name, field.dataType.simpleString()) for field in fields]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _draft(path) as draft:
-        table = _gathered(backend, frame, statement, max_rows)
-        if table is not None:
-            with draft.open("wb") as file:
-                csv_text.write_header(file, columns)
-                csv_text.write_rows(file, table)
-            return Written(table.num_rows, f"{statement.tag}-small", columns)
-        statement.check()
-        with backend.tagged(f"{statement.tag}-large"):
-            _write_parts(backend, frame, draft, columns, statement)
-        return Written(None, f"{statement.tag}-large", columns)
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most rows and bytes of a result that is gathered for a client who waits for it; None for no such limit."""
+
+    rows: int | None = None
+    bytes: int | None = None
 
 
-def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, max_rows: int | None) -> pa.Table | None:
+def write(backend: Backend, frame: "DataFrame", location: str, statement: Statement, limits: Limits) -> Written:
+    """Run the statement and leave its result at `location`, whole or not at all.
+
+    Raises QueryFailed beyond a limit, LakeError when the file cannot be written.
+    """
+    columns = [Column(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+    head = csv_text.header(columns)
+    table = _gathered(backend, frame, statement, limits) if columns else None
+    statement.check()
+    if table is not None:
+        content = _content(head, table, limits.bytes)
+        size = lake.write_file(location, content)
+        return Written(table.num_rows, f"{statement.tag}-small", columns, size)
+    with backend.tagged(f"{statement.tag}-large"), _parts(location) as parts:
+        statement.limit = _size_limit(parts, limits.bytes)
+        lake.make_ready(parts)
+        lines = csv_text.as_lines(frame, backend.interrupted(frame))
+        backend.counted(lines).write.text(lake.spark_url(parts))
+        statement.limit = lambda: None
+        found = sorted(lake.files(parts), key=_number)
+        if failure := _beyond(sum(part.size for part in found), limits.bytes):
+            raise failure
+        size = lake.join_files(location, head, found, statement.check)
+    return Written(None, f"{statement.tag}-large", columns, size)
+
+
+def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, limits: Limits) -> pa.Table | None:
     """The whole result when it is small, else None."""
     known = backend.most_rows(frame)
     is_small = known is not None and known <= SMALL_ROWS
-    if not is_small and max_rows is None and backend.input_bytes(frame) > SMALL_INPUT_BYTES:
+    if not is_small and limits.rows is None and backend.input_bytes(frame) > SMALL_INPUT_BYTES:
         return None
-    most = SMALL_ROWS if max_rows is None else max_rows
+    most = SMALL_ROWS if limits.rows is None else limits.rows
     texts = csv_text.as_texts(frame)
     try:
         with backend.tagged(f"{statement.tag}-small"):
             table = (texts if is_small else texts.limit(most + 1)).toArrow()
     except Exception as error:
-        if max_rows is None and _TOO_LARGE_TO_GATHER in failures.text_of(error):
+        if _TOO_LARGE_TO_GATHER not in failures.text_of(error):
+            raise
+        if limits.rows is None:
             return None
-        raise
-    if max_rows is not None and table.num_rows > max_rows:
+        raise _too_large(limits.bytes) from error
+    if limits.rows is not None and table.num_rows > limits.rows:
         raise QueryFailed(
-            f"The result has more than {max_rows:,} rows, the most here; add a LIMIT or run it asynchronously."
+            f"The result has more than {limits.rows:,} rows, the most here; add a LIMIT or run it asynchronously."
         )
     return table if is_small or table.num_rows <= most else None
 
 
+def _content(head: bytes, table: pa.Table, most: int | None) -> io.BytesIO:
+    content = io.BytesIO()
+    content.write(head)
+    for lines in csv_text.rows(table):
+        content.write(lines)
+        if failure := _beyond(content.tell(), most):
+            raise failure
+    content.seek(0)
+    return content
+
+
+def _beyond(size: int, most: int | None) -> QueryFailed | None:
+    """The failure of a result of that many bytes, if it is one; `most` is for clients who wait."""
+    if most is not None and size > most:
+        return _too_large(most)
+    if size > MAX_BYTES:
+        return QueryFailed(f"The result is larger than {MAX_BYTES / 1024**3:g} GiB, the most there is; select less.")
+    return None
+
+
+def _too_large(most: int | None) -> QueryFailed:
+    size = f" than {most / 1024**2:.3g} MiB" if most is not None else ""
+    return QueryFailed(f"The result is larger{size}, the most here; add a LIMIT or run it asynchronously.")
+
+
 @contextlib.contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, renamed when the block ends well, otherwise removed with all made for it."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+def _parts(location: str) -> Iterator[str]:
+    """A folder beside the result for its parts, which is gone when the block ends."""
+    folder = f"{location.rpartition('/')[0]}/{DRAFT}{uuid.uuid4().hex}/"
     try:
-        yield draft
-        draft.replace(path)
+        yield folder
     finally:
-        draft.unlink(missing_ok=True)
-        shutil.rmtree(_parts(draft), ignore_errors=True)
+        with contextlib.suppress(AnalyticsError):  # the sweep of drafts finds it; what went wrong before counts
+            lake.remove(folder)
 
 
-def _parts(draft: Path) -> Path:
-    return draft.with_name(draft.name + ".parts")
+def _number(part: lake.LakeFile) -> int:
+    """The number of a part, by which they follow each other: part-100000 comes after part-99999."""
+    found = _PART.fullmatch(part.location)
+    return int(found[1]) if found else -1
 
 
-def _write_parts(
-    backend: Backend, frame: "DataFrame", draft: Path, columns: list[Column], statement: Statement
-) -> None:
-    parts = _parts(draft)
-    statement.limit = lambda: _size_limit(parts)
-    csv_text.as_lines(frame, backend.interrupted(frame)).write.text(str(parts))
-    with draft.open("wb") as file:
-        csv_text.write_header(file, columns)
-        for part in sorted(parts.glob("part-*.txt")):
-            statement.check()
-            with part.open("rb") as piece:
-                shutil.copyfileobj(piece, file, 4 * 1024**2)
-            part.unlink()
+def _size_limit(parts: str, most: int | None) -> Callable[[], AnalyticsError | None]:
+    """Looks how large the parts are by now, as far as what went before lets it."""
+    next_look = 0.0
 
+    def look() -> AnalyticsError | None:
+        nonlocal next_look
+        began = time.monotonic()
+        if began < next_look:
+            return None
+        failure = _beyond(lake.size_of(parts), most)
+        ended = time.monotonic()
+        next_look = ended + (ended - began) / _SHARE_OF_LOOKING
+        return failure
 
-def _size_limit(parts: Path) -> AnalyticsError | None:
-    size = 0
-    for folder, _, names in os.walk(parts):
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):  # Spark moves a part when it is finished
-                size += os.stat(os.path.join(folder, name)).st_size
-    if size <= MAX_BYTES:
-        return None
-    return QueryFailed(f"The result is larger than {MAX_BYTES / 1024**3:g} GiB, the most for a result; select less.")
+    return look

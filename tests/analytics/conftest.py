@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,14 +22,27 @@ if TYPE_CHECKING:
     Ask = Callable[..., run.QueryResult]
 
 _numbers = itertools.count()
+ON_CONNECT = os.environ.get("SPARK_URL", "").startswith("sc://")
+if token := os.environ.get("GANTRY_TEST_SPARK_CONNECT_TOKEN"):
+    os.environ["GANTRY_SPARK_CONNECT_TOKEN"] = token
 
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """The one session of the process; statements of tenants run in sessions derived from it."""
-    session = spark_session.get()
-    yield session
+    """The one session of the process; statements of tenants run in sessions derived from it.
+
+    Against a Spark Connect server (`test_cluster`) there is none: only tests of the mark `classic` look into it.
+    """
+    yield cast("SparkSession", None) if ON_CONNECT else spark_session.get()
     run.stop()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what concerns the JVM of this process when there is none, and what needs a Spark Connect server."""
+    other = "classic" if ON_CONNECT else "connect"
+    left_out = [item for item in items if item.get_closest_marker(other)]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="package")
@@ -79,7 +93,7 @@ def ask(spark: SparkSession, demo_tables: list[run.TableSpec]) -> Ask:
 def result_text(spec: run.QuerySpec) -> str:
     """The whole result file of a statement."""
     with run.open_result(spec.result_file) as file:
-        return file.read().decode()
+        return file.read().decode(errors="surrogateescape")
 
 
 @pytest.fixture

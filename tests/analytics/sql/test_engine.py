@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics import run
+from analytics import lake, run
 from analytics.sql import running
 from tests.analytics.conftest import result_text, specification, write_table
 
@@ -103,7 +103,7 @@ def test_a_failed_query_leaves_no_file(spark: SparkSession, demo_tables: list[ru
     spec = specification("select 1 / (month - month) from flights", {"demo": demo_tables})
     with pytest.raises(run.QueryFailed):
         run.run_query(spec)
-    assert list(Path(run.lake_path(spec.result_file)).parent.iterdir()) == []
+    assert lake.files(spec.result_file.removesuffix("result.csv"), hidden=True) == []
 
 
 def test_a_table_without_files_is_an_error_and_not_an_empty_result(spark: SparkSession) -> None:
@@ -134,10 +134,9 @@ def in_background(spec: run.QuerySpec) -> tuple[threading.Thread, list[BaseExcep
     return thread, outcome
 
 
-def wait_for_its_job(spark: SparkSession, spec: run.QuerySpec) -> None:
-    scala: Any = spark.sparkContext._jsc.sc()
-    deadline = time.monotonic() + 30
-    while not list(scala.statusTracker().getJobIdsForTag(f"gantry-{spec.task_id}")):
+def wait_for_its_job(spec: run.QuerySpec) -> None:
+    deadline = time.monotonic() + 60
+    while run.progress(spec.task_id) is None:
         assert time.monotonic() < deadline, "the statement started no job"
         threading.Event().wait(0.02)
 
@@ -145,7 +144,7 @@ def wait_for_its_job(spark: SparkSession, spec: run.QuerySpec) -> None:
 def test_a_running_query_is_cancelled(spark: SparkSession) -> None:
     spec = specification(ENDLESS, {"demo": []})
     thread, outcome = in_background(spec)
-    wait_for_its_job(spark, spec)
+    wait_for_its_job(spec)
     started = time.monotonic()
     assert run.cancel(spec.task_id)
     thread.join(20)
@@ -159,6 +158,7 @@ def test_cancelling_an_unknown_task_says_so() -> None:
     assert not run.cancel("q-unknown")
 
 
+@pytest.mark.classic
 def test_a_query_cancelled_before_its_first_job_does_not_run(
     ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_short_query_does_not_wait_for_a_long_one_of_another_tenant(
     )
     thread, outcome = in_background(long)
     try:
-        wait_for_its_job(spark, long)
+        wait_for_its_job(long)
         result = run.run_query(specification("select count(*) from airlines", {"demo": demo_tables}, tenant="bob"))
         assert not outcome
         assert result.elapse_ms < 30_000
@@ -197,7 +197,7 @@ def test_the_same_task_cannot_run_twice_at_once(spark: SparkSession) -> None:
     spec = specification(ENDLESS, {"demo": []})
     thread, _ = in_background(spec)
     try:
-        wait_for_its_job(spark, spec)
+        wait_for_its_job(spec)
         with pytest.raises(run.QueryFailed, match="is running here already"):
             run.run_query(spec)
     finally:
@@ -205,6 +205,7 @@ def test_the_same_task_cannot_run_twice_at_once(spark: SparkSession) -> None:
         thread.join(20)
 
 
+@pytest.mark.classic
 def test_a_thread_keeps_nothing_of_the_tenant_it_worked_for(
     spark: SparkSession, ask: Callable[..., run.QueryResult]
 ) -> None:

@@ -47,6 +47,24 @@ VALUES = {
     "'漢字 🚀 é'": "漢字 🚀 é",
     "x'00ff41'": "AP9B",
     "array(1, null, 3)": '"[1,null,3]"',
+    "cast(x'ff' as string)": "\udcff",
+    "cast('-Infinity' as double)": "-Infinity",
+    "cast('-0.0' as double)": "-0.0",
+    "1e300": "1.0E300",
+    "cast(0.1 as float)": "0.1",
+    "timestamp '1899-12-31 23:59:59.999999'": "1899-12-31 23:59:59.999999",
+    "timestamp '9999-12-31 23:59:59.999999'": "9999-12-31 23:59:59.999999",
+    "date '0001-01-01'": "0001-01-01",
+    "cast('12345-06-07' as date)": "+12345-06-07",
+    "time '10:30:00.5'": "10:30:00.5",
+    "'a' collate utf8_lcase": "a",
+    "'  ' collate utf8_binary_rtrim": "  ",
+    "concat('nul', char(0), 'byte')": "nul\0byte",
+    "interval '1 02:03:04.5' day to second": "INTERVAL '1 02:03:04.5' DAY TO SECOND",
+    "named_struct('t', timestamp '2026-01-15 10:30:00.123456')": '"{""t"":""2026-01-15T10:30:00.123456Z""}"',
+    "named_struct('n', cast(null as int), 'd', cast('NaN' as double))": '"{""n"":null,""d"":""NaN""}"',
+    "map(date '2026-01-15', 1)": '"{""2026-01-15"":1}"',
+    "array(named_struct('s', 'a\nb'), null)": '"[{""s"":""a\\nb""},null]"',
     "named_struct('a', 1, 'b', 'x,\"y\"')": '"{""a"":1,""b"":""x,\\""y\\""""}"',
     "map('k', cast(1.50 as decimal(5, 2)))": '"{""k"":1.50}"',
     "parse_json('{\"a\": [1, 2]}')": '"{""a"":[1,2]}"',
@@ -99,6 +117,7 @@ def test_a_result_too_wide_to_gather_is_written_in_parts(ask: Callable[..., run.
     assert answer.row_count == 3000
 
 
+@pytest.mark.classic
 def test_what_reads_much_is_written_in_parts_without_a_first_try(
     ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +127,7 @@ def test_what_reads_much_is_written_in_parts_without_a_first_try(
     assert ask("select count(*) from flights").row_count == 1
 
 
+@pytest.mark.classic
 def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
     spark: SparkSession, ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,3 +139,21 @@ def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
     while any(executor.numRunningTasks() for executor in scala.statusTracker().getExecutorInfos()):
         assert time.monotonic() < deadline, "its tasks go on after the statement has ended"
         threading.Event().wait(0.1)
+
+
+@pytest.mark.usefixtures("way")
+def test_more_bytes_than_allowed_fail_the_query_with_the_way_out(ask: Callable[..., run.QueryResult]) -> None:
+    assert ask("select * from airlines", max_result_bytes=1_000).row_count == 16
+    with pytest.raises(run.QueryFailed, match=r"the most here; .* run it asynchronously\."):
+        ask("select * from airlines", max_result_bytes=300)
+
+
+def test_a_result_that_outgrows_its_bytes_is_stopped_while_it_is_written(
+    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result, "SMALL_ROWS", 0)
+    with pytest.raises(run.QueryFailed, match="The result is larger than"):
+        ask(
+            "select a.id, repeat('x', 1000) as x from range(100000) a cross join range(100000) b",
+            max_result_bytes=2_000_000,
+        )
