@@ -14,6 +14,8 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.key_values import KeyValues
 from brokercore.server.locks import QueueLocks
+from brokercore.server.pop.flights import FlightTable
+from brokercore.server.pop.modes import RequestModes
 from brokercore.server.replies import AwaitedReplies
 from brokercore.server.retention import expire_messages
 from brokercore.server.security import Security
@@ -64,6 +66,8 @@ class Broker:
         self.statistics = Statistics()
         self.waiting = WaitingPulls()
         self.replies = AwaitedReplies()
+        self.flights = FlightTable(writer, keys, self.offsets)
+        self.request_modes = RequestModes(writer, keys)
         self.timers = Timers(self)
         self.transactions = Transactions(self)
         self.connections: set[Connection] = set()
@@ -81,7 +85,9 @@ class Broker:
         """Read back everything from Redis and start the broker's own tasks. Raises StoreUnavailable."""
         await self.store.start()
         try:
-            for table in (self.topics, self.groups, self.offsets, self.key_values):
+            for table in (
+                self.topics, self.groups, self.offsets, self.key_values, self.flights, self.request_modes,
+            ):  # fmt: skip
                 await table.load()
         except RedisError as error:
             raise StoreUnavailable(str(error)) from error

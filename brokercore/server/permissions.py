@@ -16,6 +16,7 @@ from brokercore.protocol.command import Command
 from brokercore.protocol.errors import LenientJsonError
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
+from brokercore.server.pop.names import acknowledged_topic
 from brokercore.server.security import Caller
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import group_of
@@ -62,6 +63,10 @@ def _topic(command: Command) -> tuple[str, ...]:
     return (_resource(command.ext.get("topic") or ""),)
 
 
+def _acknowledged(command: Command) -> tuple[str, ...]:
+    return (_resource(acknowledged_topic(command.ext)),)
+
+
 def _optional_topic(command: Command) -> tuple[str, ...]:
     return _topic(command) if command.ext.get("topic") else ()
 
@@ -92,6 +97,10 @@ def _group_in_body(command: Command) -> tuple[str, ...]:
     return (text(_body(command), "groupName"),)
 
 
+def _consuming_group(command: Command) -> tuple[str, ...]:
+    return (text(_body(command), "consumerGroup"),)
+
+
 def _listed_groups(command: Command) -> tuple[str, ...]:
     return tuple(text(item, "groupName") for item in objects(_body(command), "groupConfigList")) or ("",)
 
@@ -120,6 +129,7 @@ def _everything(_command: Command) -> tuple[str, ...]:
 
 _SEND = (Need((PUBLISH,), _sent_topic), Need((SUBSCRIBE,), _sent_retry))
 _PULL = (Need((SUBSCRIBE,), _topic), Need((SUBSCRIBE,), _group))
+_ACKNOWLEDGE = (Need((SUBSCRIBE,), _acknowledged), Need((SUBSCRIBE,), _group))
 _OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), _group),)
 _SYSTEM = (Need(SYSTEM_ONLY, _everything),)
 _SIGNED: tuple[Need, ...] = ()
@@ -148,6 +158,13 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.CONSUMER_SEND_MSG_BACK: (Need((SUBSCRIBE,), _group),),
     Code.LOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
     Code.UNLOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
+    Code.POP_MESSAGE: _PULL,
+    Code.ACK_MESSAGE: _ACKNOWLEDGE,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _ACKNOWLEDGE,
+    Code.NOTIFICATION: _PULL,
+    Code.POLLING_INFO: _PULL,
+    Code.SET_MESSAGE_REQUEST_MODE: (Need(("mq:UpdateGroup",), _consuming_group),),
+    Code.QUERY_ASSIGNMENT: (Need(READS_GROUP, _consuming_group),),
     # Name server
     Code.GET_ROUTEINFO_BY_TOPIC: _SIGNED,
     Code.GET_BROKER_CLUSTER_INFO: _SIGNED,

@@ -8,14 +8,8 @@ from typing import Protocol
 from brokercore.server.storage.queue import Queue
 
 
-class WaitingPull(Protocol):
-    """What waits: told to look again, or to answer with what there is."""
-
-    queue: Queue
-    timer: asyncio.TimerHandle | None
-
-    def look(self) -> None:
-        """Answer if there is something now."""
+class WaitingRequest(Protocol):
+    """What waits."""
 
     def give_up(self) -> None:
         """Answer that there is nothing."""
@@ -24,18 +18,36 @@ class WaitingPull(Protocol):
         """Refuse it if a new request like it would be refused now; False when that was done."""
 
 
+class WaitingPull(WaitingRequest, Protocol):
+    """What waits for one queue: told to look again, or to answer with what there is."""
+
+    queue: Queue
+    timer: asyncio.TimerHandle | None
+
+    def look(self) -> None:
+        """Answer if there is something now."""
+
+
 class WaitingPulls:
     """Wakes waiting pulls once per loop turn, however many messages the turn stored."""
 
     def __init__(self) -> None:
         self._dirty: dict[Queue, None] = {}
-        self._all: dict[WaitingPull, None] = {}
+        self._all: dict[WaitingRequest, None] = {}
 
     def hold(self, pull: WaitingPull, seconds: float) -> None:
         """Let a pull wait for its queue's next message, at most so long."""
         self._all[pull] = None
         pull.queue.waiters[pull] = pull.look
         pull.timer = asyncio.get_running_loop().call_later(seconds, pull.give_up)
+
+    def watch(self, pull: WaitingRequest) -> None:
+        """Something waits by itself: it is told when the broker closes, and when rights change."""
+        self._all[pull] = None
+
+    def leave(self, pull: WaitingRequest) -> None:
+        """It waits no longer."""
+        self._all.pop(pull, None)
 
     def release_one(self, pull: WaitingPull) -> None:
         """A pull waits no longer."""

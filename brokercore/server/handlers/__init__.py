@@ -12,6 +12,7 @@ from brokercore.server.handlers import (
     messages,
     nameserver,
     offsets,
+    pop,
     pull,
     relay,
     reply,
@@ -25,7 +26,7 @@ from brokercore.server.handlers import (
 
 HANDLERS: dict[int, Any] = {}
 for _module in (
-    clients, configuration, groups, locks, messages, nameserver, offsets, pull, relay, reply, retry, runtime, send,
+    clients, configuration, groups, locks, messages, nameserver, offsets, pop, pull, relay, reply, retry, runtime, send,
     stats, topics, transaction,
 ):  # fmt: skip
     HANDLERS.update(_module.HANDLERS)

@@ -45,6 +45,8 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     broker.waiting.review()
     if boolean(command.ext, "cleanOffset"):
         await broker.offsets.forget(group=name)
+        await broker.flights.forget(group=name)
+        await broker.request_modes.forget(group=name)
     for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
         await remove_topic(broker, prefix + name)
     return command.response(ResponseCode.SUCCESS)

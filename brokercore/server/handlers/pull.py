@@ -89,7 +89,7 @@ class Pull:
             return True
         try:
             permissions.check(self.connection, self.command, self.broker.security.current(self.caller))
-            _readable(self.broker, self.group, self.queue.topic)
+            readable(self.broker, self.group, self.queue.topic)
         except Refusal as refusal:
             self._end()
             refuse(self.connection, self.command, refusal)
@@ -189,7 +189,7 @@ def pull(broker: Broker, connection: Connection, command: Command, caller: Calle
     """PULL_MESSAGE and LITE_PULL_MESSAGE."""
     ext = command.ext
     group, name, queue_id = text(ext, "consumerGroup"), text(ext, "topic"), integer(ext, "queueId")
-    topic = _readable(broker, group, name)
+    topic = readable(broker, group, name)
     if not 0 <= queue_id < len(topic.queues):
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
@@ -199,14 +199,14 @@ def pull(broker: Broker, connection: Connection, command: Command, caller: Calle
     request = Pull(broker, connection, command, caller, topic.queues[queue_id])
     request.wanted = _subscription(broker, ext, group, name, flags)
     if flags & SUSPEND:
-        request.suspend = _suspend_seconds(ext, caller)
+        request.suspend = wait_seconds(ext, "suspendTimeoutMillis", caller)
     if flags & COMMIT:
         broker.offsets.commit(group, name, queue_id, integer(ext, "commitOffset", 0))
     request.look()
     return None
 
 
-def _readable(broker: Broker, group: str, name: str) -> Topic:
+def readable(broker: Broker, group: str, name: str) -> Topic:
     """The topic, if this group may read it now. Raises Refusal."""
     config = broker.groups.get(group)
     if config is None:
@@ -221,9 +221,9 @@ def _readable(broker: Broker, group: str, name: str) -> Topic:
     return topic
 
 
-def _suspend_seconds(ext: dict[str, str], caller: Caller) -> float:
-    """How long the pull may wait: as it asks, and never beyond the end of a temporary AccessKey."""
-    wanted = max(0, min(integer(ext, "suspendTimeoutMillis", 0), MAX_SUSPEND_MS)) / 1000
+def wait_seconds(ext: dict[str, str], field: str, caller: Caller) -> float:
+    """How long a request may wait: as it asks, in ms, and never beyond the end of a temporary AccessKey."""
+    wanted = max(0, min(integer(ext, field, 0), MAX_SUSPEND_MS)) / 1000
     if caller.expires_ms is None:
         return wanted
     return max(0.0, min(wanted, caller.expires_ms / 1000 - time.time()))

@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from random import randrange
-from typing import Any
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.message import StoredMessage, decode_stored
-from brokercore.protocol.properties import encode_properties
 from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
+from brokercore.server.dead_letters import bury, next_attempt, prepare, safe
 from brokercore.server.delays import level_time
-from brokercore.server.errors import Refusal, StoreUnavailable
+from brokercore.server.errors import Refusal
 from brokercore.server.headers import integer, text
-from brokercore.server.incoming import message_keys
 from brokercore.server.security import Caller
 from brokercore.server.statistics import SENT_BACK
-from brokercore.server.storage.parking import host_bytes
-from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from brokercore.server.storage.topics import RETRY_PREFIX
 
 FIRST_RETRY_LEVEL = 3
 """The broker's own choice: level 3 (10 s) for the first retry, one level more for each further one."""
@@ -46,35 +43,13 @@ async def send_back(broker: Broker, connection: Connection, command: Command, ca
     limit = config.retry_max_times
     if command.version >= _VERSION_WITH_LIMIT and "maxReconsumeTimes" in ext:
         limit = integer(ext, "maxReconsumeTimes")
-    _prepare(message)
+    prepare(message)
     if message.reconsume_times >= limit or level < 0:
-        await _bury(broker, message, group)
+        await bury(broker, message, group)
     else:
         await _retry(broker, message, group, level or FIRST_RETRY_LEVEL + message.reconsume_times)
     broker.statistics.counter(SENT_BACK, f"{message.properties[names.RETRY_TOPIC]}@{group}").add(1)
     return command.response(ResponseCode.SUCCESS)
-
-
-def _prepare(message: StoredMessage) -> None:
-    """What a message carries from its first failure on: where it came from, and which copy was the first."""
-    message.properties.setdefault(names.RETRY_TOPIC, message.topic)
-    message.properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_message_id)
-    message.properties[names.WAIT] = "false"
-
-
-async def _bury(broker: Broker, message: StoredMessage, group: str) -> None:
-    topic = await broker.topics.ensure(DEAD_LETTER_PREFIX + group, 1)
-    message.properties.pop(names.DELAY, None)
-    stored: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-    broker.store.put(
-        topic.queues[0],
-        message.body,
-        encode_properties(message.properties),
-        stored.set_result,
-        keys=message_keys(message.properties),
-        **_fields(message),
-    )
-    await _safe(stored)
 
 
 async def _retry(broker: Broker, message: StoredMessage, group: str, level: int) -> None:
@@ -86,24 +61,8 @@ async def _retry(broker: Broker, message: StoredMessage, group: str, level: int)
     properties[names.REAL_QUEUE_ID] = str(randrange(max(1, topic.config.write_queues)))
     stored: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     queue = broker.timers.queue(level - 1)
-    broker.timers.park(queue, until_ms, message.body, properties, stored.set_result, fields=_fields(message))
-    await _safe(stored)
-
-
-def _fields(message: StoredMessage) -> dict[str, Any]:
-    return {
-        "flag": message.flag,
-        "sys_flag": message.sys_flag,
-        "born_timestamp": message.born_timestamp,
-        "born_host": host_bytes(message.born_host),
-        "reconsume_times": message.reconsume_times + 1,
-    }
-
-
-async def _safe(stored: asyncio.Future[str | None]) -> None:
-    reason = await stored
-    if reason is not None:
-        raise StoreUnavailable(reason)
+    broker.timers.park(queue, until_ms, message.body, properties, stored.set_result, fields=next_attempt(message))
+    await safe(stored)
 
 
 HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: send_back}

@@ -74,6 +74,8 @@ async def remove_topic(broker: Broker, name: str) -> None:
     """Delete a topic and everything that refers to it. Raises StoreUnavailable."""
     await broker.topics.delete(name)
     await broker.offsets.forget(topic=name)
+    await broker.flights.forget(topic=name)
+    await broker.request_modes.forget(topic=name)
     if broker.key_values.get(ORDER_NAMESPACE, name) is not None:
         await broker.key_values.delete(ORDER_NAMESPACE, name)
     broker.statistics.forget(name)

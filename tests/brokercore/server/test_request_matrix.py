@@ -53,6 +53,7 @@ class Case:
 _BOTH = {"topic": TOPIC, "consumerGroup": GROUP, "queueId": 0}
 _SEND = {"a": "PG", "b": TOPIC, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0, "k": "false"}
 _PULL = _BOTH | {"queueOffset": 0, "maxMsgNums": 1, "sysFlag": 4, "subscription": "*", "commitOffset": 0}
+_RECEIPT = _BOTH | {"offset": 0, "extraInfo": "0 1 1000 0 0 broker-a 0 0"}
 _TOPIC_CONFIG = {
     "topic": TOPIC, "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
     "topicFilterType": "SINGLE_TAG", "order": "false",
@@ -67,6 +68,13 @@ CASES: dict[int, Case] = {
     Code.END_TRANSACTION: Case(ANYBODY, {"commitLogOffset": 1 << 40, "commitOrRollback": 8, "producerGroup": "PG"}),
     Code.PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
     Code.LITE_PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
+    Code.POP_MESSAGE: Case(SUBSCRIBE, _BOTH | {"invisibleTime": 1000, "pollTime": 0}),
+    Code.ACK_MESSAGE: Case(SUBSCRIBE, _RECEIPT),
+    Code.CHANGE_MESSAGE_INVISIBLETIME: Case(SUBSCRIBE, _RECEIPT | {"invisibleTime": 1000}),
+    Code.NOTIFICATION: Case(SUBSCRIBE, _BOTH | {"pollTime": 0}),
+    Code.POLLING_INFO: Case(SUBSCRIBE, _BOTH),
+    Code.SET_MESSAGE_REQUEST_MODE: Case(OWNERS, body={"consumerGroup": GROUP, "topic": TOPIC, "mode": "PULL"}),
+    Code.QUERY_ASSIGNMENT: Case(READ_GROUP, body={"consumerGroup": GROUP, "topic": TOPIC, "clientId": "c"}),
     Code.QUERY_CONSUMER_OFFSET: Case(SUBSCRIBE, _BOTH),
     Code.UPDATE_CONSUMER_OFFSET: Case(SUBSCRIBE, _BOTH | {"commitOffset": 0}),
     Code.SEARCH_OFFSET_BY_TIMESTAMP: Case(READ_TOPIC, _BOTH | {"timestamp": 0}),

@@ -14,7 +14,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /**
  * Consumes {@code --topic} with rocketmq-client's push consumer until its input closes and prints {@code received} for
  * each delivery. {@code --listener} is concurrent or orderly, {@code --model} CLUSTERING or BROADCASTING,
- * {@code --tags} and {@code --sql} a filter. The user property {@code fails} of a message says how many of its deliveries end with
+ * {@code --tags} and {@code --sql} a filter;
+ * with {@code --rebalance broker} the broker says which queues it works on, and whether it pops them. The user property {@code fails} of a message says how many of its deliveries end with
  * RECONSUME_LATER; after {@code --max-reconsume-times} retries it is a dead letter.
  */
 public final class ApacheConsumer {
@@ -28,6 +29,7 @@ public final class ApacheConsumer {
         consumer.setMaxReconsumeTimes(arguments.number("max-reconsume-times", -1));
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
+        consumer.setClientRebalance(!arguments.text("rebalance", "client").equals("broker"));
         String sql = arguments.text("sql", "");
         consumer.subscribe(arguments.text("topic"),
                 sql.isEmpty() ? MessageSelector.byTag(arguments.text("tags", "*")) : MessageSelector.bySql(sql));

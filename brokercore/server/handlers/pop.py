@@ -1,0 +1,228 @@
+"""POP consumption: 200050, 200051, 200053 to 200055, and who consumes so (400, 401) (docs/broker.md, "POP")."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+import orjson
+
+from brokercore.protocol.bodies.reading import read_object
+from brokercore.protocol.bodies.reading import text as member
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import MessageFormatError, SubscriptionError
+from brokercore.protocol.receipts import Receipt, message_offsets, start_offsets
+from brokercore.server import permissions
+from brokercore.server.broker import Broker
+from brokercore.server.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.filtering import wanted_frames
+from brokercore.server.handlers.pull import MAX_MESSAGES, readable, wait_seconds
+from brokercore.server.headers import boolean, integer, text
+from brokercore.server.pop.modes import POP, PULL
+from brokercore.server.pop.names import acknowledged_topic
+from brokercore.server.pop.request import Popped, PopRequest
+from brokercore.server.security import Caller
+from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
+from brokercore.server.storage.topics import RETRY_PREFIX, Topic
+
+LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS = 100, 12 * 3600 * 1000
+_OK = ResponseCode.SUCCESS
+
+
+async def pop(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
+    """POP_MESSAGE: messages that nobody else of the group gets until their invisible time is over."""
+    ext = command.ext
+    request = _request(broker, connection, command, caller)
+    connection.on_close[request] = request.give_up
+    try:
+        found = await request.run(wait_seconds(ext, "pollTime", caller))
+    finally:
+        connection.on_close.pop(request, None)
+    if not connection.is_open:
+        request.put_back(found)
+        return None
+    if not found:
+        return command.response(ResponseCode.POLLING_TIMEOUT, "no message within the polling time", _head(request, []))
+    answer = command.response(_OK, ext=_head(request, found))
+    size = sum(len(popped.frame) for popped in found)
+    key = f"{request.topic.config.topic}@{request.group}"
+    broker.statistics.counter(GET, key).add(len(found))
+    broker.statistics.counter(GET_BYTES, key).add(size)
+    broker.statistics.counter(BROKER_GET, broker.settings.cluster_name).add(len(found))
+    connection.send_frames(answer, [popped.frame for popped in found], size)
+    return None
+
+
+def _request(broker: Broker, connection: Connection, command: Command, caller: Caller) -> PopRequest:
+    ext = command.ext
+    group, name = text(ext, "consumerGroup"), text(ext, "topic")
+    topic = readable(broker, group, name)
+    try:
+        wanted = wanted_frames(ext.get("expType") or "TAG", ext.get("exp"))
+    except SubscriptionError as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+
+    def check() -> None:
+        permissions.check(connection, command, broker.security.current(caller))
+        readable(broker, group, name)
+
+    return PopRequest(
+        broker,
+        group,
+        topic,
+        [topic.queues[number] for number in _queue_ids(topic, integer(ext, "queueId", -1))],
+        max(1, min(integer(ext, "maxMsgNums", MAX_MESSAGES), MAX_MESSAGES)),
+        _invisible_ms(ext),
+        wanted,
+        boolean(ext, "order"),
+        integer(ext, "initMode", 0) == 1,
+        check,
+    )
+
+
+def _queue_ids(topic: Topic, queue_id: int) -> list[int]:
+    count = topic.config.read_queues
+    if queue_id >= count or queue_id < -1:
+        message = f"queue {queue_id} does not exist: topic {topic.config.topic} has {count} queues"
+        raise Refusal(ResponseCode.INVALID_PARAMETER, message)
+    return list(range(count)) if queue_id == -1 else [queue_id]
+
+
+def _invisible_ms(ext: dict[str, str]) -> int:
+    given = integer(ext, "invisibleTime")
+    if not LEAST_INVISIBLE_MS <= given <= MOST_INVISIBLE_MS:
+        message = f"the invisible time is {given} ms; allowed are {LEAST_INVISIBLE_MS} to {MOST_INVISIBLE_MS}"
+        raise Refusal(ResponseCode.INVALID_PARAMETER, message)
+    return given
+
+
+def _head(request: PopRequest, found: list[Popped]) -> dict[str, str]:
+    offsets: dict[int, list[int]] = defaultdict(list)
+    for popped in found:
+        offsets[popped.queue_id].append(popped.offset)
+    ordered = {queue_id: sorted(numbers) for queue_id, numbers in offsets.items()}
+    return {
+        "popTime": str(request.popped_ms),
+        "invisibleTime": str(request.invisible_ms),
+        "reviveQid": "0",
+        "restNum": str(request.rest()),
+        "startOffsetInfo": start_offsets({queue_id: numbers[0] for queue_id, numbers in ordered.items()}),
+        "msgOffsetInfo": message_offsets(ordered),
+    }
+
+
+async def acknowledge(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """ACK_MESSAGE. The receipt handle of an earlier delivery ends nothing: the message is somebody else's by now."""
+    place, receipt = _receipt(broker, command)
+    if not await broker.flights.acknowledge(place, receipt.offset, receipt.popped_ms):
+        return _given_out_again(command)
+    return command.response(_OK)
+
+
+async def change_invisible_time(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """CHANGE_MESSAGE_INVISIBLETIME: the message is visible again so long from now; it has a new receipt handle."""
+    place, receipt = _receipt(broker, command)
+    given = integer(command.ext, "invisibleTime")
+    if not 0 <= given <= MOST_INVISIBLE_MS:
+        message = f"the invisible time is {given} ms; allowed are 0 to {MOST_INVISIBLE_MS}"
+        raise Refusal(ResponseCode.INVALID_PARAMETER, message)
+    now = max(int(time.time() * 1000), receipt.popped_ms + 1)
+    visible_ms = now + max(1, given)  # never in the same ms again: its receipt handles could not be told apart
+    if not await broker.flights.change(place, receipt.offset, receipt.popped_ms, visible_ms, now):
+        return _given_out_again(command)
+    broker.waiting.wake(broker.topics.get(place[1]).queues[place[2]])  # type: ignore[union-attr]
+    return command.response(_OK, ext={"popTime": str(now), "invisibleTime": str(given), "reviveQid": "0"})
+
+
+def _receipt(broker: Broker, command: Command) -> tuple[tuple[str, str, int], Receipt]:
+    ext = command.ext
+    group, name, queue_id = text(ext, "consumerGroup"), acknowledged_topic(ext), integer(ext, "queueId")
+    try:
+        receipt = Receipt.parse(text(ext, "extraInfo"))
+    except MessageFormatError as error:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+    topic = broker.topics.get(name)
+    if topic is None:
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!")
+    if (receipt.queue_id, receipt.offset) != (queue_id, integer(ext, "offset")) or receipt.broker_name != broker.name:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, "the receipt handle is of another message")
+    if not 0 <= queue_id < len(topic.queues):
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue {queue_id} of topic {name} does not exist")
+    return (group, name, queue_id), receipt
+
+
+def _given_out_again(command: Command) -> Command:
+    return command.response(
+        ResponseCode.NO_MESSAGE, "the receipt handle holds no more: the message was given out again"
+    )
+
+
+async def notification(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """NOTIFICATION: whether there is something to pop, asked with patience."""
+    command.ext.setdefault("invisibleTime", str(LEAST_INVISIBLE_MS))
+    request = _request(broker, connection, command, caller)
+    has_message = await request.wait_for_message(wait_seconds(command.ext, "pollTime", caller))
+    return command.response(_OK, ext={"hasMsg": str(has_message).lower(), "pollingFull": "false"})
+
+
+def polling_info(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """POLLING_INFO: how many requests wait on a topic's queues."""
+    topic = readable(broker, text(command.ext, "consumerGroup"), text(command.ext, "topic"))
+    waiting = {waiter for queue in topic.queues for waiter in queue.waiters if isinstance(waiter, PopRequest)}
+    group = command.ext["consumerGroup"]
+    return command.response(_OK, ext={"pollingNum": str(sum(request.group == group for request in waiting))})
+
+
+async def set_mode(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """SET_MESSAGE_REQUEST_MODE: a group's clients pop or pull a topic from now on."""
+    fields = read_object(command.body)
+    group, topic, mode = (member(fields, name) for name in ("consumerGroup", "topic", "mode"))
+    if mode not in (POP, PULL):
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"the mode is {mode[:40]!r}; allowed are {POP} and {PULL}")
+    if topic.startswith(RETRY_PREFIX):
+        raise Refusal(ResponseCode.NO_PERMISSION, "a retry topic is always pulled")
+    readable(broker, group, topic)
+    await broker.request_modes.set(group, topic, mode)
+    return command.response(_OK)
+
+
+def assignment(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """QUERY_ASSIGNMENT: which queues a client works on. One that pops is given all of them, as queue -1."""
+    fields = read_object(command.body)
+    group, name, client_id = (member(fields, field) for field in ("consumerGroup", "topic", "clientId"))
+    topic = broker.topics.get(name)
+    online = broker.clients.online(group)
+    if topic is None or online is None:
+        return command.response(_OK, body=orjson.dumps({"messageQueueAssignments": []}))
+    mode = broker.request_modes.get(group, name)
+    queues = [-1] if mode == POP else list(range(topic.config.read_queues))
+    if mode == PULL and member(fields, "messageModel", "CLUSTERING") == "CLUSTERING":
+        members = sorted({client.client_id for client in online.members.values()})
+        queues = _share(queues, members, client_id)
+    assignments = [
+        {"messageQueue": {"brokerName": broker.name, "queueId": queue_id, "topic": name}, "mode": mode}
+        for queue_id in queues
+    ]
+    return command.response(_OK, body=orjson.dumps({"messageQueueAssignments": assignments}))
+
+
+def _share(queues: list[int], members: list[str], client_id: str) -> list[int]:
+    """The client's part when all are dealt out evenly, in order (Java's AllocateMessageQueueAveragely)."""
+    if client_id not in members:
+        return []
+    place, (each, more) = members.index(client_id), divmod(len(queues), len(members))
+    start = place * each + min(place, more)
+    return queues[start : start + each + (place < more)]
+
+
+HANDLERS = {
+    RequestCode.POP_MESSAGE: pop,
+    RequestCode.ACK_MESSAGE: acknowledge,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: change_invisible_time,
+    RequestCode.NOTIFICATION: notification,
+    RequestCode.POLLING_INFO: polling_info,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: set_mode,
+    RequestCode.QUERY_ASSIGNMENT: assignment,
+}

@@ -1,0 +1,198 @@
+"""Which messages are in flight: popped by a group, and neither acknowledged nor visible again.
+
+A queue of a group is what comes next and what is in flight; everything else before the next offset is done. Both are
+in Redis when a pop is answered by its order of writes: an acknowledgement is answered once Redis has it. Apache
+RocketMQ keeps checkpoints in a topic and sends what is not acknowledged through a retry topic; here the message is
+given out again from where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.offsets import OffsetTable, Place
+from brokercore.server.storage.redis_connection import RedisConnection
+
+
+@dataclass(slots=True)
+class Flight:
+    """One delivery: visible again at `visible_ms`, if not acknowledged. `attempts` counts the deliveries before."""
+
+    visible_ms: int
+    popped_ms: int
+    attempts: int
+
+
+@dataclass(slots=True)
+class QueueState:
+    """What a group has of one queue. `busy` while a pop reads from it."""
+
+    next_offset: int
+    flights: dict[int, Flight] = field(default_factory=dict)
+    committed: int = -1
+    busy: bool = False
+
+    @property
+    def done_before(self) -> int:
+        """Everything below this offset is done: what the group's committed offset is."""
+        return min(self.flights, default=self.next_offset)
+
+    def due(self, now_ms: int) -> list[int]:
+        """Offsets in flight that are visible again, in order."""
+        return sorted(offset for offset, flight in self.flights.items() if flight.visible_ms <= now_ms)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the first message in flight is visible again."""
+        return min((flight.visible_ms for flight in self.flights.values()), default=None)
+
+
+class FlightTable:
+    """All queues that are consumed by POP, in memory and in two Redis hashes."""
+
+    def __init__(self, writer: RedisConnection, keys: Keys, offsets: OffsetTable) -> None:
+        self._writer, self._keys, self._offsets = writer, keys, offsets
+        self._states: dict[Place, QueueState] = {}
+
+    async def load(self) -> None:
+        """Read everything. Raises StoreUnavailable."""
+        for name, value in await self._hash(self._keys.pop_next):
+            queue_id, topic, group = name.split("@", 2)
+            self._states[group, topic, int(queue_id)] = QueueState(int(value))
+        for name, value in await self._hash(self._keys.pop_flights):
+            offset, queue_id, topic, group = name.split("@", 3)
+            state = self._states.get((group, topic, int(queue_id)))
+            if state is not None:
+                state.flights[int(offset)] = Flight(*map(int, value.split(":")))
+        for place, state in self._states.items():
+            known = self._offsets.get(*place)
+            state.committed = state.done_before if known is None else known
+
+    def find(self, place: Place) -> QueueState | None:
+        """The state of a group's queue, None when it has never popped from it."""
+        return self._states.get(place)
+
+    def open(self, place: Place, first_offset: int, min_offset: int) -> QueueState:
+        """The state of a group's queue; one that begins, begins at the committed offset, else at `first_offset`.
+
+        An offset that was committed by somebody else, or reset, counts: what was in flight is forgotten. So is what
+        retention has dropped.
+        """
+        state = self._states.get(place)
+        reset = self._offsets.pending_reset(*place)
+        if reset is not None:
+            self._offsets.take_reset(*place)
+        committed = self._offsets.get(*place) if reset is None else reset
+        if state is None:
+            state = self._states[place] = QueueState(first_offset if committed is None else committed)
+            self._commit(place, state)
+        elif committed is not None and committed != state.committed:
+            self._drop(place, state, list(state.flights))
+            state.next_offset = committed
+            self._commit(place, state)
+        if state.next_offset < min_offset:
+            self._drop(place, state, [offset for offset in state.flights if offset < min_offset])
+            state.next_offset = min_offset
+            self._commit(place, state)
+        return state
+
+    def take(
+        self,
+        place: Place,
+        state: QueueState,
+        taken: Iterable[tuple[int, int]],
+        *,
+        next_offset: int,
+        now_ms: int,
+        visible_ms: int,
+    ) -> None:
+        """Mark messages, given as offset and attempts before, as in flight. Raises StoreUnavailable."""
+        flights = {offset: Flight(visible_ms, now_ms, attempts) for offset, attempts in taken}
+        if next_offset != state.next_offset:
+            self._writer.send("HSET", self._keys.pop_next, _queue_field(place), next_offset)
+        if flights:
+            words = [word for offset, flight in flights.items() for word in (_field(place, offset), _value(flight))]
+            self._writer.send("HSET", self._keys.pop_flights, *words)
+        state.next_offset = next_offset
+        state.flights |= flights
+        self._commit(place, state)
+
+    async def acknowledge(self, place: Place, offset: int, popped_ms: int) -> bool:
+        """End a delivery; False when the message was given out again since, so that this handle ends nothing.
+
+        Raises StoreUnavailable; the message stays in flight then.
+        """
+        state = self._states.get(place)
+        flight = state.flights.get(offset) if state else None
+        if state is None or flight is None:
+            return True  # acknowledged before
+        if flight.popped_ms != popped_ms:
+            return False
+        del state.flights[offset]
+        try:
+            await self._writer.call("HDEL", self._keys.pop_flights, _field(place, offset))
+        except Exception:
+            state.flights.setdefault(offset, flight)
+            raise
+        self._commit(place, state)
+        return True
+
+    async def change(self, place: Place, offset: int, popped_ms: int, visible_ms: int, now_ms: int) -> bool:
+        """Give a delivery another end, and a new handle of `now_ms`; False when its handle holds no more.
+
+        Raises StoreUnavailable.
+        """
+        state = self._states.get(place)
+        flight = state.flights.get(offset) if state else None
+        if state is None or flight is None or flight.popped_ms != popped_ms:
+            return False
+        changed = Flight(visible_ms, now_ms, flight.attempts)
+        state.flights[offset] = changed
+        try:
+            await self._writer.call("HSET", self._keys.pop_flights, _field(place, offset), _value(changed))
+        except Exception:
+            if state.flights.get(offset) is changed:
+                state.flights[offset] = flight
+            raise
+        return True
+
+    def drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
+        """Messages that are gone, or became dead letters. Raises StoreUnavailable."""
+        self._drop(place, state, offsets)
+        self._commit(place, state)
+
+    async def forget(self, *, group: str | None = None, topic: str | None = None) -> None:
+        """Forget everything of a group or of a topic. Raises StoreUnavailable."""
+        for place in [place for place in self._states if place[0] == group or place[1] == topic]:
+            state = self._states.pop(place)
+            self._drop(place, state, list(state.flights))
+            await self._writer.call("HDEL", self._keys.pop_next, _queue_field(place))
+
+    def _drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
+        if offsets:
+            self._writer.send("HDEL", self._keys.pop_flights, *[_field(place, offset) for offset in offsets])
+        for offset in offsets:
+            state.flights.pop(offset, None)
+
+    def _commit(self, place: Place, state: QueueState) -> None:
+        state.committed = state.done_before
+        self._offsets.commit(*place, state.committed)
+
+    async def _hash(self, key: str) -> list[tuple[str, str]]:
+        table: list[bytes] = await self._writer.call("HGETALL", key)
+        return [(name.decode(), value.decode()) for name, value in zip(table[::2], table[1::2], strict=True)]
+
+
+def _queue_field(place: Place) -> str:
+    group, topic, queue_id = place
+    return f"{queue_id}@{topic}@{group}"
+
+
+def _field(place: Place, offset: int) -> str:
+    return f"{offset}@{_queue_field(place)}"
+
+
+def _value(flight: Flight) -> str:
+    return f"{flight.visible_ms}:{flight.popped_ms}:{flight.attempts}"

@@ -1,0 +1,242 @@
+"""One POP: takes what is visible from the queues of a topic, or waits until there is something."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokercore.protocol.message import decode_stored
+from brokercore.server.dead_letters import bury, prepare
+from brokercore.server.errors import Refusal
+from brokercore.server.filtering import Wanted
+from brokercore.server.pop.flights import QueueState
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.topics import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokercore.server.broker import Broker
+
+MAX_BYTES = 256 << 10
+"""Bytes of one answer; the first message is given whatever its size."""
+
+MAX_SCANNED = 1000
+_RECONSUME_AT = 72
+"""Where a stored frame has its count of earlier deliveries, as four bytes."""
+
+_turns = itertools.count()
+
+
+class Popped(NamedTuple):
+    """One message that was given out."""
+
+    queue_id: int
+    offset: int
+    frame: bytes
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What one pop has collected so far."""
+
+    room: int
+    size: int = 0
+    messages: list[Popped] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.messages) >= self.room or self.size >= MAX_BYTES
+
+    def add(self, queue: Queue, offset: int, frame: bytes) -> None:
+        self.messages.append(Popped(queue.queue_id, offset, frame))
+        self.size += len(frame)
+
+
+@dataclass(eq=False)
+class PopRequest:
+    """What a group wants of a topic's queues. While it waits, a message, a time or the broker's end wakes it."""
+
+    broker: Broker
+    group: str
+    topic: Topic
+    queues: list[Queue]
+    count: int
+    invisible_ms: int
+    wanted: Wanted | None
+    ordered: bool
+    from_end: bool
+    check: Callable[[], None]
+    """Raises Refusal when a new request like this one would be refused now."""
+
+    popped_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self._woken = asyncio.Event()
+        self._over = False
+        self._refusal: Refusal | None = None
+
+    async def run(self, wait_seconds: float) -> list[Popped]:
+        """Messages that are in flight for this request now; none when the time is over. Raises Refusal."""
+        deadline = time.monotonic() + wait_seconds
+        while not (found := await self.collect()) and not self._over:
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            await self._wait(left)
+            if self._refusal is not None:
+                raise self._refusal
+        return found
+
+    async def collect(self) -> list[Popped]:
+        """Take what is visible now. Raises StoreUnavailable."""
+        self._woken.clear()
+        self.popped_ms = int(time.time() * 1000)  # of all messages of the answer: their receipt handles name it
+        answer = _Answer(self.count)
+        turn = next(_turns) % len(self.queues)
+        for queue in self.queues[turn:] + self.queues[:turn]:
+            state = self._state(queue)
+            if state.busy:
+                continue
+            state.busy = True
+            try:
+                await self._take_from(queue, state, answer)
+            finally:
+                state.busy = False
+            if answer.is_full:
+                break
+        return answer.messages
+
+    def has_messages(self) -> bool:
+        """Whether something is visible now, as far as is known without reading."""
+        now = int(time.time() * 1000)
+        states = [(queue, self._state(queue)) for queue in self.queues]
+        return any(state.due(now) or state.next_offset < queue.max_offset for queue, state in states)
+
+    async def wait_for_message(self, wait_seconds: float) -> bool:
+        """Whether something is visible, waiting for it so long. Nothing is taken. Raises Refusal."""
+        deadline = time.monotonic() + wait_seconds
+        while not (found := self.has_messages()) and not self._over:
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            self._woken.clear()
+            await self._wait(left)
+            if self._refusal is not None:
+                raise self._refusal
+        return found
+
+    def put_back(self, found: list[Popped]) -> None:
+        """Nobody took the answer: let others have its messages now, not after the invisible time."""
+        for popped in found:
+            state = self.broker.flights.find((self.group, self.topic.config.topic, popped.queue_id))
+            flight = state.flights.get(popped.offset) if state else None
+            if flight is not None and flight.popped_ms == self.popped_ms:
+                flight.visible_ms = self.popped_ms
+        for queue in self.queues:
+            self.broker.waiting.wake(queue)
+
+    def rest(self) -> int:
+        """Messages behind those that were given out."""
+        return sum(queue.max_offset - self._state(queue).next_offset for queue in self.queues)
+
+    def give_up(self) -> None:
+        """The broker closes, or the time is over."""
+        self._over = True
+        self._woken.set()
+
+    def review(self) -> bool:
+        """End it if it would be refused now; False when that was done."""
+        try:
+            self.check()
+        except Refusal as refusal:
+            self._refusal = refusal
+            self._woken.set()
+            return False
+        return True
+
+    def _state(self, queue: Queue) -> QueueState:
+        first = queue.max_offset if self.from_end else queue.min_offset
+        return self.broker.flights.open((self.group, queue.topic, queue.queue_id), first, queue.min_offset)
+
+    async def _take_from(self, queue: Queue, state: QueueState, answer: _Answer) -> None:
+        """Messages that are visible again first; an ordered queue gives nothing while something is in flight."""
+        now = self.popped_ms
+        due = state.due(now)
+        if self.ordered and len(due) < len(state.flights):
+            return
+        taken: list[tuple[int, int]] = []
+        for offset in due:
+            if answer.is_full:
+                break
+            frame = await self._again(queue, state, offset)
+            if frame is not None:
+                attempts = state.flights[offset].attempts + 1
+                answer.add(queue, offset, _with_attempts(frame, attempts))
+                taken.append((offset, attempts))
+        next_offset = state.next_offset
+        if not answer.is_full and not (self.ordered and due):
+            next_offset = await self._new(queue, next_offset, answer, taken)
+        if taken or next_offset != state.next_offset:
+            place = self.group, queue.topic, queue.queue_id
+            self.broker.flights.take(
+                place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
+            )
+
+    async def _again(self, queue: Queue, state: QueueState, offset: int) -> bytes | None:
+        """The frame of a message that is visible again; None when it is gone, or now a dead letter."""
+        frame = await self.broker.store.message_at(queue.base + offset)
+        config = self.broker.groups.get(self.group)
+        limit = config.retry_max_times if config else 0
+        if frame is not None and state.flights[offset].attempts < limit:
+            return frame
+        if frame is not None:
+            message = decode_stored(frame)[0]
+            message.reconsume_times = state.flights[offset].attempts
+            prepare(message)
+            await bury(self.broker, message, self.group)
+        self.broker.flights.drop((self.group, queue.topic, queue.queue_id), state, [offset])
+        return None
+
+    async def _new(self, queue: Queue, offset: int, answer: _Answer, taken: list[tuple[int, int]]) -> int:
+        """Add messages that were never given out, and tell the offset behind the last one that was looked at."""
+        if offset >= queue.max_offset:
+            return offset
+        wanted = self.wanted
+        count = answer.room - len(answer.messages) if wanted is None else MAX_SCANNED
+        for number, frame in await self.broker.store.read(queue, offset, count):
+            if wanted is None or wanted(frame):
+                if answer.messages and answer.size + len(frame) > MAX_BYTES:
+                    return offset
+                answer.add(queue, number, frame)
+                taken.append((number, 0))
+            offset = number + 1
+            if answer.is_full:
+                break
+        return offset
+
+    async def _wait(self, seconds: float) -> None:
+        """Until a message comes, one is visible again, or the time is over."""
+        now = int(time.time() * 1000)
+        states = [self.broker.flights.find((self.group, queue.topic, queue.queue_id)) for queue in self.queues]
+        times = [state.next_due_ms for state in states if state is not None]
+        due = min((moment for moment in times if moment is not None), default=None)
+        if due is not None:
+            seconds = min(seconds, max(0.001, (due - now) / 1000))
+        self.broker.waiting.watch(self)
+        for queue in self.queues:
+            queue.waiters[self] = self._woken.set
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            pass  # the caller looks again
+        finally:
+            self.broker.waiting.leave(self)
+            for queue in self.queues:
+                queue.waiters.pop(self, None)
+
+
+def _with_attempts(frame: bytes, attempts: int) -> bytes:
+    return frame[:_RECONSUME_AT] + attempts.to_bytes(4, "big") + frame[_RECONSUME_AT + 4 :]
