@@ -6,12 +6,25 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db.models import QuerySet
+from sqlglot import exp
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
-from console.sql import catalog, ddl, queries, services, statements, task_search
-from console.sql.catalog import Answer
+from console.sql import (
+    catalog,
+    ddl,
+    definitions,
+    information_schema,
+    parsing,
+    queries,
+    services,
+    statements,
+    task_search,
+)
+from console.sql.catalog import Answer, Cells
+from console.sql.information_schema import rows
 from console.sql.models import QueryTask
+from console.sql.patterns import is_like
 from console.sql.statements import Statement
 from console.web.errors import Refused
 
@@ -24,21 +37,70 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
     `schema` is the default schema, empty when none is chosen. Raises Refused, PermissionDenied, UnknownSchemaError and
     UnknownTableError.
     """
+    if isinstance(statement, statements.Query) and schema.lower() == catalog.INFORMATION_SCHEMA:
+        return _within_information_schema(actor, statement.text)
     reader = _READERS.get(type(statement))
     return reader(actor, statement, schema) if reader is not None else None
 
 
+def _within_information_schema(actor: Actor, text: str) -> Answer | None:
+    """A query while `information_schema` is the default schema; None when it names no table, or others."""
+    try:
+        tables = list(parsing.query(text).find_all(exp.Table))
+    except Refused:
+        return None
+    own = tables and all(not table.db or table.db.lower() == catalog.INFORMATION_SCHEMA for table in tables)
+    return information_schema.answer(actor, text, catalog.INFORMATION_SCHEMA) if own else None
+
+
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
-    return catalog.schemas(actor, statement.like)
+    return information_schema.where(catalog.schemas(actor, statement.like), statement.where)
 
 
 def _tables(actor: Actor, statement: statements.ShowTables, schema: str) -> Answer:
-    return catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
+    found = catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
+    return information_schema.where(found, statement.where)
 
 
 def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> Answer:
     named = _chosen(statement.schema, schema)
-    return catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
+    found = catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
+    return information_schema.where(found, statement.where)
+
+
+def _status(actor: Actor, statement: statements.ShowTableStatus, schema: str) -> Answer:
+    found = definitions.table_status(actor, _chosen(statement.schema, schema), statement.like)
+    return information_schema.where(found, statement.where)
+
+
+def _create_schema(actor: Actor, statement: statements.ShowCreateSchema, schema: str) -> Answer:
+    return definitions.show_create_schema(actor, statement.schema)
+
+
+def _create_table(actor: Actor, statement: statements.ShowCreateTable, schema: str) -> Answer:
+    return definitions.show_create_table(actor, _chosen(statement.schema, schema), statement.table)
+
+
+def _described(actor: Actor, statement: statements.DescribeTable, schema: str) -> Answer:
+    return definitions.describe(actor, _chosen(statement.schema, schema), statement.table)
+
+
+def _partitions(actor: Actor, statement: statements.ShowPartitions, schema: str) -> Answer:
+    return definitions.show_partitions(actor, _chosen(statement.schema, schema), statement.table)
+
+
+def _list(actor: Actor, statement: statements.ShowList, schema: str) -> Answer:
+    columns, known = _LISTS[statement.kind]
+    found = Answer(columns, [row for row in known if is_like(str(row[0]), statement.like)])
+    return information_schema.where(found, statement.where)
+
+
+def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> Answer:
+    return Answer(statement.columns, [])
+
+
+def _information_schema(actor: Actor, statement: statements.InformationSchemaQuery, schema: str) -> Answer:
+    return information_schema.answer(actor, statement.text, schema)
 
 
 def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
@@ -56,8 +118,8 @@ def _tasks_of(actor: Actor) -> QuerySet[QueryTask]:
 
 
 def _task_rows(tasks: Iterable[QueryTask]) -> Answer:
-    rows = [tuple(queries.row_of(task).values()) for task in tasks]
-    return Answer(queries.COLUMNS, rows, integers=queries.INTEGER_COLUMNS)
+    found: list[Cells] = [tuple(queries.row_of(task).values()) for task in tasks]
+    return Answer(queries.COLUMNS, found, integers=queries.INTEGER_COLUMNS)
 
 
 def _cancel(actor: Actor, statement: statements.CancelTask, schema: str) -> Answer:
@@ -80,10 +142,27 @@ def _define(actor: Actor, statement: statements.Ddl, schema: str) -> Answer:
     return ddl.run(actor, statement.text, schema)
 
 
+#: Headers and rows of `show …` lists, in MySQL's spelling.
+_LISTS: dict[str, tuple[tuple[str, ...], list[Cells]]] = {
+    "COLLATIONS": (("Collation", "Charset", "Id", "Default", "Compiled", "Sortlen", "Pad_attribute"), rows.COLLATIONS),
+    "CHARACTER_SETS": (
+        ("Charset", "Description", "Default collation", "Maxlen"),
+        [(name, description, collation, length) for name, collation, description, length in rows.CHARACTER_SETS],
+    ),
+    "ENGINES": (("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"), rows.ENGINES),
+}
 _READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
     statements.ShowDatabases: _databases,
     statements.ShowTables: _tables,
     statements.ShowColumns: _columns,
+    statements.ShowTableStatus: _status,
+    statements.ShowCreateSchema: _create_schema,
+    statements.ShowCreateTable: _create_table,
+    statements.DescribeTable: _described,
+    statements.ShowPartitions: _partitions,
+    statements.ShowList: _list,
+    statements.ShowNothing: _nothing,
+    statements.InformationSchemaQuery: _information_schema,
     statements.ShowTask: _task,
     statements.SearchTasks: _tasks,
     statements.CancelTask: _cancel,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from console.accounts.actor import Actor
-from console.sql import queries
+from console.accounts.actor import Actor, dla_resource
+from console.sql import mysql_types, queries, virtual
 from console.sql.models import ExternalTable
-from console.sql.patterns import is_like as _is_like
+from console.sql.patterns import is_like
 
 Cells = tuple[str | int | None, ...]
+#: Its tables are answered by the console (`information_schema`).
+INFORMATION_SCHEMA = "information_schema"
+#: Kinds of tables, by the names that drivers filter by: the tenant's own, external ones too, are base tables.
+BASE_TABLE, VIEW, SYSTEM_VIEW = "BASE TABLE", "VIEW", "SYSTEM VIEW"
+#: Tables of a virtual schema that a list shows.
+MOST_VIRTUAL = 1_000
 
 
 class UnknownSchemaError(LookupError):
@@ -32,30 +38,87 @@ class Answer:
     integers: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that the caller may query. `own` is None for those of the virtual schemas."""
+
+    schema: str
+    name: str
+    kind: str
+    comment: str = ""
+    own: ExternalTable | None = None
+    known_columns: tuple[dict[str, str], ...] = field(default=(), repr=False)
+
+    def columns(self, actor: Actor) -> list[dict[str, str]]:
+        """Name, Spark's type and comment of each column."""
+        if self.own is not None:
+            return list(self.own.columns)
+        return list(self.known_columns) or virtual.columns(actor, self.schema, self.name)
+
+
+def schema_names(actor: Actor) -> list[str]:
+    """Names of all schemas in which the caller may query something, the virtual ones last."""
+    names = list(queries.readable_schemas(actor))
+    return [*names, *(name for name in virtual.SCHEMAS if _may_use(actor, name)), INFORMATION_SCHEMA]
+
+
 def schemas(actor: Actor, like: str | None) -> Answer:
     """`show databases`."""
-    names = [name for name in queries.readable_schemas(actor) if _is_like(name, like)]
-    return Answer(("Database",), [(name,) for name in names])
+    return Answer(("Database",), [(name,) for name in schema_names(actor) if is_like(name, like)])
+
+
+def tables_of(actor: Actor, schema: str, like: str | None = None) -> list[Table]:
+    """The tables of a schema; of a virtual one MOST_VIRTUAL at the most. Raises UnknownSchemaError."""
+    name = canonical(actor, schema)
+    if name == INFORMATION_SCHEMA:
+        from console.sql.information_schema import definitions
+
+        return [table for table in definitions.listed() if is_like(table.name, like)]
+    if name in virtual.SCHEMAS:
+        return [Table(name, table, VIEW) for table in virtual.tables(actor, name, like, MOST_VIRTUAL)]
+    own = queries.readable_schemas(actor)[name]
+    return [Table(name, t.name, BASE_TABLE, t.comment, t) for t in own if is_like(t.name, like)]
+
+
+def find(actor: Actor, schema: str, table: str) -> Table:
+    """One table. Raises UnknownSchemaError and UnknownTableError."""
+    name = canonical(actor, schema)
+    if name in virtual.SCHEMAS:
+        columns = virtual.columns(actor, name, table)
+        if columns:
+            return Table(name, table, VIEW, known_columns=tuple(columns))
+    else:
+        for found in tables_of(actor, name):
+            if found.name.lower() == table.lower():
+                return found
+    raise UnknownTableError(f"There is no table {table!r} in schema {schema!r}.")
+
+
+def canonical(actor: Actor, schema: str) -> str:
+    """The schema's name as it was made; the case of letters does not count. Raises UnknownSchemaError."""
+    found = next((name for name in schema_names(actor) if name.lower() == schema.lower()), None)
+    if found is None:
+        raise UnknownSchemaError(f"There is no schema {schema!r}.")
+    return found
 
 
 def tables(actor: Actor, schema: str, like: str | None, *, full: bool) -> Answer:
     """`show [full] tables`."""
-    names = [table.name for table in _tables(actor, schema) if _is_like(table.name, like)]
+    found = tables_of(actor, schema, like)
+    head = f"Tables_in_{schema}" + (f" ({like})" if like is not None else "")
     if full:
-        return Answer((f"Tables_in_{schema}", "Table_type"), [(name, "BASE TABLE") for name in names])
-    return Answer((f"Tables_in_{schema}",), [(name,) for name in names])
+        return Answer((head, "Table_type"), [(table.name, table.kind) for table in found])
+    return Answer((head,), [(table.name,) for table in found])
 
 
 def columns(actor: Actor, schema: str, table: str, like: str | None, *, full: bool) -> Answer:
-    """`show [full] columns`, `describe`: types are Spark's."""
-    found = next((t for t in _tables(actor, schema) if t.name.lower() == table.lower()), None)
-    if found is None:
-        raise UnknownTableError(f"There is no table {table!r} in schema {schema!r}.")
-    described = [c for c in found.columns if _is_like(c["name"], like)]
+    """`show columns`, `describe`: types are Spark's. `show full columns`, which drivers send: MySQL's."""
+    found = find(actor, schema, table)
+    described = [c for c in found.columns(actor) if is_like(c["name"], like)]
     if full:
         return Answer(
             ("Field", "Type", "Collation", "Null", "Key", "Default", "Extra", "Privileges", "Comment"),
-            [(c["name"], c["type"], None, "YES", "", None, "", "select", "") for c in described],
+            [_full(c["name"], mysql_types.of(c["type"]), c.get("comment", "")) for c in described],
         )
     return Answer(
         ("Field", "Type", "Null", "Key", "Default", "Extra"),
@@ -63,8 +126,11 @@ def columns(actor: Actor, schema: str, table: str, like: str | None, *, full: bo
     )
 
 
-def _tables(actor: Actor, schema: str) -> list[ExternalTable]:
-    readable = queries.readable_schemas(actor)
-    if schema not in readable:
-        raise UnknownSchemaError(f"There is no schema {schema!r}.")
-    return readable[schema]
+def _full(name: str, kind: mysql_types.MysqlType, comment: str) -> Cells:
+    collation = "utf8mb4_bin" if kind.data_type == "text" else None
+    return (name, kind.column_type, collation, "YES", "", None, "", "select", comment)
+
+
+def _may_use(actor: Actor, schema: str) -> bool:
+    """Whether the caller may query a virtual schema at all; each table is decided on its own."""
+    return actor.decide(queries.SUBMIT, dla_resource(actor.tenant, schema), owner=actor.tenant).allowed

@@ -17,7 +17,7 @@ from django.utils import timezone
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
-from console.sql import ddl, lifecycle, queries, scheduling, submission, targets
+from console.sql import catalog, ddl, lifecycle, queries, scheduling, submission, targets, virtual
 from console.sql.models import QueryTask, Schema, TaskStatus
 from console.web.errors import Refused
 
@@ -123,6 +123,9 @@ def new_task_id(now: datetime) -> str:
 
 def _require_schema(actor: Actor, schema: str) -> None:
     """Allow when the schema or any of its tables may be queried; which ones is decided again when it runs."""
+    if schema.lower() in (*virtual.SCHEMAS, catalog.INFORMATION_SCHEMA):
+        require(actor, queries.SUBMIT, dla_resource(actor.tenant, schema.lower()), owner=actor.tenant)
+        return
     if not Schema.objects.filter(tenant=actor.tenant, name=schema).exists():
         raise Refused("SCHEMA_NOT_FOUND", f"There is no schema {schema!r}." if schema else "Choose a schema.", "schema")
     if schema not in queries.readable_schemas(actor):

@@ -156,6 +156,9 @@ def _read_show(text: str) -> Statement | None:
     for form, build in _SHOW_FORMS:
         if match := form.fullmatch(text):
             return build(match)
+    for form, kind in patterns.LISTS:
+        if match := form.fullmatch(text):
+            return ShowList(kind, _optional_text(match["like"]), match["condition"])
     return next((ShowNothing(columns) for form, columns in patterns.NOTHING if form.fullmatch(text)), None)
 
 
@@ -198,7 +201,9 @@ def _read_set(text: str) -> Statement | None:
 
 def _read_select(text: str) -> Statement | None:
     items = constants.parse_select(text)
-    return SelectConstants(items) if items else None
+    if items:
+        return SelectConstants(items)
+    return InformationSchemaQuery(text) if patterns.INFORMATION_SCHEMA.search(patterns.without_texts(text)) else None
 
 
 def _read_transaction(text: str) -> Statement | None:
@@ -219,6 +224,8 @@ _READERS = {
     "use": _read_use,
     "set": _read_set,
     "select": _read_select,
+    "with": _read_select,
+    "(select": _read_select,
     "begin": _read_transaction,
     "start": _read_transaction,
     "commit": _read_transaction,

@@ -43,12 +43,47 @@ KILL = _form(r"kill\s+(?:(?P<kind>connection|query)\s+)?(?P<id>\d{1,19})")
 EXPLAIN = _form(
     r"(?:explain|describe|desc)\s+(?:(?P<mode>extended|formatted|codegen|cost)\s+|format\s*=\s*\w+\s+)?(?=[\w(])"
 )
+#: A table of it behind FROM, JOIN or a comma; `without_texts` first.
+INFORMATION_SCHEMA = _form(r"(?:\bfrom|\bjoin|,)\s*\(*\s*`?information_schema`?\s*\.")
+_TEXT_OR_COMMENT = _form(rf"{_TEXT}|--[^\n]*|/\*.*?\*/")
+#: Lists that stay the same, from the table of `information_schema` of that name.
+LISTS = (
+    (_form(rf"show\s+collation{_LIKE}"), "COLLATIONS"),
+    (_form(rf"show\s+(?:character\s+set|charset){_LIKE}"), "CHARACTER_SETS"),
+    (_form(rf"show\s+(?:storage\s+)?engines{_LIKE}"), "ENGINES"),
+)
+_INDEX = (
+    "Table", "Non_unique", "Key_name", "Seq_in_index", "Column_name", "Collation", "Cardinality", "Sub_part", "Packed",
+    "Null", "Index_type", "Comment", "Index_comment", "Visible", "Expression",
+)  # fmt: skip
+_ROUTINE = (
+    "Db", "Name", "Type", "Definer", "Modified", "Created", "Security_type", "Comment", "character_set_client",
+    "collation_connection", "Database Collation",
+)  # fmt: skip
+_TRIGGER = (
+    "Trigger", "Event", "Table", "Statement", "Timing", "Created", "sql_mode", "Definer", "character_set_client",
+    "collation_connection", "Database Collation",
+)  # fmt: skip
+_EVENT = (
+    "Db", "Name", "Definer", "Time zone", "Type", "Execute at", "Interval value", "Interval field", "Starts", "Ends",
+    "Status", "Originator", "character_set_client", "collation_connection", "Database Collation",
+)  # fmt: skip
 NOTHING = (
+    (_form(r"show\s+(?:extended\s+)?(?:index|indexes|keys)\s+(?:from|in)\s+.+"), _INDEX),
+    (_form(rf"show\s+(?:procedure|function)\s+status{_LIKE}"), _ROUTINE),
+    (_form(rf"show\s+triggers{_FROM_SCHEMA}{_LIKE}"), _TRIGGER),
+    (_form(rf"show\s+events{_FROM_SCHEMA}{_LIKE}"), _EVENT),
+    (_form(rf"show\s+open\s+tables{_FROM_SCHEMA}{_LIKE}"), ("Database", "Table", "In_use", "Name_locked")),
+    (_form(r"show\s+privileges"), ("Privilege", "Context", "Comment")),
     (
         _form(rf"show\s+(?:count\(\*\)\s+)?(?:warnings|errors)(?:\s+limit\s+[\d\s,]+)?{_LIKE}"),
         ("Level", "Code", "Message"),
     ),
     (_form(rf"show\s+(?:(?:session|global)\s+)?status{_LIKE}"), ("Variable_name", "Value")),
-    (_form(r"show\s+(?:storage\s+)?engines"), ("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints")),
     (_form(r"show\s+plugins"), ("Name", "Status", "Type", "Library", "License")),
 )
+
+
+def without_texts(text: str) -> str:
+    """The statement with its texts and comments blanked, so that words in them are not taken for SQL."""
+    return _TEXT_OR_COMMENT.sub(" ", text)

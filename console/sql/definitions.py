@@ -1,0 +1,119 @@
+"""Schemas and tables told as definitions: `show create`, `describe formatted`, `show table status`."""
+
+from __future__ import annotations
+
+from analytics import run as engine
+from console.accounts.actor import Actor
+from console.sql import catalog
+from console.sql.catalog import Answer, Cells, Table
+from console.sql.ddl import partitions
+from console.sql.information_schema import rows
+from console.sql.models import ExternalTable, Schema
+from console.web.errors import Refused
+
+
+def show_create_schema(actor: Actor, schema: str) -> Answer:
+    """`show create schema`."""
+    name = catalog.canonical(actor, schema)
+    found = Schema.objects.filter(tenant=actor.tenant, name=name).first()
+    text = f"CREATE SCHEMA {quoted(name)}"
+    if found is not None:
+        text += f"\nCOMMENT {literal(found.comment)}" if found.comment else ""
+        text += f"\nLOCATION {literal(found.location)}" if found.location else ""
+    return Answer(("Database", "Create Database"), [(name, text)])
+
+
+def show_create_table(actor: Actor, schema: str, table: str) -> Answer:
+    """`show create table`: a definition that makes the same table."""
+    found = catalog.find(actor, schema, table)
+    if found.own is None:
+        columns = ",\n".join(_column(column) for column in found.columns(actor))
+        return Answer(("Table", "Create Table"), [(found.name, f"CREATE TABLE {quoted(found.name)} (\n{columns}\n)")])
+    return Answer(("Table", "Create Table"), [(found.name, create_table(found.schema, found.own))])
+
+
+def create_table(schema: str, table: ExternalTable) -> str:
+    """The CREATE TABLE of a table; a managed one has no location in it."""
+    partitioned = {name.lower() for name in table.partitions}
+    own = [c for c in table.columns if c["name"].lower() not in partitioned]
+    given = [c for c in table.columns if c["name"].lower() in partitioned]
+    kind = "TABLE" if table.managed else "EXTERNAL TABLE"
+    clauses = [f"CREATE {kind} {quoted(schema)}.{quoted(table.name)} (\n" + ",\n".join(map(_column, own)) + "\n)"]
+    if table.comment:
+        clauses.append(f"COMMENT {literal(table.comment)}")
+    clauses.append(f"USING {table.format.upper()}")
+    if table.options:
+        pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(table.options.items()))
+        clauses.append(f"OPTIONS ({pairs})")
+    if given:
+        clauses.append("PARTITIONED BY (" + ", ".join(_column(column).strip() for column in given) + ")")
+    if not table.managed:
+        clauses.append(f"LOCATION {literal(table.location)}")
+    return "\n".join(clauses)
+
+
+def _column(column: dict[str, str]) -> str:
+    comment = f" COMMENT {literal(column['comment'])}" if column.get("comment") else ""
+    return f"  {quoted(column['name'])} {column['type']}{comment}"
+
+
+def describe(actor: Actor, schema: str, table: str) -> Answer:
+    """`describe formatted`: the columns, and under them what the table is."""
+    found = catalog.find(actor, schema, table)
+    described: list[Cells] = [(c["name"], c["type"], c.get("comment", "")) for c in found.columns(actor)]
+    facts: list[tuple[str, str]] = [("Database", found.schema), ("Table", found.name), ("Type", found.kind)]
+    if found.own is not None:
+        own = found.own
+        described += [("", "", ""), ("# Partition columns", "", ""), *((name, "", "") for name in own.partitions)]
+        facts[2] = ("Type", "MANAGED" if own.managed else "EXTERNAL")
+        facts += [
+            ("Created", rows.text_of_time(own.created_at)),
+            ("Provider", own.format),
+            ("Comment", own.comment),
+            ("Location", own.location),
+            ("Options", ", ".join(f"{name}={value}" for name, value in sorted(own.options.items()))),
+        ]
+    described += [("", "", ""), ("# Detailed Table Information", "", "")]
+    return Answer(("col_name", "data_type", "comment"), [*described, *((name, value, "") for name, value in facts)])
+
+
+def table_status(actor: Actor, schema: str, like: str | None) -> Answer:
+    """`show table status`, in MySQL's columns; what files do not tell is null."""
+    return Answer(
+        ("Name", "Engine", "Version", "Row_format", "Rows", "Avg_row_length", "Data_length", "Max_data_length",
+         "Index_length", "Data_free", "Auto_increment", "Create_time", "Update_time", "Check_time", "Collation",
+         "Checksum", "Create_options", "Comment"),
+        [_status(table) for table in catalog.tables_of(actor, schema, like)],
+    )  # fmt: skip
+
+
+def _status(table: Table) -> Cells:
+    if table.own is None:
+        return (table.name, *(None,) * 15, "", rows.comment_of(table))
+    made = rows.text_of_time(table.own.created_at)
+    return (
+        table.name, "spark", 10, table.own.format.upper(), *(None,) * 7, made, None, None, rows.COLLATION, None,
+        rows.create_options(table), table.comment,
+    )  # fmt: skip
+
+
+def show_partitions(actor: Actor, schema: str, table: str) -> Answer:
+    """`show partitions`. Raises Refused for a table without them, and when the lake does not answer."""
+    found = catalog.find(actor, schema, table)
+    if found.own is None or not found.own.partitions:
+        raise Refused("STATEMENT_NOT_OFFERED", f"The table {found.schema}.{found.name} is not partitioned.", "text")
+    try:
+        return Answer(("partition",), [(name,) for name in partitions.names(found.own)])
+    except engine.LakeError as error:
+        raise Refused("LAKE_UNAVAILABLE", f"The lake does not answer: {error.user_message}", "text") from error
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text in quotes, as the reader of definitions takes it."""
+    written = text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\t", "\\t")
+    return "'" + written.replace("\x00", "\\0") + "'"
