@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analytics import lake
 from analytics import settings as settings_module
 from analytics.errors import EngineUnavailable
 from analytics.java import JavaNotFound, find_java
+from analytics.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,42 +36,54 @@ DROPPED_FUNCTIONS = (
 _STOP_S = 8
 _lock = threading.Lock()
 _session: "SparkSession | None" = None
+_scratch: Scratch | None = None
 
 
 def get() -> "SparkSession":
     """The session, started at the first call (6 to 12 s). Raises EngineUnavailable with what to do."""
-    global _session  # noqa: PLW0603  the one session of the process
+    global _session, _scratch  # noqa: PLW0603  the one session of the process
     with _lock:
         if _session is None:
-            _session = _start(settings_module.load())
+            settings = settings_module.load()
+            try:
+                _scratch = _scratch or Scratch(settings.home)
+            except OSError as error:
+                raise EngineUnavailable(f"Spark cannot start: {_first_line(error)}") from error
+            _session = _start(settings, _scratch.path)
         return _session
 
 
 def stop() -> None:
     """End Spark and its JVM; the next `get` starts a new one. Does nothing when none runs."""
-    global _session
+    global _session, _scratch
     with _lock:
         session, _session = _session, None
-        if session is None:
-            return
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
+        scratch, _scratch = _scratch, None
+        if session is not None:
+            _end(session)
+        if scratch is not None:
+            scratch.remove()
 
-        gateway = session.sparkContext._gateway
-        with contextlib.suppress(Exception):  # the JVM may be gone already
-            session.stop()
-        with contextlib.suppress(Exception):
-            gateway.shutdown()  # type: ignore[union-attr]
-        process = gateway.proc  # type: ignore[union-attr]
-        # PySpark forgets a context only when its JVM could be asked to stop it.
-        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-        SparkSession._instantiatedSession = None
-        process.stdin.close()
-        try:
-            process.wait(timeout=_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+
+def _end(session: "SparkSession") -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = session.sparkContext._gateway
+    with contextlib.suppress(Exception):  # the JVM may be gone already
+        session.stop()
+    with contextlib.suppress(Exception):
+        gateway.shutdown()  # type: ignore[union-attr]
+    process = gateway.proc  # type: ignore[union-attr]
+    # PySpark forgets a context only when its JVM could be asked to stop it.
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    process.stdin.close()
+    try:
+        process.wait(timeout=_STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def kill() -> None:
@@ -85,7 +99,7 @@ def is_alive() -> bool:
     return session is not None and session.sparkContext._gateway.proc.poll() is None  # type: ignore[union-attr]
 
 
-def _start(settings: settings_module.Settings) -> "SparkSession":
+def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
     try:
         java_home = find_java(settings.home)
     except JavaNotFound as error:
@@ -99,7 +113,7 @@ def _start(settings: settings_module.Settings) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("gantry").master(settings.spark_url)
-    for name, value in _configuration(settings).items():
+    for name, value in _configuration(settings, scratch).items():
         builder = builder.config(name, value)
     try:
         with _environment_of_the_jvm(java_home):
@@ -108,14 +122,14 @@ def _start(settings: settings_module.Settings) -> "SparkSession":
         raise EngineUnavailable(
             f"Spark cannot start with SPARK_URL={settings.spark_url}: {_first_line(error)}"
         ) from error
+    hadoop: Any = session.sparkContext._jsc.hadoopConfiguration()
+    for name, value in lake.hadoop_secrets().items():  # now: what a session is started with is in the list of processes
+        hadoop.set(name, value)
     drop_functions(session)
     return session
 
 
-def _configuration(settings: settings_module.Settings) -> dict[str, str]:
-    scratch = settings.home / "spark"
-    for name in ("local", "warehouse"):
-        (scratch / name).mkdir(parents=True, exist_ok=True)
+def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[str, str]:
     logging_file = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={logging_file} -XX:+ExitOnOutOfMemoryError -Xss4m"
     if settings.spark_url.startswith("local"):
@@ -152,7 +166,7 @@ def _configuration(settings: settings_module.Settings) -> dict[str, str]:
     }
     if settings.spark_url.startswith("local"):
         configuration |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    return configuration
+    return configuration | lake.spark_configuration()
 
 
 @contextlib.contextmanager
@@ -168,6 +182,7 @@ def _environment_of_the_jvm(java_home: Path) -> Iterator[None]:
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_USER": "gantry",  # what a statement is told of the user that runs the engine
         # Python workers read messages with our own code (analytics/sources).
         "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), kept.get("PYTHONPATH")])),
     }

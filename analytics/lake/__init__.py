@@ -19,7 +19,7 @@ from typing import IO
 from analytics.errors import LakeError
 from analytics.lake import records, store
 from analytics.lake.folder import FolderStore
-from analytics.lake.hadoop import as_locations, spark_configuration, spark_url
+from analytics.lake.hadoop import as_locations, hadoop_secrets, spark_configuration, spark_url
 from analytics.lake.locations import METRICS, metrics_location, parse, result_location, table_location
 from analytics.lake.store import LakeFile
 
@@ -29,6 +29,7 @@ __all__ = [
     "files",
     "fingerprint",
     "folders",
+    "hadoop_secrets",
     "join_files",
     "lake_path",
     "make_ready",

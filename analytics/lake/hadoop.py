@@ -48,9 +48,8 @@ def as_locations(text: str) -> str:
 
 
 def spark_configuration() -> dict[str, str]:
-    """What a Spark session needs for the lake; empty for a folder. It holds the secret of the storage.
+    """What a Spark session needs for the lake before it starts. No secret is in it: the JVM's command line shows it.
 
-    Spark keeps values out of its pages and logs whose names hold "secret" or "access.key" (`spark.redaction.regex`).
     Raises EngineUnavailable when a pattern of GANTRY_SPARK_JARS has no file.
     """
     loaded = settings.load()
@@ -62,6 +61,16 @@ def spark_configuration() -> dict[str, str]:
     if found.hadoop == "oss":
         return configuration | _oss(found)
     return configuration | _s3a(found) | (_MAGIC if any(_CLOUD_JAR in jar for jar in jars) else {})
+
+
+def hadoop_secrets() -> dict[str, str]:
+    """The AccessKey of the storage, to be set in Hadoop's configuration of a session that has started."""
+    found = settings.load().storage
+    if found is None or not found.access_key_id:
+        return {}
+    names = {"s3a": ("access.key", "secret.key"), "oss": ("accessKeyId", "accessKeySecret")}[found.hadoop]
+    values = (found.access_key_id, found.access_key_secret)
+    return {f"fs.{found.hadoop}.{name}": value for name, value in zip(names, values, strict=True)}
 
 
 def _jars(patterns: tuple[str, ...]) -> list[str]:
@@ -95,19 +104,12 @@ def _s3a(found: settings.ObjectStorage) -> dict[str, str]:
         values["endpoint"] = found.endpoint
         values["connection.ssl.enabled"] = str(found.endpoint.startswith("https")).lower()
     if found.access_key_id:
-        values |= {
-            "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-            "access.key": found.access_key_id,
-            "secret.key": found.access_key_secret,
-        }
+        values["aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in values.items()}
 
 
 def _oss(found: settings.ObjectStorage) -> dict[str, str]:
-    values = {
-        "impl": "org.apache.hadoop.fs.aliyun.oss.AliyunOSSFileSystem",
-        "endpoint": found.endpoint,
-        "accessKeyId": found.access_key_id,
-        "accessKeySecret": found.access_key_secret,
+    return {
+        "spark.hadoop.fs.oss.impl": "org.apache.hadoop.fs.aliyun.oss.AliyunOSSFileSystem",
+        "spark.hadoop.fs.oss.endpoint": found.endpoint,
     }
-    return {f"spark.hadoop.fs.oss.{name}": value for name, value in values.items()}

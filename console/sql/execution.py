@@ -43,6 +43,7 @@ def _executed(task: QueryTask) -> Outcome:
         scanned_row_count=result.scanned_row_count,
         scanned_data_bytes=result.scanned_data_bytes,
         result_file=spec.result_file,
+        result_bytes=result.result_bytes,
         result_columns=[{"name": c.name, "type": c.type} for c in result.columns],
     )
 
