@@ -166,12 +166,16 @@ def warm() -> None:
 
 def stop() -> None:
     """Cancel what runs and end Spark with its JVM. The next call that needs it starts a new one."""
-    from analytics import session
+    from analytics import session, settings
     from analytics.sql import running, sessions
 
     running.cancel_all(QueryCancelled("The SQL engine is shutting down."))
     session.stop()
     sessions.forget()
+    if settings.load().uses_connect:
+        from analytics.sql.connect import sessions as remote
+
+        remote.forget()
 
 
 def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:

@@ -38,8 +38,8 @@ def translate(error: BaseException) -> AnalyticsError:
     """The error of analytics for anything that a statement raised."""
     if isinstance(error, AnalyticsError):
         return error
-    if _engine_is_lost(error):
-        return EngineLost(_LOST)
+    if lost := _loss(error):
+        return lost
     if not _is_of_spark(error):
         number = secrets.token_hex(4)
         _log.error("A statement ended by an error of ours, %s", number, exc_info=error)
@@ -66,6 +66,15 @@ def _is_of_spark(error: BaseException) -> bool:
     from pyspark.errors import PySparkException
 
     return isinstance(error, PySparkException | Py4JJavaError)
+
+
+def _loss(error: BaseException) -> AnalyticsError | None:
+    """EngineLost or EngineUnavailable, when that is what the error comes from."""
+    if settings.load().uses_connect:
+        from analytics.sql.connect import outage
+
+        return outage.of(error)
+    return EngineLost(_LOST) if _engine_is_lost(error) else None
 
 
 def _engine_is_lost(error: BaseException) -> bool:

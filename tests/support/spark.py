@@ -1,0 +1,173 @@
+"""Real Sparks beyond this process, from the installed PySpark: a Connect server, and a standalone master with a worker.
+
+All bound to 127.0.0.1, on free ports, with little memory, without our settings and secrets in their environment.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from analytics import settings
+from analytics.java import find_java
+
+START_SECONDS = 120
+SPARK_HOME = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[2]
+#: What docs/production.md advises for the server; the scheduler and the size of results are of the server as a whole.
+CONNECT_OPTIONS = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.scheduler.mode": "FAIR",
+    "spark.driver.maxResultSize": "256m",
+    "spark.connect.progress.reportInterval": "200ms",
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass
+class SparkProgram:
+    """One program of Spark in the foreground of a process of its own."""
+
+    arguments: list[str]
+    port: int
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.port}.log"
+
+    def start(self) -> None:
+        """Start it and wait until its port answers."""
+        environment = settings.without_secrets(dict(os.environ)) | {
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_HOME": str(find_java(self.folder)),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.arguments, stdout=log, stderr=log, cwd=self.folder, env=environment | self.environment
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"Spark did not start:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it at once, as a machine that loses its power would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1):
+                return True
+        except OSError:
+            return False
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class ConnectServer:
+    """A Spark Connect server that asks for a token."""
+
+    program: SparkProgram
+    token: str
+
+    @property
+    def url(self) -> str:
+        return f"sc://127.0.0.1:{self.program.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Gantry has to be told."""
+        return {"SPARK_URL": self.url, "GANTRY_SPARK_CONNECT_TOKEN": self.token}
+
+
+@contextmanager
+def connect_server() -> Iterator[ConnectServer]:
+    """A server with two cores of its own."""
+    port, token = free_port(), secrets.token_urlsafe(16)
+    with _folder() as folder:
+        options = CONNECT_OPTIONS | {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.local.dir": str(folder / "local"),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }
+        program = SparkProgram(
+            [
+                str(SPARK_HOME / "bin" / "spark-submit"),
+                *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+                *("--master", "local[2]", "--driver-memory", "1g"),
+                *(word for name, value in options.items() for word in ("--conf", f"{name}={value}")),
+            ],
+            port,
+            folder,
+            {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token},
+        )
+        program.start()
+        try:
+            yield ConnectServer(program, token)
+        finally:
+            program.kill()
+
+
+@contextmanager
+def standalone_cluster() -> Iterator[str]:
+    """A master and a worker with two cores and 1 GB for executors; gives the address of the master."""
+    port, page, worker, worker_page = (free_port() for _ in range(4))
+    with _folder() as folder, ExitStack() as stack:
+        deploy, spark_class = "org.apache.spark.deploy", str(SPARK_HOME / "bin" / "spark-class")
+        url = f"spark://127.0.0.1:{port}"
+        programs = [
+            (port, [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]),
+            (
+                worker,
+                [
+                    *(f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--port", str(worker)),
+                    *("--webui-port", str(worker_page), "--cores", "2", "--memory", "1g"),
+                    *("--work-dir", str(folder / "work"), url),
+                ],
+            ),
+        ]
+        for listening, arguments in programs:
+            program = SparkProgram(
+                [spark_class, *arguments], listening, folder, {"SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+            )
+            program.start()
+            stack.callback(program.kill)
+        yield url
