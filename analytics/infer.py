@@ -44,7 +44,7 @@ def infer_table(location: str, file_format: str | None, options: Mapping[str, st
     if file_format == "csv" and delimiter and "delimiter" not in chosen:
         chosen["delimiter"] = delimiter
     try:
-        with lake.open_result(first.location) as file:
+        with lake.open_file(first.location) as file:
             columns = _READERS[file_format](file, name, chosen)
     except (ValueError, OSError) as error:  # Arrow's errors are of these
         reason = str(error).splitlines()[0][:200] if str(error) else "it is damaged"

@@ -269,7 +269,7 @@ def _require(actor: Actor, action: str, schema: Schema, table: str, location: st
     """The action on the table, and WriteBucket on its location, which lies in a bucket of the tenant."""
     require(actor, action, dla_resource(actor.tenant, schema.name, table), owner=actor.tenant)
     try:
-        engine.lake_path(location)
+        engine.parse_location(location)
     except engine.LakeError as error:
         raise Refused("LOCATION_INVALID", error.user_message, "text") from error
     bucket, _, key = location.removeprefix("oss://").partition("/")

@@ -40,7 +40,7 @@ def split(location: str) -> tuple[str, str]:
     if len(location) > 500:
         raise Refused("LOCATION_INVALID", f"The location has {len(location)} characters; 500 are allowed.", "text")
     try:
-        engine.lake_path(location)
+        engine.parse_location(location)
     except engine.LakeError as error:
         raise Refused(
             "LOCATION_INVALID", f"{error.user_message[:1].upper()}{error.user_message[1:]}.", "text"
