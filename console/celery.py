@@ -28,6 +28,7 @@ app.conf.update(
     task_routes={
         "console.sql.tasks.run_query": {"queue": "spark"},
         "console.metrics.tasks.roll_up": {"queue": "spark"},
+        "console.archive.tasks.run": {"queue": "spark"},
     },
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
@@ -38,6 +39,7 @@ app.conf.update(
         "results-expire": {"task": "console.sql.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "outbox-sweep": {"task": "console.outbox.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
         "sessions-clear": {
             "task": "console.accounts.tasks.clear_sessions",

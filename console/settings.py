@@ -62,9 +62,14 @@ SQL_SYNC_BYTES = env_int("GANTRY_SQL_SYNC_BYTES", 64 * 1024**2, low=1024)
 # Statements of one account that run at a time, and that may wait for their turn.
 SQL_RUNNING_PER_TENANT = env_int("GANTRY_SQL_RUNNING_PER_TENANT", 4, low=1)
 SQL_WAITING_PER_TENANT = env_int("GANTRY_SQL_WAITING_PER_TENANT", 1000, low=1)
+# Messages that a step of an archive writes before it commits, and that one run writes at most.
+ARCHIVE_STEP_MESSAGES = env_int("GANTRY_ARCHIVE_STEP_MESSAGES", 1_000_000, low=1)
+ARCHIVE_RUN_MESSAGES = env_int("GANTRY_ARCHIVE_RUN_MESSAGES", 100_000_000, low=1)
 # Most rows of gantry.audit and of gantry.query_tasks that a statement reads, latest first; days of gantry.samples.
 SQL_SNAPSHOT_ROWS = env_int("GANTRY_SQL_SNAPSHOT_ROWS", 100_000, low=1)
 SQL_SAMPLES_DAYS = env_int("GANTRY_SQL_SAMPLES_DAYS", 7, low=1)
+#: Largest file that a page of the lake takes, bytes.
+LAKE_UPLOAD_BYTES = env_int("GANTRY_LAKE_UPLOAD_BYTES", 1024**3, low=1)
 # Days that the lake keeps samples (with their curves) and results of statements; 0 keeps them for ever.
 SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
 RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)
@@ -139,6 +144,7 @@ INSTALLED_APPS = [
     "console.drift",
     "console.messaging",
     "console.sql",
+    "console.archive",
     "console.metrics",
     "console.audit",
     "console.outbox",

@@ -13,6 +13,7 @@ urlpatterns = [
     path("", include("console.messaging.urls")),
     path("", include("console.metrics.urls")),
     path("", include("console.sql.urls")),
+    path("", include("console.archive.urls")),
     path("", include("console.audit.urls")),
     path("", include("console.platform.urls")),
     path("", include("console.openapi.urls")),

@@ -13,6 +13,7 @@ finished. A reader knows up to which offsets steps are committed and leaves the 
 import io
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from analytics import lake
@@ -101,6 +102,7 @@ def _write_aside(spec: ArchiveStep) -> int:
     from pyspark.sql import functions as F  # noqa: N812  Spark's documentation calls it so
 
     spark = backend.get()
+    table = replace(spec.table, name=_TABLE)
     query = QuerySpec(
         task_id=spec.task_id,
         tenant=spec.tenant,
@@ -110,7 +112,7 @@ def _write_aside(spec: ArchiveStep) -> int:
         parameters=(),
         result_file="",
         time_limit_s=spec.time_limit_s,
-        lookup=lambda _schema, _name: spec.table,
+        lookup=lambda _schema, _name: table,
     )
     with running.watched(spark, spec.task_id, spec.time_limit_s) as statement:
         try:
@@ -125,6 +127,8 @@ def _write_aside(spec: ArchiveStep) -> int:
 
 
 def _write(frame: "DataFrame", url: str) -> None:
+    # Spark's own default has no statistics, by which a condition on the store time skips what it does not mean.
+    frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     options = {"compression": "zstd", "parquet.block.size": str(_ROW_GROUP_BYTES)}
     ordered = frame.sortWithinPartitions("day", "broker", "queue", "offset")
     ordered.write.options(**options).partitionBy("day").mode("overwrite").parquet(url)

@@ -8,8 +8,9 @@ only ever pickles. No plan, catalog, event or log has them.
 """
 
 import json
+import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -50,10 +51,13 @@ class Topic:
     key_id: str
     secret: str = field(repr=False)
     reach: tuple[Reach, ...] = ()
+    #: Certificates (PEM) that the brokers' is checked against; empty for plain connections.
+    authorities: str = ""
 
     def admin(self) -> Admin:
         """A client of the topic's cluster; to be closed."""
-        return Admin(self.namesrv, Credentials(self.key_id, self.secret), timeout_ms=_TIMEOUT_MS)
+        tls = ssl.create_default_context(cadata=self.authorities) if self.authorities else None
+        return Admin(self.namesrv, Credentials(self.key_id, self.secret), timeout_ms=_TIMEOUT_MS, tls=tls)
 
 
 class Ranges(InputPartition):
@@ -132,11 +136,12 @@ def fix(options: Mapping[str, str]) -> Topic:
         begin = max(found.min_offset, begins.get(place, 0))
         if begin < end:
             reach.append(Reach(queue.broker_name, queue.queue_id, begin, end, found.last_update_ms))
-    return Topic(topic.namesrv, topic.name, topic.key_id, topic.secret, tuple(reach))
+    return replace(topic, reach=tuple(reach))
 
 
 def _topic(options: Mapping[str, str]) -> Topic:
-    return Topic(options["namesrv"], options["topic"], options["accessKeyId"], options["accessKeySecret"])
+    key = options["accessKeyId"], options["accessKeySecret"]
+    return Topic(options["namesrv"], options["topic"], *key, authorities=options.get("ca", ""))
 
 
 def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:

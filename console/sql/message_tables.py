@@ -6,14 +6,18 @@ statement names, `mq:SUB` as for a consumer; nothing is listed for it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
+from django.conf import settings
 from django.db.models import Q
 
 from analytics import run as engine
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
+from console.archive.models import TopicArchive
 from console.instances import broker
 from console.instances.models import Cluster, Instance
 from console.messaging.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -32,7 +36,7 @@ COLUMNS = (
     ("offset", "bigint", "place in the queue"),
     ("message_id", "string", "the id that its producer gave it"),
     ("offset_message_id", "string", "the id that tells where it was stored"),
-    ("keys", "array<string>", "business keys"),
+    ("keys", "array<string>", "business keys, null without any"),
     ("tag", "string", "tag, null without one"),
     ("properties", "map<string,string>", "all properties, the system's among them"),
     ("body", "string", "body as text, null when it is not UTF-8"),
@@ -58,7 +62,11 @@ def find(actor: Actor, name: str) -> engine.TableSpec | None:
     if len(topics) > 1:
         names = ", ".join(f"{SCHEMA}.`{topic.physical_name}`" for topic in topics)
         raise engine.QueryRefused(f"{SCHEMA}.{name} may mean one of {names}; name that one.")
-    return _table(name, topics[0].physical_name, topics[0].instance.cluster) if topics else None
+    if not topics:
+        return _deleted(actor, name)
+    topic = topics[0]
+    archive = TopicArchive.objects.filter(tenant=actor.tenant, topic=topic).first()
+    return _table(name, reader=reader_options(topic.physical_name, topic.instance.cluster), archive=archive)
 
 
 def names(actor: Actor, like: str | None, limit: int) -> list[str]:
@@ -94,6 +102,16 @@ def _may_subscribe(actor: Actor, topic: Topic) -> bool:
     return actor.decide(SUBSCRIBE, mq_resource(topic.physical_name), owner=topic.instance.tenant).allowed
 
 
+def _deleted(actor: Actor, name: str) -> engine.TableSpec | None:
+    """The last archive of a topic that is no more, for who might subscribe to it if it were."""
+    archive = TopicArchive.objects.filter(tenant=actor.tenant, topic=None, physical_name=name).order_by("-pk").first()
+    if archive is None or not archive.offsets:
+        return None
+    if not actor.decide(SUBSCRIBE, mq_resource(name), owner=actor.tenant).allowed:
+        return None
+    return _table(name, reader=None, archive=archive)
+
+
 def _of_group(actor: Actor, name: str) -> engine.TableSpec | None:
     """Retry and dead letters are the group's: whoever may consume with it may read them."""
     physical = next(name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix))
@@ -107,11 +125,11 @@ def _of_group(actor: Actor, name: str) -> engine.TableSpec | None:
     resource = mq_resource(group.physical_name)
     if not actor.decide(SUBSCRIBE, resource, owner=group.owner, holder=group.holder).allowed:
         return None
-    return _table(name, name, group.instance.cluster)
+    return _table(name, reader=reader_options(name, group.instance.cluster))
 
 
-def _table(name: str, topic: str, cluster: Cluster) -> engine.TableSpec:
-    """The table over a topic. The key is the console's own: the decision was made, and it was made here."""
+def reader_options(topic: str, cluster: Cluster) -> dict[str, str]:
+    """How Spark reads a topic. The key is the console's own: the decision was made, and it was made here."""
     key = broker.system_credentials()
     options = {
         "namesrv": cluster.namesrv,
@@ -119,5 +137,15 @@ def _table(name: str, topic: str, cluster: Cluster) -> engine.TableSpec:
         "accessKeyId": key.access_key_id,
         "accessKeySecret": key.access_key_secret,
     }
+    return options | ({"ca": Path(settings.BROKER_CA).read_text()} if settings.BROKER_CA else {})
+
+
+def _table(name: str, *, reader: dict[str, str] | None, archive: TopicArchive | None = None) -> engine.TableSpec:
+    """The table over what the broker has and what the archive has, either of which may be missing."""
+    options = dict(reader or {})
+    location = ""
+    if archive is not None and archive.offsets:
+        location = archive.location
+        options["begin"] = json.dumps(archive.offsets)
     columns = tuple(engine.Column(name, kind) for name, kind, _ in COLUMNS)
-    return engine.TableSpec(name, "", "mq", columns, options=tuple(sorted(options.items())))
+    return engine.TableSpec(name, location, "mq", columns, options=tuple(sorted(options.items())))

@@ -148,8 +148,13 @@ def _ending() -> bool:
 
 
 def _lose_engine(task: QueryTask, reason: str) -> None:
-    """Give the task up and end this process: a dead JVM cannot be used again."""
+    """Give the task up and end this process."""
     lifecycle.lose(task, reason)
+    end_without_engine(reason)
+
+
+def end_without_engine(reason: str) -> None:
+    """End this process soon, once its other tasks are given up: a dead JVM cannot be used again."""
     if not _engine_lost.is_set():
         _engine_lost.set()
         log.error("Spark is lost (%s); this worker ends", reason)

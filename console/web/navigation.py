@@ -63,7 +63,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
     (
         "Messaging",
         (
-            _Item("Topics", "stack-2", "topics.list", True, ("topics.", "metrics.topic")),
+            _Item("Topics", "stack-2", "topics.list", True, ("topics.", "metrics.topic", "archive.topic")),
             _Item(
                 "Groups",
                 "users-group",
@@ -77,7 +77,19 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             _Item("Shared topics", "share", "grants.index", also=("grants.",)),
         ),
     ),
-    ("Analytics", (_Item("Async SQL", "database", "sql.editor", also=("sql.",)),)),
+    (
+        "Analytics",
+        (
+            _Item("Async SQL", "database", "sql.editor", also=("sql.",)),
+            _Item(
+                "Archives",
+                "archive",
+                "archive.index",
+                also=("archive.index", "archive.delete"),
+                needs=("dla:ArchiveTopic", "*"),
+            ),
+        ),
+    ),
     (
         "Account",
         (

@@ -1,0 +1,105 @@
+"""Writes of archives on behalf of a user: start, keep going by the hour, delete."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+from django.db import transaction
+from django.utils import timezone
+
+from analytics import run as engine
+from console.accounts.actor import Actor
+from console.accounts.models import Tenant
+from console.archive import lifecycle
+from console.archive.access import resource
+from console.archive.models import BUSY, ArchiveStatus, TopicArchive
+from console.audit import services as audit
+from console.sql.models import Bucket
+from console.topics.models import Topic
+from console.web.errors import Refused
+
+
+def bucket_name(tenant: Tenant) -> str:
+    """The bucket of an account's archives."""
+    return f"gantry-archive-{tenant.uid}"
+
+
+@transaction.atomic
+def start(*, actor: Actor, topic: Topic) -> TopicArchive:
+    """Archive the topic's messages from where the archive ends to now; a run that is under way is left alone.
+
+    From now on the archive runs with the rights of the actor. Raises Refused when somebody else's bucket has the name.
+    """
+    archive, created = TopicArchive.objects.select_for_update().get_or_create(
+        tenant=actor.tenant, topic=topic, defaults=_requested(actor) | {"physical_name": topic.physical_name}
+    )
+    if created:
+        archive.location = _location(actor.tenant, topic)
+        archive.save(update_fields=["location"])
+    elif archive.status in BUSY:
+        return archive
+    else:
+        TopicArchive.objects.filter(pk=archive.pk).update(**_requested(actor))
+        archive.refresh_from_db()
+    _record(actor, "start", archive)
+    transaction.on_commit(partial(lifecycle.hand_over, archive.pk), robust=True)
+    return archive
+
+
+@transaction.atomic
+def set_hourly(*, actor: Actor, archive: TopicArchive, hourly: bool) -> None:
+    """Go on by itself every hour, or no longer; with the rights of the actor. Raises Refused without a topic."""
+    if hourly and archive.topic_id is None:
+        raise Refused("ARCHIVE_WITHOUT_TOPIC", "The topic was deleted; there is nothing more to archive.")
+    changes: dict[str, object] = {"hourly": hourly}
+    if hourly:
+        changes |= _requester(actor)
+    TopicArchive.objects.filter(pk=archive.pk).update(**changes)
+    _record(actor, "schedule", archive, {"hourly": hourly})
+
+
+def delete(*, actor: Actor, archive: TopicArchive) -> None:
+    """Delete the archive with its files. Raises Refused while it runs.
+
+    The row goes first: no statement reads files that are being deleted. Files that stay after a crash belong to nobody
+    but the account, whose bucket they lie in.
+    """
+    with transaction.atomic():
+        idle = TopicArchive.objects.filter(pk=archive.pk).exclude(status=ArchiveStatus.RUNNING)
+        if not idle.delete()[0]:
+            raise Refused("ARCHIVE_BUSY", "The archive is being written now; delete it when the run has ended.")
+        _record(actor, "delete", archive, {"messages": archive.messages, "location": archive.location})
+    engine.delete_archive(archive.location)
+
+
+def _requested(actor: Actor) -> dict[str, object]:
+    now = timezone.now()
+    return _requester(actor) | {
+        "status": ArchiveStatus.QUEUED,
+        "error": "",
+        "requested_at": now,
+        "heartbeat_at": now,
+    }
+
+
+def _requester(actor: Actor) -> dict[str, object]:
+    return {
+        "creator": actor.user,
+        "role": actor.role,
+        "requester": actor.name[:150],
+        "source_ip": actor.source_ip,
+        "secure_transport": actor.secure,
+    }
+
+
+def _location(tenant: Tenant, topic: Topic) -> str:
+    """A folder that no other archive ever had, also not one of a topic with the same name."""
+    bucket, _ = Bucket.objects.get_or_create(name=bucket_name(tenant), defaults={"tenant": tenant})
+    if bucket.tenant_id != tenant.pk:
+        raise Refused("BUCKET_TAKEN", f"The bucket {bucket.name} belongs to another account.")
+    return f"oss://{bucket.name}/{topic.instance.instance_id}/{topic.name}-{secrets.token_hex(4)}/"
+
+
+def _record(actor: Actor, verb: str, archive: TopicArchive, detail: dict[str, object] | None = None) -> None:
+    audit.record(actor, f"archive.topic.{verb}", resource(actor, archive.physical_name), detail=detail or {})
