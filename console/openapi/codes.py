@@ -51,6 +51,10 @@ CODES: dict[str, Code] = {
     "BIZ_TUNNEL_SWITCH_BLOCKED": Code(409, "traffic on the cluster", INVOKE),
     "EMPOWER_NOT_FOUND": Code(404, "unknown grant", FIELD),
     "BIZ_TASK_NOT_FOUND": Code(404, "unknown query task", FIELD),
+    "BIZ_STATEMENT_REFUSED": Code(400, "statement refused", FIELD),
+    "BIZ_SCHEMA_NOT_FOUND": Code(404, "unknown schema", FIELD),
+    "BIZ_TABLE_NOT_FOUND": Code(404, "unknown table", FIELD),
+    "BIZ_RESULT_NOT_FOUND": Code(404, "no result", FIELD),
     THROTTLED: Code(429, "too many requests", INVOKE),
 }
 

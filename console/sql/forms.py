@@ -17,6 +17,8 @@ _TEXT = {"rows": 12, "class": "sql-text", "spellcheck": "false", "autocapitalize
 class EditorForm(forms.Form):
     """A statement with its schema; `from_line` and `from_column` tell where a selection begins in the editor."""
 
+    use_required_attribute = False  # the browser could not show its complaint beside the field that the editor hides
+
     schema = forms.CharField(label="Schema", required=False, widget=forms.Select)
     text = forms.CharField(
         label="Statement",
@@ -81,6 +83,8 @@ class PlotForm(forms.Form):
         super().__init__(*args, auto_id=f"plot-{prefix_id}-%s", **kwargs)
         named = [(str(number), column.name or "(no name)") for number, column in enumerate(columns)]
         numbers = [pair for pair, column in zip(named, columns, strict=True) if column.numeric]
+        for field in self.fields.values():
+            field.required = False  # no mark beside lists that always have a value; `clean` sees to it
         cast(forms.ChoiceField, self.fields["x"]).choices = named
         cast(forms.ChoiceField, self.fields["y"]).choices = numbers or named
 
@@ -90,6 +94,14 @@ class PlotForm(forms.Form):
         if len(chosen) > plots.MOST_CURVES:
             raise forms.ValidationError(f"At most {plots.MOST_CURVES} columns can be drawn at once.")
         return chosen
+
+    def clean(self) -> dict[str, Any]:
+        """Every list has a value, which only a hand-made address leaves out."""
+        given = super().clean() or self.cleaned_data
+        for name in ("kind", "x", "y", "method"):
+            if name not in self.errors and given.get(name) in ("", None, []):
+                self.add_error(name, "Choose one.")
+        return given
 
     @property
     def choice(self) -> plots.Choice:

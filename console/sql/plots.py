@@ -114,7 +114,8 @@ def draw(task: QueryTask, columns: list[Head], choice: Choice) -> Plot:
         (str(key) if not ordered else points[key].label, [points[key].value(y, choice.method) for y in choice.ys])
         for key in keys
     ]
-    names = [_name(columns[y], choice.method) for y in choice.ys]
+    several = any(points[key].rows > 1 for key in keys) or choice.method == "count"
+    names = [_name(columns[y], choice.method if several else "mean") for y in choice.ys]
     figure = _figure(columns[choice.x], names, table, choice)
     cut = next(rows, None) is not None or len(points) > len(keys)
     if isinstance(rows, Generator):

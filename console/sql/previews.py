@@ -36,9 +36,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value: None is null."""
+    """One value: None is null. Numbers stand to the right."""
 
     text: str | None
+    numeric: bool = False
 
     @property
     def is_null(self) -> bool:
@@ -101,11 +102,12 @@ def page_of(task: QueryTask, number: int) -> ResultPage:
     if not task.result_file:
         raise LakeError("the task has no result")
     names, rows = engine.preview_result(task.result_file, PREVIEW_ROWS)
+    columns = heads(task, names)
     pages = max(1, -(-len(rows) // PAGE_ROWS))
     number = min(max(number, 1), pages)
     begin = (number - 1) * PAGE_ROWS
     part = [
-        (row_number, [Cell(value) for value in values])
+        (row_number, [Cell(value, column.numeric) for value, column in zip(values, columns, strict=True)])
         for row_number, values in enumerate(rows[begin : begin + PAGE_ROWS], begin + 1)
     ]
-    return ResultPage(heads(task, names), part, number, pages, len(rows), max(task.row_count, len(rows)))
+    return ResultPage(columns, part, number, pages, len(rows), max(task.row_count, len(rows)))

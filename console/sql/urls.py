@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from console.sql.views import editor, helpers, panes, plot, saved, tasks
+from console.sql.views import editor, helpers, lake, panes, plot, saved, tasks
 
 
 class PanelConverter(StringConverter):
@@ -51,4 +51,17 @@ urlpatterns += [
     path("sql/tasks/<str:task_id>/cancel", tasks.cancel, name="sql.cancel"),
     path("sql/tasks/<str:task_id>/again", tasks.again, name="sql.again"),
     path("sql/tasks/<str:task_id>/result.csv", tasks.download, name="sql.download"),
+]
+# /sql/results/
+urlpatterns += [path("sql/results/<str:token>/result.csv", tasks.fetch, name="sql.fetch")]
+# /sql/lake/
+urlpatterns += [
+    path("sql/lake/", lake.index, name="sql.buckets"),
+    path("sql/lake/create", lake.create, name="sql.bucket_create"),
+    path("sql/lake/<str:name>/", lake.bucket, name="sql.bucket"),
+    path("sql/lake/<str:name>/delete", lake.delete, name="sql.bucket_delete"),
+    path("sql/lake/<str:name>/upload", lake.upload, name="sql.bucket_upload"),
+    path("sql/lake/<str:name>/table", lake.table, name="sql.bucket_table"),
+    path("sql/lake/<str:name>/file/<path:key>", lake.download, name="sql.bucket_file"),
+    path("sql/lake/<str:name>/delete/<path:key>", lake.delete_file, name="sql.bucket_file_delete"),
 ]

@@ -66,7 +66,9 @@
   }
 
   async function unqualified(prefix, schema, used) {
-    const lists = await Promise.all(used.map(([, from, table]) => columns(from, table)));
+    // Before FROM is written, the columns of the whole schema are what can be meant.
+    const own = Object.keys(known.schemas[schema] || {}).map((table) => ["", schema, table]);
+    const lists = await Promise.all((used.length ? used : own).map(([, from, table]) => columns(from, table)));
     const names = [...Object.keys(known.schemas), ...known.searched].map((text) => ({ text, kind: "schema" }));
     return [...asColumns(lists.flat()), ...asTables(await tables(schema, prefix)), ...names, ...known.words];
   }

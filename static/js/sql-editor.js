@@ -8,8 +8,17 @@
   const leaving = { Tab: false, "Shift-Tab": false };
   let marks = [];
 
-  const complete = (editor, asked = true) =>
-    editor.showHint({ hint: names.hints, completeSingle: false, asked, schema: () => schema.value, closeOnUnfocus: true });
+  // A list that came by itself takes Enter only from who has walked into it: otherwise Enter is a new line.
+  let walked = false;
+  function complete(cm, asked = true) {
+    walked = asked;
+    cm.showHint({ hint: names.hints, completeSingle: false, asked, schema: () => schema.value });
+  }
+  function beforeKey(cm, event) {
+    if (["ArrowUp", "ArrowDown", "PageUp", "PageDown"].includes(event.key)) walked = true;
+    if (event.key === "Enter" && cm.state.completionActive && (!walked || event.ctrlKey || event.metaKey)) cm.closeHint();
+    if (!["Escape", "Tab", "Shift"].includes(event.key)) cm.removeKeyMap(leaving);
+  }
   const editor = CodeMirror.fromTextArea(area, {
     mode: "text/x-sparksql", lineNumbers: true, matchBrackets: true, autoCloseBrackets: true, indentUnit: 2,
     lineWrapping: true, viewportMargin: 60, placeholder: "select carrier, count(*) from flights group by carrier",
@@ -78,9 +87,7 @@
   }
 
   editor.on("blur", () => editor.removeKeyMap(leaving));
-  editor.on("keydown", (cm, event) => {
-    if (!["Escape", "Tab", "Shift"].includes(event.key)) cm.removeKeyMap(leaving);
-  });
+  editor.on("keydown", beforeKey);
   editor.on("cursorActivity", () => {
     const { line, ch } = editor.getCursor();
     const selected = editor.getSelection().length;

@@ -7,13 +7,14 @@ from typing import IO
 
 from asgiref.sync import sync_to_async
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics import run as engine
 from analytics.errors import LakeError
-from console.sql import access, services, task_queries
+from console.sql import access, downloads, services, task_queries
 from console.sql.tables import TaskTable
 from console.sql.views import panes
 from console.web import htmx
@@ -73,6 +74,16 @@ def again(request: Request, task_id: str) -> HttpResponse:
 @require_GET
 def download(request: Request, task_id: str) -> StreamingHttpResponse:
     found = access.task(request, task_id)
+    return csv_response(found.result_file, found.pk)
+
+
+@login_not_required
+@require_GET
+def fetch(request: Request, token: str) -> StreamingHttpResponse:
+    """The file behind an address that sql/download of the API gave out."""
+    found = downloads.task_of(token)
+    if found is None:
+        raise Http404("the address has expired")
     return csv_response(found.result_file, found.pk)
 
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
+from console.sql.models import ExternalTable, QueryTask, Schema
 from console.topics import grants
 from console.topics.models import Topic
 from tests.console.openapi.matrix import SIGNS
@@ -35,13 +36,30 @@ MATRIX: dict[str, str] = {
     "policy/create":                          "! . - - - - - .",
     "policy/update":                          "! . - - - - - .",
     "policy/delete":                          "! . - - - - - .",
+    "sql/submit":                             "! C - - - - . .",
+    "sql/query":                              "! C - - - - . .",
+    "sql/explain":                            "! C - - - - . .",
+    "sql/task":                               "! T - - - - T .",
+    "sql/tasks":                              "! . - - - - . .",
+    "sql/cancel":                             "! T - - - - T .",
+    "sql/result":                             "! T - - - - T .",
+    "sql/download":                           "! T - - - - T .",
+    "sql/schemas":                            "! . - - - - . .",
+    "sql/tables":                             "! C - - - - . .",
+    "sql/columns":                            "! C - - - - . .",
 }  # fmt: skip
+
+
+SIGNS = SIGNS | {"C": "BIZ_SCHEMA_NOT_FOUND", "T": "BIZ_TASK_NOT_FOUND"}
+SQL = {"text": "select 1", "schemaName": "demo", "table": "flights", "id": "q-of-alice", "waitSeconds": "0"}
 
 
 def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path == "empower/listInInstance":
         return {"instanceId": stage.instance_id}
     given = {"policy": "of-acme", "document": TEXT}
+    if path.startswith("sql/"):
+        given = SQL | ({"text": ""} if path in ("sql/tasks", "sql/tables") else {})
     return {name: given[name] for name in OPERATIONS[path].parameters.model_fields if name in given}
 
 
@@ -56,6 +74,10 @@ def test_the_table_has_a_row_for_every_extension() -> None:
 @pytest.mark.parametrize("path", MATRIX)
 def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage) -> None:
     answers = []
+    schema = Schema.objects.create(tenant=stage.cast.acme, name="demo")
+    columns = [{"name": "carrier", "type": "string"}]
+    ExternalTable.objects.create(schema=schema, name="flights", location="oss://demo/flights/", columns=columns)
+    QueryTask.objects.create(id=SQL["id"], tenant=stage.cast.acme, creator=stage.cast.alice, table_schema="demo")
     for role in ROLES:
         with transaction.atomic():
             status = stage.caller(role).symbol(path, **_valid(stage, path))

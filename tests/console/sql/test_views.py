@@ -144,7 +144,7 @@ def test_rows_come_a_hundred_a_page(alice: Client, task: QueryTask) -> None:
     ended(task, b"n\n" + b"".join(b"%d\n" % n for n in range(1500)))
     url = reverse("sql.rows", args=[task.pk])
     text = alice.get(url, {"page": "10"}, headers=HTMX).text
-    assert '<td tabindex="-1">999</td>' in text and '<td tabindex="-1">899</td>' not in text
+    assert ">999</td>" in text and ">899</td>" not in text
     assert "Rows 901–1000" in text
     assert "1 / 10" in alice.get(url, {"page": "zero"}, headers=HTMX).text
 

@@ -58,6 +58,8 @@ PLATFORM = Statuses(302, 403, 403, 403, 403, 403, 200)
 PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
 QUERY = Statuses(302, 200, 403, 403, 200, 200)
 ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
+ACMES_BUCKET = Statuses(302, 404, 403, 403, 200, 200)
+MISSING_FILE = Statuses(302, 404, 403, 403, 404, 404)
 NO_STATEMENT = Statuses(302, 404, 403, 403, 404, 404)
 ADMINISTER = Statuses(302, 200, 403, 403, 403, 200)
 ADMINISTER_USER = Statuses(302, 404, 403, 403, 403, 302)
@@ -205,7 +207,21 @@ MATRIX: list[Row] = [
     Row("sql.plot", ("alices_task",), ALICES_TASK),
     Row("sql.cancel", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
+    Row("sql.fetch", ("made-up",), Statuses(404, 404, 404, 404, 404, 404, 404)),
     Row("sql.download", ("alices_task",), Statuses(302, 404, 403, 403, 404, 404)),
+    # The lake: a bucket of another account does not exist
+    Row("sql.buckets", (), QUERY),
+    Row("sql.bucket_create", (), QUERY),
+    Row("sql.bucket_create", (), Statuses(302, 302, 403, 403, 302, 302), "post", {"name": "made-by-{role}"}),
+    Row("sql.bucket", ("acme-lake",), ACMES_BUCKET),
+    Row("sql.bucket_delete", ("acme-lake",), ACMES_BUCKET),
+    Row("sql.bucket_delete", ("acme-lake",), CHANGE, "post", {"name": "acme-lake"}),
+    Row("sql.bucket_upload", ("acme-lake",), Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("sql.bucket_table", ("acme-lake",), ACMES_BUCKET),
+    Row("sql.bucket_table", ("acme-lake",), Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("sql.bucket_file", ("acme-lake", "none.csv"), MISSING_FILE),
+    Row("sql.bucket_file_delete", ("acme-lake", "none.csv"), ACMES_BUCKET),
+    Row("sql.bucket_file_delete", ("acme-lake", "none.csv"), CHANGE, "post", {"name": "none.csv"}),
     # AccessKeys: everybody has the own ones
     Row("accounts.keys", (), SIGNED_IN),
     Row("accounts.key_create", (), SIGNED_IN, "post"),
