@@ -1,5 +1,7 @@
 """What a statement of a tenant may be made of, in the names of Spark's parsed plan. What is not listed is refused."""
 
+from analytics.sql import functions
+
 _CATALYST = "org.apache.spark.sql.catalyst."
 
 #: Every expression class the parser builds by itself; functions come as UnresolvedFunction and are judged by name.
@@ -21,24 +23,14 @@ PLAN_NODES = frozenset(
     + [_CATALYST + "analysis." + name for name in _ANALYSIS.split()]
 )
 
-#: Functions that call Java, read files (a schema of XML or a descriptor), tell where files lie, or who runs the JVM.
-_REFUSED_FUNCTIONS = """
-    reflect java_method try_reflect
-    input_file_name input_file_block_start input_file_block_length
-    from_xml schema_of_xml from_avro to_avro schema_of_avro from_protobuf to_protobuf
-    current_user user session_user
-    python_worker_logs
-"""
-REFUSED_FUNCTIONS = frozenset(_REFUSED_FUNCTIONS.split())
-
-_TABLE_FUNCTIONS = """
-    range explode explode_outer posexplode posexplode_outer inline inline_outer json_tuple stack
-    variant_explode variant_explode_outer collations sql_keywords
-"""
-TABLE_FUNCTIONS = frozenset(_TABLE_FUNCTIONS.split())
+#: Functions that an editor does not offer; why, and what is allowed instead, is in `functions`.
+REFUSED_FUNCTIONS = frozenset(functions.REFUSED)
 
 #: The hidden column of file tables: it tells the paths of the lake.
 REFUSED_COLUMN = "_metadata"
+#: Functions that Spark also takes without parentheses, where no column has the name; USER is too good a column's name,
+#: and the session tells a name of its own for it (`session`).
+REFUSED_NAMES = frozenset({"current_user", "session_user"})
 
 #: What a refused plan node is in the words of SQL; other nodes are told by the first word of the statement.
 NODE_WORDS = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics.errors import QueryFailed, QueryRefused
 from analytics.specs import TableSpec
-from analytics.sql import allowed, outline, walk
+from analytics.sql import allowed, functions, outline, walk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def check(
     nodes = walk.nodes(session, plan)
     common = {name.lower() for node in nodes if node.kind == "UnresolvedWith" for name in node.fields}
     known = {name.lower(): {table.lower() for table in names} for name, names in tables.items()}
-    judge = _Judge(schema, known, common, lookup)
+    judge = Judge(schema, known, common, lookup)
     for node in nodes:
         judge.see(node, first_word)
     return Guarded(plan, frozenset(judge.relations), judge.looked_up)
@@ -83,7 +83,7 @@ def _literal(jvm: Any, value: object) -> Any:
     )
 
 
-class _Judge:
+class Judge:
     """Looks at one node after the other and remembers the tables seen."""
 
     def __init__(self, schema: str, tables: dict[str, set[str]], common: set[str], lookup: Lookup | None) -> None:
@@ -101,27 +101,32 @@ class _Judge:
             raise QueryRefused(f"{what}: not allowed here; only queries are (SELECT, WITH, VALUES, FROM, TABLE).")
         match node.kind:
             case "UnresolvedRelation":
-                self._relation(*node.fields)
+                options, streaming, *parts = node.fields
+                self._plain_relation(options, streaming, parts)
+                self.relation(tuple(parts))
             case "UnresolvedFunction":
-                self._function(node.fields)
+                functions.require_allowed(node.fields)
             case "UnresolvedTableValuedFunction" | "UnresolvedGenerator":
-                self._table_function(".".join(node.fields))
+                functions.require_table_function(".".join(node.fields))
             case "UnresolvedAttribute" | "UnresolvedStar":
-                self._column(node.fields)
+                self.column(node.fields)
 
-    def _relation(self, options: str, streaming: str, *parts: str) -> None:
+    def _plain_relation(self, options: str, streaming: str, parts: list[str]) -> None:
         if options:
             raise QueryRefused(
                 f"Options behind a table's name are not allowed; name {'.'.join(parts)} alone, without WITH (…)."
             )
         if streaming:
             raise QueryRefused(f"STREAM is not allowed; name {'.'.join(parts)} alone.")
+
+    def relation(self, parts: tuple[str, ...]) -> tuple[str, str] | None:
+        """Judge a name that stands where a table may; returns (schema, table), or None for a WITH name."""
         known = [part.lower() for part in parts]
         if len(known) == 1 and known[0] in self._common:
-            return
+            return None
         schema, table = (self._schema.lower(), known[0]) if len(known) == 1 else (known[0], ".".join(known[1:]))
         if len(known) <= 2 and table not in self._tables.get(schema, ()) and self._is_found(schema, table, parts):
-            return
+            return schema, table
         if schema not in self._tables:
             raise QueryRefused(f"There is no schema {schema} that you may read; there is {_listed(self._tables)}.")
         if len(known) > 2 or table not in self._tables[schema]:
@@ -129,6 +134,7 @@ class _Judge:
                 f"There is no table {'.'.join(parts)}; schema {schema} has {_listed(self._tables[schema])}."
             )
         self.relations.add((schema, table))
+        return schema, table
 
     def _is_found(self, schema: str, table: str, parts: tuple[str, ...]) -> bool:
         """Whether the lookup knows the table; two that differ by the case of letters cannot be told apart by Spark."""
@@ -141,25 +147,12 @@ class _Judge:
         self.relations.add((schema, table))
         return True
 
-    def _function(self, parts: tuple[str, ...]) -> None:
-        if len(parts) > 1:
-            raise QueryRefused(
-                f"The function {'.'.join(parts)} is not allowed; name built-in functions without a schema."
-            )
-        if parts[0].lower() in allowed.REFUSED_FUNCTIONS:
-            raise QueryRefused(
-                f"The function {parts[0]} is not allowed: it reaches beyond the tables of the statement."
-            )
-
-    def _table_function(self, name: str) -> None:
-        if name.lower() not in allowed.TABLE_FUNCTIONS:
-            raise QueryRefused(
-                f"The table function {name} is not allowed; there is {_listed(allowed.TABLE_FUNCTIONS)}."
-            )
-
-    def _column(self, parts: tuple[str, ...]) -> None:
+    def column(self, parts: tuple[str, ...]) -> None:
+        """Judge the name of a column, or of a star's table."""
         if any(part.lower() == allowed.REFUSED_COLUMN for part in parts):
             raise QueryRefused(f"The column {allowed.REFUSED_COLUMN} is not allowed; name the table's own columns.")
+        if len(parts) == 1 and parts[0].lower() in allowed.REFUSED_NAMES:
+            functions.require_allowed(parts)
 
 
 def _listed(names: Iterable[str]) -> str:
