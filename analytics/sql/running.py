@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from analytics.errors import AnalyticsError, QueryCancelled, QueryFailed, QueryTimedOut
 from analytics.specs import Progress
+from analytics.sql import exhaustion
 from analytics.sql.backend import Backend
 
 #: How often a statement's limits are looked at, s.
@@ -20,6 +21,8 @@ PATIENCE_S = 30.0
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _running: dict[str, "Statement"] = {}
+#: The threads that watch the JVM while statements run: one at most.
+_watchers: list[threading.Thread] = []
 
 
 class Statement:
@@ -81,6 +84,9 @@ def watched(spark: Backend, task_id: str, time_limit_s: float) -> Iterator[State
         if task_id in _running:
             raise QueryFailed(f"The task {task_id} is running here already.")
         _running[task_id] = statement
+        if not _watchers:
+            _watchers.append(threading.Thread(target=_watch_memory, name="watch memory", daemon=True))
+            _watchers[0].start()
     threading.Thread(target=statement.watch, name=f"watch {task_id}", daemon=True).start()
     try:
         yield statement
@@ -88,6 +94,21 @@ def watched(spark: Backend, task_id: str, time_limit_s: float) -> Iterator[State
         statement.finished()
         with _lock:
             del _running[task_id]
+
+
+def _watch_memory() -> None:
+    exhaustion.watch_while(_any_runs)
+    with _lock:
+        if threading.current_thread() in _watchers:
+            _watchers.clear()
+
+
+def _any_runs() -> bool:
+    """Whether the watcher has to go on; decided with the lock held under which the next statement looks for it."""
+    with _lock:
+        if not _running:
+            _watchers.clear()
+        return bool(_running)
 
 
 def cancel(task_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import threading
 from typing import Any
 
@@ -21,5 +21,6 @@ class Command(BaseCommand):
 
 def _wait_for_parent() -> None:
     """Standard input ends when the worker closes it, or dies."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not sys.stdin: its lock, held here, would abort the interpreter at its end
+        continue
     worker.end_with_parent()
