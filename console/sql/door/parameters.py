@@ -19,7 +19,7 @@ Value = str | int | float | bool | None
 #: What may hold a `?` or a `;` that is none, and the two themselves. What is never closed reaches to the end, and the
 #: repetitions are possessive: no text is gone over twice.
 _PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*+(?:'|\Z)|"(?:[^"\\]|\\.|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*+|\#[^\n]*+
+    r"""'(?:[^'\\]|\\.?|'')*+(?:'|\Z)|"(?:[^"\\]|\\.?|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*+|\#[^\n]*+
       |/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?P<placeholder>\?)|(?P<end>;)""",
     re.DOTALL | re.VERBOSE,
 )

@@ -1,0 +1,154 @@
+"""PyMySQL and mysql-connector-python, in Python and with its C extension."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import mysql.connector
+import pymysql
+import pytest
+
+from console.sql.models import QueryTask
+from tests.console.sql.door.clients.conftest import HOSTILE, VALUES, Login, kill_what_runs
+from tests.console.sql.door.conftest import Engine
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Driver = Callable[..., Any]
+
+
+def by_pymysql(login: Login, **options: Any) -> Any:
+    tls = {"ssl": {"check_hostname": False}} if login.tls else {"ssl_disabled": True}
+    return pymysql.connect(
+        host="127.0.0.1", port=login.port, user=login.user, password=login.password, database="demo", **tls, **options
+    )
+
+
+def by_connector(login: Login, *, pure: bool, **options: Any) -> Any:
+    return mysql.connector.connect(
+        host="127.0.0.1", port=login.port, user=login.user, password=login.password, database="demo",
+        ssl_disabled=not login.tls, use_pure=pure, **options,
+    )  # fmt: skip
+
+
+DRIVERS: dict[str, Driver] = {
+    "pymysql": by_pymysql,
+    "connector": lambda login, **options: by_connector(login, pure=True, **options),
+    "connector-c": lambda login, **options: by_connector(login, pure=False, **options),
+}
+
+
+@pytest.fixture(params=list(DRIVERS))
+def driver(request: pytest.FixtureRequest) -> Driver:
+    if request.param == "connector-c":
+        assert mysql.connector.HAVE_CEXT, "the wheel of mysql-connector-python has no C extension"
+    return DRIVERS[request.param]
+
+
+def ask(connection: Any, text: str, parameters: tuple[object, ...] | None = None, **options: Any) -> list[Any]:
+    cursor = connection.cursor(**options)
+    cursor.execute(text, parameters) if parameters is not None else cursor.execute(text)
+    found = list(cursor.fetchall()) if cursor.description else []
+    cursor.close()
+    return found
+
+
+def test_it_signs_in_and_looks_around(driver: Driver, login: Login) -> None:
+    connection = driver(login)
+    ((_, cipher),) = ask(connection, "show session status like 'Ssl_cipher'")
+    assert bool(cipher) == login.tls
+    assert ("demo",) in ask(connection, "show databases")
+    assert ask(connection, "show tables") == [("airlines",), ("flights",)]
+    connection.ping()
+    connection.close()
+
+
+def test_a_hint_is_answered_with_the_id(driver: Driver, login: Login, handed_over: list[str]) -> None:
+    connection = driver(login)
+    text = "/*+ run_async=true, mq-notify-by=ons, mq-topic =t */ select * from flights"
+    ((task_id,),) = ask(connection, text)
+    assert (QueryTask.objects.get().pk, QueryTask.objects.get().command) == (task_id, text)
+    connection.close()
+
+
+def test_values_that_the_driver_quotes_arrive_as_they_are(driver: Driver, account: Login) -> None:
+    connection = driver(account)
+    assert ask(connection, "select %s, %s, %s, %s, %s", (*HOSTILE, None)) == [(*HOSTILE, None)]
+    connection.close()
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_bound_values_reach_spark_as_values(account: Login, pure: bool, handed_over: list[str]) -> None:
+    connection = by_connector(account, pure=pure)
+    text = "/*+ run_async=true */ select * from flights where a in (?, ?, ?, ?) and n = ? and x = ? and y = ?"
+    ask(connection, text, (*HOSTILE, -9007199254740993, None, 1.5), prepared=True)
+    task = QueryTask.objects.get()
+    assert task.parameters == [*HOSTILE, -9007199254740993, None, 1.5]
+    assert task.command == text
+    assert ask(connection, "show query_task where id = ?", (task.pk,), prepared=True)[0][0] == task.pk
+    connection.close()
+
+
+def test_all_types_arrive(driver: Driver, account: Login, typed: Engine) -> None:
+    connection = driver(account)
+    first, second = ask(connection, "select * from flights")
+    assert tuple(first) == VALUES
+    assert tuple(second) == (None,) * len(VALUES)
+    connection.close()
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_all_types_arrive_in_the_binary_protocol(account: Login, typed: Engine, pure: bool) -> None:
+    connection = by_connector(account, pure=pure)
+    first, second = ask(connection, "select * from flights", (), prepared=True)
+    assert tuple(first) == VALUES
+    assert tuple(second) == (None,) * len(VALUES)
+    connection.close()
+
+
+def test_errors_have_code_and_state(driver: Driver, account: Login) -> None:
+    connection = driver(account)
+    with pytest.raises((pymysql.err.Error, mysql.connector.Error)) as error:
+        ask(connection, "describe nothing")
+    assert error.value.args[0] == 1146
+    assert getattr(error.value, "sqlstate", "42S02") == "42S02"
+    connection.close()
+    with pytest.raises((pymysql.err.Error, mysql.connector.Error)) as refused:
+        driver(account._replace(password="wrong"))
+    assert refused.value.args[0] == 1045
+
+
+def test_a_killed_statement_ends_with_an_error(driver: Driver, account: Login, stuck: Engine) -> None:
+    connection, ended = driver(account), []
+
+    def wait() -> None:
+        try:
+            ask(connection, "select * from flights")
+        except (pymysql.err.Error, mysql.connector.Error) as error:
+            ended.append(error.args[0])
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    kill_what_runs(account.port)
+    waiting.join(30)
+    assert ended == [1317]
+    assert ask(connection, "select 1") == [(1,)]
+    connection.close()
+
+
+def test_a_connection_is_reset(driver: Driver, account: Login) -> None:
+    connection = driver(account)
+    ask(connection, "set @mark = 'here', sql_mode = 'ANSI'")
+    assert ask(connection, "select @mark, @@sql_mode") == [("here", "ANSI")]
+    if hasattr(connection, "cmd_reset_connection"):
+        connection.cmd_reset_connection()
+        assert ask(connection, "select @mark, @@sql_mode")[0][0] is None
+    connection.close()
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "latin1", "gbk"])
+def test_other_character_sets_are_spoken(account: Login, charset: str) -> None:
+    connection = by_pymysql(account, charset=charset)
+    assert ask(connection, "select 'ä' as `ä`" if charset != "gbk" else "select '中'")[0][0] in ("ä", "中")
+    connection.close()
