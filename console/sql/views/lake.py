@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -73,19 +73,19 @@ def upload(request: Request, name: str) -> HttpResponse:
     form = UploadForm(request.POST, request.FILES)
     if form.is_valid():
         try:
-            for file in form.cleaned_data["files"]:
-                buckets.upload(request.actor, found, folder, file.name, file, file.size)
+            for file in form.cleaned_data["content"]:
+                buckets.upload(request.actor, buckets.location(name, folder), file.name, file, file.size)
         except Refused as refused:
             add_refusal(form, refused)
         else:
-            count = len(form.cleaned_data["files"])
+            count = len(form.cleaned_data["content"])
             messages.success(request, f"{count} file{'s' if count > 1 else ''} uploaded.")
             return _to_folder(request, name, folder)
     return render(request, "sql/lake/bucket.html", _context(request, found, folder, form), status=422)
 
 
 @require_GET
-def download(request: Request, name: str, key: str) -> HttpResponse:
+def download(request: Request, name: str, key: str) -> StreamingHttpResponse:
     access.bucket(request, name, buckets.READ, key)
     return attachment(_location(name, key), key.rpartition("/")[2])
 

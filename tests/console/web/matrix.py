@@ -185,6 +185,13 @@ MATRIX: list[Row] = [
     Row("metrics.topic", TOPIC, LOOK),
     Row("metrics.group", GROUP, LOOK),
     # Async SQL: a RAM user sees the own tasks only
+    Row("archive.topic", TOPIC, OPERATE),
+    Row("archive.state", TOPIC, OPERATE),
+    Row("archive.start", TOPIC, CHANGE, "post"),
+    Row("archive.index", (), QUERY),
+    Row("archive.hourly", ("alices_archive",), CHANGE, "post", {"hourly": "on"}),
+    Row("archive.delete", ("alices_archive",), OPERATE),
+    Row("archive.delete", ("alices_archive",), CHANGE, "post", {"name": "orders"}),
     Row("sql.editor", (), QUERY),
     Row("sql.run", (), Statuses(302, 422, 403, 403, 422, 422), "post"),
     Row("sql.text", (), NO_STATEMENT),

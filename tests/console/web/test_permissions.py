@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import pytest
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 
 from console.accounts import services as accounts
 from console.accounts.models import ResourceSet
 from console.accounts.policies import system_policy
 from console.accounts.services.organization_keys import create_organization_key
+from console.archive.models import ArchiveStatus, TopicArchive
 from console.audit.models import Entry
-from console.sql.models import QueryTask
+from console.sql.models import Bucket, QueryTask
 from tests.console.web.matrix import MATRIX, ROLES, Row
 from tests.support.cast import Cast, make_group, make_topic
 from tests.support.roles import make_role
@@ -22,7 +24,15 @@ from tests.support.roles import make_role
 @pytest.fixture
 def world(cast: Cast) -> dict[str, str]:
     """What the rows of the matrix name."""
-    make_topic(cast.alice, cast.instance)
+    topic = make_topic(cast.alice, cast.instance)
+    archive = TopicArchive.objects.create(
+        tenant=cast.acme,
+        topic=topic,
+        physical_name=topic.physical_name,
+        location=f"oss://gantry-archive-{cast.acme.uid}/matrix/",
+        status=ArchiveStatus.IDLE,
+        requested_at=timezone.now(),
+    )
     make_group(cast.alice, cast.instance)
     key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
     bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
@@ -35,6 +45,7 @@ def world(cast: Cast) -> dict[str, str]:
     task = QueryTask.objects.create(
         id="q-matrix", tenant=cast.acme, creator=cast.alice, table_schema="acme", command="x"
     )
+    Bucket.objects.create(tenant=cast.acme, name="acme-lake")
     return {
         "instance": cast.instance.instance_id,
         "topic": "orders",
@@ -43,6 +54,7 @@ def world(cast: Cast) -> dict[str, str]:
         "bobs_key": bobs_key.access_key_id,
         "policy": str(system_policy("AliyunMQReadOnlyAccess").pk),
         "alices_task": task.pk,
+        "alices_archive": str(archive.pk),
         "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
         "organization": str(organization.pk),
         "organization_key": organization_key.access_key_id,

@@ -1,0 +1,185 @@
+"""The buckets of a tenant and the files in them: who may see and change what, and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import IO
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from analytics import run as engine
+from console.accounts.access import require
+from console.accounts.actor import Actor, oss_resource
+from console.audit import services as audit
+from console.sql import queries
+from console.sql.models import Bucket, ExternalTable, Schema
+from console.web.errors import Refused
+
+LIST, CREATE, DELETE = "dla:ListBuckets", "dla:CreateBucket", "dla:DeleteBucket"
+READ, WRITE = "dla:ReadBucket", "dla:WriteBucket"
+#: As OSS names them.
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+#: Names of buckets that results and our own jobs write to.
+_RESERVED = ("aliyun-oa-", "gantry-")
+#: Files of a folder that a page lists.
+MOST_FILES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A folder or a file of a folder. A folder's `size` is None."""
+
+    name: str
+    location: str
+    size: int | None = None
+    modified: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """The location without its bucket."""
+        return self.location.removeprefix("oss://").partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A bucket, how large it is (None: the lake does not say), and the tables over it that the caller may query."""
+
+    bucket: Bucket
+    size: int | None
+    tables: list[str]
+
+
+def visible(actor: Actor) -> list[Bucket]:
+    """The buckets of the tenant that the caller may list or read in."""
+    found = Bucket.objects.filter(tenant=actor.tenant)
+    return [bucket for bucket in found if _may(actor, LIST, bucket.name) or _may(actor, READ, bucket.name)]
+
+
+def usage(actor: Actor, buckets: Iterable[Bucket]) -> list[Usage]:
+    """Size and tables of each."""
+    tables = [table for found in queries.readable_schemas(actor).values() for table in found]
+    return [Usage(bucket, _size(bucket), names_over(tables, location(bucket.name))) for bucket in buckets]
+
+
+def names_over(tables: Iterable[ExternalTable], folder: str) -> list[str]:
+    """`schema.table` of those that lie in or below a folder."""
+    return sorted(f"{t.schema.name}.{t.name}" for t in tables if t.location.startswith(folder))
+
+
+def tables_over(actor: Actor, folder: str) -> list[str]:
+    """Names of the tables over a folder that the caller may query."""
+    return names_over((t for found in queries.readable_schemas(actor).values() for t in found), folder)
+
+
+def entries(folder: str) -> list[Entry]:
+    """Folders, then files of a folder; at most MOST_FILES. Raises LakeError."""
+    base = folder if folder.endswith("/") else f"{folder}/"
+    folders = [Entry(name, f"{base}{name}/") for name in sorted(engine.folders(folder))]
+    files = [file for file in engine.files(folder) if "/" not in file.location[len(base) :]]
+    return folders + [
+        Entry(
+            file.location[len(base) :], file.location, file.size, datetime.fromtimestamp(file.modified_ms / 1000, UTC)
+        )
+        for file in files[:MOST_FILES]
+    ]
+
+
+def location(bucket: str, key: str = "") -> str:
+    """The folder `key` of a bucket, with a slash at the end. Raises Refused when it is malformed."""
+    written = f"oss://{bucket}/{key.strip('/')}/" if key.strip("/") else f"oss://{bucket}/"
+    try:
+        engine.parse_location(written)
+    except engine.LakeError as error:
+        raise Refused("LOCATION_INVALID", error.user_message, "folder") from error
+    return written
+
+
+def create(actor: Actor, name: str) -> Bucket:
+    """Make a bucket. Raises Refused when the name is malformed, reserved or taken, by whomever."""
+    require(actor, CREATE, oss_resource(actor.tenant, name), owner=actor.tenant)
+    if not _NAME.fullmatch(name):
+        raise Refused(
+            "BUCKET_NAME_INVALID",
+            "A bucket's name has 3 to 63 lower-case letters, digits and hyphens, and no hyphen at its ends.",
+            "name",
+        )
+    if name.startswith(_RESERVED):
+        raise Refused("BUCKET_NAME_INVALID", f"Names with {' or '.join(_RESERVED)} in front are reserved.", "name")
+    try:
+        with transaction.atomic():
+            bucket = Bucket.objects.create(tenant=actor.tenant, name=name)
+            audit.record(actor, "sql.bucket.create", oss_resource(actor.tenant, name))
+    except IntegrityError as error:
+        message = f"The name {name} is taken; names of buckets are unique over all accounts."
+        raise Refused("BUCKET_EXISTS", message, "name") from error
+    return bucket
+
+
+def delete(actor: Actor, bucket: Bucket) -> None:
+    """Delete a bucket with its files. Raises Refused while a table or a schema lies in it."""
+    resource = oss_resource(actor.tenant, bucket.name)
+    require(actor, DELETE, resource, owner=actor.tenant)
+    inside = location(bucket.name)
+    with transaction.atomic():
+        tables = ExternalTable.objects.filter(schema__tenant=actor.tenant, location__startswith=inside)
+        schemas = Schema.objects.filter(tenant=actor.tenant, location__startswith=inside)
+        count, others = tables.count(), schemas.count()
+        if count or others:
+            raise Refused(
+                "BUCKET_IN_USE",
+                f"{count} tables and {others} schemas lie in {bucket.name}: drop them first.",
+                "name",
+            )
+        audit.record(actor, "sql.bucket.delete", resource)
+        bucket.delete()
+        _lake(engine.remove, f"oss://{bucket.name}")
+
+
+def upload(actor: Actor, folder: str, name: str, content: IO[bytes], size: int) -> None:
+    """Put a file into a folder (a location), whole or not at all; one of that name is replaced. Raises Refused."""
+    if size > settings.LAKE_UPLOAD_BYTES:
+        raise Refused(
+            "FILE_TOO_LARGE", f"{name} has {size:,} bytes; {settings.LAKE_UPLOAD_BYTES:,} are allowed.", "content"
+        )
+    if not name or "/" in name or name.startswith((".", "_")) or len(name) > 200:
+        raise Refused("FILE_NAME_INVALID", f"{name!r} is no name of a file: no slash, no dot or _ in front.", "content")
+    place = f"{folder.rstrip('/')}/{name}"
+    resource = _resource(actor, place)
+    require(actor, WRITE, resource, owner=actor.tenant)
+    _lake(engine.write_file, place, content)
+    audit.record(actor, "sql.file.upload", resource, detail={"bytes": size})
+
+
+def delete_file(actor: Actor, place: str) -> None:
+    """Delete one file. Raises Refused when the lake does not answer."""
+    resource = _resource(actor, place)
+    require(actor, WRITE, resource, owner=actor.tenant)
+    _lake(engine.remove, place)
+    audit.record(actor, "sql.file.delete", resource)
+
+
+def _resource(actor: Actor, place: str) -> str:
+    bucket, _, key = place.removeprefix("oss://").partition("/")
+    return oss_resource(actor.tenant, bucket, key)
+
+
+def _lake(call: Callable[..., object], *arguments: object) -> None:
+    try:
+        call(*arguments)
+    except engine.LakeError as error:
+        raise Refused("LAKE_UNAVAILABLE", f"The lake refuses it: {error.user_message}", "content") from error
+
+
+def _size(bucket: Bucket) -> int | None:
+    try:
+        return engine.size_of(f"oss://{bucket.name}")
+    except engine.LakeError:
+        return None
+
+
+def _may(actor: Actor, action: str, bucket: str) -> bool:
+    return actor.decide(action, oss_resource(actor.tenant, bucket), owner=actor.tenant).allowed
