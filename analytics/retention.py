@@ -1,43 +1,51 @@
-"""What the lake keeps for a while only: samples with their rollups, and results of statements, by UTC day."""
+"""What the lake keeps for a while only: samples with their rollups, results of statements, and drafts of the killed."""
 
-import shutil
-from collections.abc import Iterator
-from datetime import date
-from pathlib import Path
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 
 from analytics import lake
 
-_RESULT_DAYS = "aliyun-oa-query-results-*/DLA_Result/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]"
-
 
 def drop_samples(before: date) -> int:
-    """Delete samples and rollups of the UTC days before `before`; returns how many days went."""
+    """Delete samples and rollups of the UTC days before `before`; returns how many days went. Raises LakeError."""
     days = [day for day in lake.metrics_days() if day < before]
     for day in days:
-        _remove(lake.metrics_folder(day))
+        lake.remove(lake.metrics_location(day))
     return len(days)
 
 
 def drop_results(before: date) -> int:
-    """Delete results of statements submitted before the UTC day `before`; returns how many folders went."""
+    """Delete results of statements submitted before the UTC day `before`; returns how many folders went.
+
+    A reader in the middle of one reads on where the lake is a folder, and is told that it is gone elsewhere.
+    Raises LakeError.
+    """
     folders = [folder for day, folder in _result_days() if day < before]
     for folder in folders:
-        _remove(folder)
+        lake.remove(folder)
     return len(folders)
 
 
-def _result_days() -> Iterator[tuple[date, Path]]:
+def drop_drafts(before: datetime, buckets: Iterable[str]) -> int:
+    """Delete what writers left that were killed before a time, in these buckets and those of results.
+
+    Returns how many drafts went. Raises LakeError.
+    """
+    return lake.drop_drafts(int(before.timestamp() * 1000), buckets)
+
+
+def _result_days() -> Iterator[tuple[date, str]]:
     """Every account's folders of results, by day; what has another form is left alone."""
-    for folder in lake.root().glob(_RESULT_DAYS):
-        year, month, day = (int(part) for part in folder.parts[-3:])
-        try:
-            found = date(year, month, day)
-        except ValueError:
-            continue
-        if folder.is_dir() and not folder.is_symlink():
-            yield found, folder
+    for bucket in lake.result_buckets():
+        for year in _numbered(f"oss://{bucket}/DLA_Result", 4):
+            for month in _numbered(year, 2):
+                for day in _numbered(month, 2):
+                    try:
+                        yield date.fromisoformat("-".join(day.split("/")[-3:])), day
+                    except ValueError:
+                        continue
 
 
-def _remove(folder: Path) -> None:
-    """A reader that has a file open reads on; a second sweep at the same time does no harm."""
-    shutil.rmtree(folder, ignore_errors=True)
+def _numbered(folder: str, digits: int) -> list[str]:
+    return [f"{folder}/{name}" for name in lake.folders(folder) if re.fullmatch(rf"[0-9]{{{digits}}}", name)]

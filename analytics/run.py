@@ -76,6 +76,7 @@ __all__ = [
     "clean_up_archive",
     "days_to_roll_up",
     "delete_archive",
+    "drop_drafts",
     "drop_results",
     "drop_samples",
     "files",
@@ -221,6 +222,13 @@ def drop_results(before: date) -> int:
     from analytics import retention
 
     return retention.drop_results(before)
+
+
+def drop_drafts(before: datetime, buckets: Iterable[str]) -> int:
+    """Delete what killed writers left before a time, in these buckets and those of results; returns how many drafts."""
+    from analytics import retention
+
+    return retention.drop_drafts(before, buckets)
 
 
 def rollup(day: date) -> bool:

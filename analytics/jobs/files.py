@@ -9,16 +9,15 @@
 The manifest is replaced in one step, so a reader sees the state before a rollup or after it, never a mixture.
 """
 
+import io
 import json
-import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from pathlib import Path
 
 import pyarrow as pa
 
 from analytics import lake
+from analytics.errors import LakeError
 
 SCHEMA = pa.schema(
     [
@@ -49,32 +48,48 @@ class Day:
     written again by a sampler's task that was delivered twice.
     """
 
-    folder: Path
+    #: Its location, with a slash at the end.
+    folder: str
     manifest: Manifest
-    raw: list[Path]
-    leftover: list[Path]
+    raw: list[lake.LakeFile]
+    leftover: list[lake.LakeFile]
 
 
 def look(day: date) -> Day:
-    """The state of a day; everything is empty for a day without samples."""
-    folder = lake.metrics_folder(day)
-    manifest = Manifest()
-    with suppress(FileNotFoundError):
-        manifest = Manifest(**json.loads((folder / "manifest.json").read_text()))
-    with suppress(FileNotFoundError):
-        names = {name for name in os.listdir(folder) if name.startswith("raw-")}
-        new, old = names.difference(manifest.merged), names.intersection(manifest.merged)
-        return Day(folder, manifest, sorted(folder / name for name in new), sorted(folder / name for name in old))
-    return Day(folder, manifest, [], [])
+    """The state of a day; everything is empty for a day without samples. Raises LakeError."""
+    folder = f"{lake.metrics_location(day)}/"
+    manifest = _manifest(folder)
+    raw = [file for file in lake.files(folder) if name_of(file).startswith("raw-")]
+    merged = set(manifest.merged)
+    return Day(
+        folder,
+        manifest,
+        [file for file in raw if name_of(file) not in merged],
+        [file for file in raw if name_of(file) in merged],
+    )
+
+
+def name_of(file: lake.LakeFile) -> str:
+    """The last part of its location."""
+    return file.location.rpartition("/")[2]
+
+
+def _manifest(folder: str) -> Manifest:
+    try:
+        with lake.open_file(f"{folder}manifest.json") as file:
+            return Manifest(**json.load(file))
+    except LakeError as error:
+        if error.is_missing:
+            return Manifest()
+        raise
 
 
 def replace_manifest(day: Day, manifest: Manifest) -> None:
     """Make another state count, then remove the files that no longer do."""
-    draft = day.folder / ".manifest.json"
-    draft.write_text(json.dumps(asdict(manifest)))
-    draft.replace(day.folder / "manifest.json")
+    lake.write_file(f"{day.folder}manifest.json", io.BytesIO(json.dumps(asdict(manifest)).encode()))
     kept = {manifest.samples, manifest.rollup}
-    for name in os.listdir(day.folder):
+    for file in lake.files(day.folder):
+        name = name_of(file)
         is_old = name.startswith(("samples-", "rollup-")) and name not in kept
         if is_old or name in manifest.merged:
-            (day.folder / name).unlink(missing_ok=True)
+            lake.remove(file.location)

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics import lake
+from analytics.errors import LakeError
 from analytics.jobs import files
 from analytics.jobs.periods import LONGEST_SAMPLE_S, start_of_period
 
@@ -34,8 +35,8 @@ def _day(day: date, topics: pa.Array) -> Iterator[Minute]:
         try:
             table = _read(files.look(day), topics)
             break
-        except FileNotFoundError:
-            if look == _LOOKS - 1:
+        except LakeError as error:
+            if look == _LOOKS - 1 or not error.is_missing:
                 raise
     summed = table.group_by(_SERIES).aggregate([("count", "sum"), ("seconds", "sum")])
     for batch in summed.to_batches(max_chunksize=10_000):
@@ -50,12 +51,13 @@ def _read(state: files.Day, topics: pa.Array) -> pa.Table:
     tables = [files.SCHEMA.empty_table()]
     if state.manifest.rollup is not None:
         wanted = of_topics & (pc.field("minutes") == 1)
-        file = state.folder / state.manifest.rollup
-        rolled = pq.read_table(file, columns=files.SCHEMA.names, filters=wanted, partitioning=None)
+        with lake.open_file(state.folder + state.manifest.rollup) as file:
+            rolled = pq.read_table(file, columns=files.SCHEMA.names, filters=wanted, partitioning=None)
         tables.append(rolled.cast(files.SCHEMA))
     for raw in state.raw:
         wanted = of_topics & (pc.field("seconds") <= LONGEST_SAMPLE_S)
-        found = pq.read_table(raw, schema=files.SCHEMA, filters=wanted, partitioning=None)
+        with lake.open_file(raw.location) as file:
+            found = pq.read_table(file, schema=files.SCHEMA, filters=wanted, partitioning=None)
         starts = [start_of_period(ts_ms, 1) for ts_ms in found.column("ts_ms").to_pylist()]
         tables.append(found.set_column(found.schema.get_field_index("ts_ms"), "ts_ms", pa.array(starts, pa.int64())))
     return pa.concat_tables(tables)

@@ -1,6 +1,7 @@
 """Appends samples to the lake: a small Parquet file for each batch and day, there at once or not at all."""
 
 import hashlib
+import io
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
@@ -33,8 +34,7 @@ def append_samples(samples: Iterable[Sample]) -> None:
 def _write(day: date, batch: list[Sample]) -> None:
     columns = {name: [getattr(sample, name) for sample in batch] for name in SCHEMA.names}
     digest = hashlib.sha256(repr(columns).encode()).hexdigest()[:20]
-    file = lake.metrics_folder(day) / f"raw-{digest}.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}")
-    pq.write_table(pa.table(columns, schema=SCHEMA), draft)
-    draft.replace(file)
+    with io.BytesIO() as file:
+        pq.write_table(pa.table(columns, schema=SCHEMA), file)
+        file.seek(0)
+        lake.write_file(f"{lake.metrics_location(day)}/raw-{digest}.parquet", file)

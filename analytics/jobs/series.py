@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import lru_cache
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analytics import lake
+from analytics.errors import LakeError
 from analytics.jobs import files
 from analytics.jobs.periods import LEAST_COVERED, LONGEST_SAMPLE_S, MINUTE_MS, PERIODS, day_of, start_of_period
 
@@ -56,8 +57,8 @@ def _points(day: date, kind: str, topic: str, group: str, minutes: int) -> list[
             state = files.look(day)
             rolled = _rolled(state, kind, topic, group, minutes)
             return rolled + [point for file in state.raw for point in _raw(file, kind, topic, group, minutes)]
-        except FileNotFoundError:
-            if look == _LOOKS - 1:
+        except LakeError as error:
+            if look == _LOOKS - 1 or not error.is_missing:
                 raise
     return []
 
@@ -66,12 +67,12 @@ def _rolled(state: files.Day, kind: str, topic: str, group: str, minutes: int) -
     if state.manifest.rollup is None:
         return []
     wanted = [("minutes", "=", minutes), ("kind", "=", kind), ("topic", "=", topic), ("group", "=", group)]
-    file = state.folder / state.manifest.rollup
-    table = pq.read_table(file, columns=["ts_ms", "count", "seconds"], filters=wanted, partitioning=None)
+    with lake.open_file(state.folder + state.manifest.rollup) as file:
+        table = pq.read_table(file, columns=["ts_ms", "count", "seconds"], filters=wanted, partitioning=None)
     return _rows(table)
 
 
-def _raw(file: Path, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+def _raw(file: lake.LakeFile, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
     table = _raw_file(file)
     wanted = (
         (pc.field("kind") == kind)
@@ -83,9 +84,10 @@ def _raw(file: Path, kind: str, topic: str, group: str, minutes: int) -> list[Po
 
 
 @lru_cache(maxsize=1024)
-def _raw_file(file: Path) -> pa.Table:
+def _raw_file(file: lake.LakeFile) -> pa.Table:
     """A raw file never changes, and every curve of a page wants the same ones."""
-    return pq.read_table(file, schema=files.SCHEMA, partitioning=None)
+    with lake.open_file(file.location) as opened:
+        return pq.read_table(opened, schema=files.SCHEMA, partitioning=None)
 
 
 def _rows(table: pa.Table) -> list[Point]:

@@ -4,18 +4,17 @@ extract → transform → load; only `transform` holds rules. Rolling a day up a
 """
 
 import fcntl
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analytics import lake
 from analytics import session as spark_session
 from analytics.jobs import files
 from analytics.jobs.periods import LONGEST_SAMPLE_S, MINUTE_MS, PERIODS
+from analytics.lake.locations import DRAFT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +36,7 @@ def rollup(day: date) -> bool:
         manifest = files.Manifest(
             samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),
             rollup=_load(transform(samples), "rollup", ("minutes", *_SERIES, "ts_ms"), state.folder),
-            merged=[file.name for file in state.raw + state.leftover],
+            merged=[files.name_of(file) for file in state.raw + state.leftover],
         )
         files.replace_manifest(state, manifest)
         return True
@@ -50,10 +49,10 @@ def days_to_roll_up() -> list[date]:
 
 def extract(spark: "SparkSession", state: files.Day) -> "DataFrame":
     """All samples of the day: those merged before and those that came since."""
-    paths = [str(file) for file in state.raw + state.leftover]
+    locations = [file.location for file in state.raw + state.leftover]
     if state.manifest.samples:
-        paths.append(str(state.folder / state.manifest.samples))
-    return spark.read.schema(_SAMPLES).parquet(*paths)
+        locations.append(state.folder + state.manifest.samples)
+    return spark.read.schema(_SAMPLES).parquet(*map(lake.spark_url, locations))
 
 
 def merged(samples: "DataFrame") -> "DataFrame":
@@ -87,25 +86,23 @@ def transform(samples: "DataFrame") -> "DataFrame":
     return sums.select("minutes", *_SERIES, "ts_ms", "count", "seconds")
 
 
-def _load(frame: "DataFrame", prefix: str, order: tuple[str, ...], folder: Path) -> str:
+def _load(frame: "DataFrame", prefix: str, order: tuple[str, ...], folder: str) -> str:
     """Write the frame sorted into one file of the folder; returns its name."""
     name = f"{prefix}-{uuid.uuid4().hex}.parquet"
-    parts = folder / f".{name}.parts"
+    parts = f"{folder}{DRAFT}{uuid.uuid4().hex}/"
     writer = frame.coalesce(1).sortWithinPartitions(*order).write
     try:
-        writer.option("parquet.block.row.count.limit", _ROW_GROUP_ROWS).parquet(str(parts))
-        (part,) = parts.glob("part-*.parquet")
-        part.replace(folder / name)
+        writer.option("parquet.block.row.count.limit", _ROW_GROUP_ROWS).parquet(lake.spark_url(parts))
+        (part,) = lake.files(parts)
+        lake.move(part.location, folder + name)
     finally:
-        shutil.rmtree(parts, ignore_errors=True)
+        lake.remove(parts)
     return name
 
 
 @contextmanager
 def _only_one(day: date) -> Iterator[files.Day]:
     """The day's state, locked: two rollups of one day would each remove what the other made."""
-    folder = lake.metrics_folder(day)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    with lake.lock_file("rollup").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield files.look(day)

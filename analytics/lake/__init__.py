@@ -11,36 +11,42 @@ hadoop      the lake as Spark sees it
 drafts      what writers left that were killed
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import IO
 
+from analytics import settings
 from analytics.errors import LakeError
-from analytics.lake import records, store
+from analytics.lake import drafts, records, store
 from analytics.lake.folder import FolderStore
 from analytics.lake.hadoop import as_locations, hadoop_secrets, spark_configuration, spark_url
-from analytics.lake.locations import METRICS, metrics_location, parse, result_location, table_location
+from analytics.lake.locations import METRICS, RESULT_BUCKETS, metrics_location, parse, result_location, table_location
 from analytics.lake.store import LakeFile
 
 __all__ = [
     "LakeFile",
     "as_locations",
+    "drop_drafts",
     "files",
     "fingerprint",
     "folders",
     "hadoop_secrets",
     "join_files",
     "lake_path",
+    "lock_file",
     "make_ready",
     "metrics_days",
     "metrics_location",
     "move",
+    "move_all",
     "open_file",
     "open_result",
     "preview_result",
     "read_result",
     "remove",
+    "result_buckets",
     "result_location",
     "size_of",
     "spark_configuration",
@@ -51,6 +57,7 @@ __all__ = [
 
 #: A cell of a preview longer than this is cut: a page shows it, nobody computes with it.
 PREVIEW_CELL_CHARACTERS = 10_000
+_MOVES_AT_ONCE = 8
 
 
 def lake_path(location: str) -> str:
@@ -121,19 +128,44 @@ def move(source: str, destination: str) -> None:
     store.get().move(parse(source), parse(destination))
 
 
+def move_all(moves: Iterable[tuple[str, str]]) -> None:
+    """Give many files other locations, in object storage several at a time. Raises as `move`, after those under way."""
+    pairs = [(parse(source), parse(destination)) for source, destination in moves]
+    found = store.get()
+    if isinstance(found, FolderStore) or len(pairs) < _MOVES_AT_ONCE:
+        for source, destination in pairs:
+            found.move(source, destination)
+        return
+    with ThreadPoolExecutor(_MOVES_AT_ONCE, thread_name_prefix="lake-move") as threads:
+        under_way = [threads.submit(found.move, source, destination) for source, destination in pairs]
+        try:
+            for move_ in under_way:
+                move_.result()
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
 def remove(location: str) -> None:
     """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError."""
     store.get().remove(parse(location))
 
 
-def root() -> Path:
-    """The folder that holds all buckets."""
-    return Path(lake_path("oss://gantry")).parent
+def result_buckets() -> list[str]:
+    """Buckets that hold results of statements."""
+    return [bucket for bucket in store.get().buckets() if RESULT_BUCKETS.fullmatch(bucket)]
 
 
-def metrics_folder(day: date) -> Path:
-    """Samples and rollups of one UTC day."""
-    return Path(lake_path(metrics_location(day)))
+def drop_drafts(before_ms: int, buckets: Iterable[str]) -> int:
+    """Delete what killed writers left before a time in these buckets and those of results; returns how much."""
+    return drafts.drop(before_ms, buckets)
+
+
+def lock_file(name: str) -> Path:
+    """A file of this machine to lock: in the lake itself where that is a folder, which other machines may share."""
+    found = store.get()
+    folder = Path(found.root) if isinstance(found, FolderStore) else settings.load().home / "spark"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f".{name}.lock"
 
 
 def metrics_days() -> list[date]:

@@ -13,8 +13,8 @@ _LONGEST_KEY = 1023
 #: Buckets that results go to, and those of our own; a tenant's bucket cannot have such a name.
 RESULT_BUCKETS = re.compile(r"aliyun-oa-query-results-[0-9]+-oss-.+")
 METRICS = "oss://gantry-metrics/tps"
-#: How the name of a file or folder begins that is not finished; 32 hexadecimal digits follow, or a task's id.
-DRAFT, STAGING = ".draft-", "_staging-"
+#: How the name of a file or folder begins that is not finished; 32 hexadecimal digits follow.
+DRAFT = ".draft-"
 
 
 @dataclass(frozen=True, slots=True)

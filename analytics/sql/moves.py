@@ -46,8 +46,10 @@ def read(location: str, task_id: str) -> Plan | None:
     try:
         with lake.open_result(staging(location, task_id) + _PLAN) as file:
             return Plan(**json.load(file))
-    except LakeError:
-        return None
+    except LakeError as error:
+        if error.is_missing:
+            return None
+        raise  # while the lake does not answer nobody knows whether the rows are in the table
 
 
 def commit(location: str, task_id: str, plan: Plan) -> None:
@@ -63,9 +65,8 @@ def carry_out(location: str, task_id: str, plan: Plan) -> None:
     base = location.rstrip("/") + "/"
     folders = {"/".join(source.split("/")[:2]) for source, _ in plan.moves}  # _staging-<task>/<attempt>
     waiting = {file.location for folder in folders for file in lake.files(base + folder)}
-    for source, destination in plan.moves:
-        if base + source in waiting:
-            lake.move(base + source, base + destination)
+    moves = [(base + source, base + destination) for source, destination in plan.moves]
+    lake.move_all(move for move in moves if move[0] in waiting)
     for name in plan.removals:
         lake.remove(base + name)
     _write(location, task_id, replace(plan, done=True))

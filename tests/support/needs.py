@@ -16,6 +16,7 @@ INSTALL = {
     "mvn": "install Maven (Debian: maven)",
     "chromium": "install Chromium (Debian: chromium)",
     "postgres": "install PostgreSQL (Debian: postgresql)",
+    "go": "install Go, 1.24 or later (go.dev/dl)",
     "mysql": "install the mysql command line (Debian: default-mysql-client)",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import date
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from analytics import run
+from analytics import lake, run
 from analytics.jobs import files, tps
 from tests.analytics.jobs.test_samples import DAY, MIDNIGHT, sample
 from tests.analytics.jobs.test_series import MINUTE, curve, every_ten_seconds
@@ -88,9 +89,12 @@ def test_a_rollup_leaves_one_sorted_file_of_samples_and_one_of_sums() -> None:
     run.append_samples([sample(MIDNIGHT + 40_000, topic="a")])
     run.rollup(DAY)
     state = files.look(DAY)
-    names = {path.name for path in state.folder.iterdir() if not path.name.startswith(".")}
+    names = {
+        files.name_of(file) for file in lake.files(state.folder, hidden=True) if not file.location.endswith(".crc")
+    }
     assert names == {"manifest.json", state.manifest.samples, state.manifest.rollup}
-    table = pq.read_table(state.folder / str(state.manifest.samples), partitioning=None)
+    with lake.open_file(state.folder + str(state.manifest.samples)) as file:
+        table = pq.read_table(file, partitioning=None)
     assert list(zip(table["topic"].to_pylist(), table["ts_ms"].to_pylist(), strict=True)) == [
         *[("a", MIDNIGHT + step * 10_000) for step in (1, 2, 3, 4)],
         *[("b", MIDNIGHT + step * 10_000) for step in (1, 2, 3)],
@@ -100,8 +104,8 @@ def test_a_rollup_leaves_one_sorted_file_of_samples_and_one_of_sums() -> None:
 def test_raw_files_that_a_crash_left_behind_do_not_count_twice() -> None:
     run.append_samples(every_ten_seconds(MIDNIGHT, 6))
     state = files.look(DAY)
-    manifest = files.Manifest(merged=[file.name for file in state.raw])
-    (state.folder / "manifest.json").write_text(json.dumps(manifest.__dict__))
+    manifest = files.Manifest(merged=[files.name_of(file) for file in state.raw])
+    lake.write_file(f"{state.folder}manifest.json", io.BytesIO(json.dumps(manifest.__dict__).encode()))
     assert files.look(DAY).raw == []
     assert curve(length=1) == [None]
 
