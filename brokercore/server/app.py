@@ -20,6 +20,7 @@ from brokercore.server.errors import SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings, read_settings
 from brokercore.server.storage.redis_connection import check_url
 from brokercore.server.tls_mode import TlsMode
+from brokercore.server.watching import Watching
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +37,15 @@ class Server:
         check_url(settings.redis_url)
         self._settings = settings
         self._sockets = [_listen(settings.host, port) for port in (settings.namesrv_port, settings.broker_port)]
+        watched = settings.metrics_port
+        self._watched = None if watched is None else _listen(settings.host, watched)
         self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets)
         reachable = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
         self.namesrv = f"{reachable}:{self.namesrv_port}"
         self.broker = Broker(settings, settings.advertise or f"{reachable}:{self.broker_port}")
         self._tls = _tls_context(settings, reachable)
         self._servers: list[asyncio.Server] = []
+        self._watching = Watching(self.broker)
 
     async def start(self) -> None:
         """Read the store back, then accept connections. Raises StoreUnavailable."""
@@ -56,9 +60,13 @@ class Server:
                 lambda: Doorway(connection, self._tls, self._settings.tls_mode), sock=listening, backlog=_BACKLOG
             )
             self._servers.append(server)
+        if self._watched is not None:
+            await self._watching.start(self._watched)
+            logger.info("figures and health on port %d", self._watched.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening, finish what is under way, close connections and store."""
+        await self._watching.close()
         for server in self._servers:
             server.close()
         await self.broker.close()
@@ -122,7 +130,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(
-                f"Port {port} on {host} is in use; set GANTRY_NAMESRV_PORT or GANTRY_BROKER_PORT to a free one."
+                f"Port {port} on {host} is in use; set GANTRY_NAMESRV_PORT, GANTRY_BROKER_PORT or GANTRY_METRICS_PORT"
+                " to a free one."
             ) from error
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
     listening.setblocking(False)

@@ -116,6 +116,12 @@ class Broker:
             logger.error("the last offsets are not stored: %s", error)
         await self.store.close()
 
+    def trouble(self) -> str:
+        """Why requests cannot be answered now, in one sentence; empty while they can."""
+        if not self.store.ready:
+            return "the message store (Redis) cannot be reached"
+        return self.security.trouble
+
     def opened(self, connection: Connection) -> None:
         """A connection was accepted."""
         self.connections.add(connection)

@@ -140,7 +140,7 @@ class Security:
         else:
             known = self._callers.get(key_id)
             if not self._loaded:
-                raise StoreUnavailable(f"the table of AccessKeys cannot be read ({self._trouble})")
+                raise StoreUnavailable(self.trouble)
             if known is None:
                 raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled")
             caller = known
@@ -195,6 +195,11 @@ class Security:
             await self.refresh()
             await self._uses.write()
             await asyncio.sleep(CHECK_SECONDS)
+
+    @property
+    def trouble(self) -> str:
+        """Why the table of AccessKeys is not known; empty while it is."""
+        return "" if self._loaded else f"the table of AccessKeys cannot be read ({self._trouble})"
 
     async def refresh(self) -> None:
         """Look at the table's version, and read the table again when it changed."""

@@ -22,6 +22,9 @@ class Settings:
     host: str = "127.0.0.1"
     namesrv_port: int = 9876
     broker_port: int = 10911
+    metrics_port: int | None = None
+    """Where figures and health are told; None: nowhere."""
+
     advertise: str = ""
     """`host:port` that clients dial; "" means the host and port that are listened on."""
     broker_name: str = "broker-a"
@@ -51,6 +54,9 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
         namesrv_port=_whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
         broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
+        metrics_port=_whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535)
+        if environ.get("GANTRY_METRICS_PORT")
+        else None,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",

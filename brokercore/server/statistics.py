@@ -77,6 +77,10 @@ class Statistics:
         """The counter of this name, None when nothing was ever counted."""
         return self._counters.get((name, key))
 
+    def totals(self, name: str) -> list[tuple[str, int]]:
+        """Key and sum of every counter of this name."""
+        return [(key, counter.total) for (kind, key), counter in self._counters.items() if kind == name]
+
     def rate(self, name: str, key: str) -> float:
         """Amount a second over the last minute."""
         counter = self._counters.get((name, key))

@@ -1,0 +1,97 @@
+"""The broker's figures for Prometheus, read when they are asked for (docs/broker.md, "Watching it")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from brokercore.server.statistics import BROKER_GET, BROKER_PUT, GET, GET_BYTES, PUT, PUT_BYTES, SENT_BACK
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+
+_BY_TOPIC = {
+    PUT: ("gantry_messages_in", "Messages stored, by topic"),
+    PUT_BYTES: ("gantry_message_bytes_in", "Bytes of their bodies, by topic"),
+}
+_BY_GROUP = {
+    GET: ("gantry_messages_out", "Messages handed to a group"),
+    GET_BYTES: ("gantry_message_bytes_out", "Bytes of their frames"),
+    SENT_BACK: ("gantry_messages_sent_back", "Messages that a group has failed on"),
+}
+
+
+class Figures(Collector):
+    """Everything that is shown; `text` gives it in Prometheus' text format."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """The figures of this moment."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: topics and groups come and go."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Of the broker, then by topic and group."""
+        yield from self._of_the_broker()
+        yield from self._of_the_store()
+        statistics = self._broker.statistics
+        for name, (metric, text) in _BY_TOPIC.items():
+            family = CounterMetricFamily(metric, text, labels=["topic"])
+            for topic, total in statistics.totals(name):
+                family.add_metric([topic], total)
+            yield family
+        for name, (metric, text) in _BY_GROUP.items():
+            family = CounterMetricFamily(metric, text, labels=["topic", "group"])
+            for key, total in statistics.totals(name):
+                topic, _, group = key.partition("@")
+                family.add_metric([topic, group], total)
+            yield family
+
+    def _of_the_broker(self) -> Iterator[Metric]:
+        broker = self._broker
+        clients = broker.clients
+        consumers = sum(len(group.members) for group in clients.consumers.values())
+        cluster = broker.settings.cluster_name
+        yield _gauge("gantry_up_seconds", "Seconds since the start", time.time() - broker.started_ms / 1000)
+        yield _gauge("gantry_ready", "1 while requests can be answered", not broker.trouble())
+        yield _gauge("gantry_connections", "Open connections", len(broker.connections))
+        yield _gauge("gantry_secure_connections", "Those that speak TLS", sum(c.secure for c in broker.connections))
+        yield _gauge("gantry_consumers", "Consumers that are online, once a group", consumers)
+        yield _gauge(
+            "gantry_producers", "Producers that are online, once a group", sum(map(len, clients.producers.values()))
+        )
+        yield _gauge("gantry_waiting_requests", "Pulls and pops that wait for a message", broker.waiting.count)
+        yield _counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
+        yield _counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)
+        yield _counter("gantry_timers_delivered", "Delayed messages delivered at their time", broker.timers.delivered)
+
+    def _of_the_store(self) -> Iterator[Metric]:
+        broker = self._broker
+        store = broker.store
+        yield _gauge("gantry_store_bytes", "Bytes of messages kept", store.used_bytes)
+        yield _gauge("gantry_store_limit_bytes", "Bytes that may be kept", broker.settings.store_max_bytes)
+        yield _gauge("gantry_topics", "Topics", len(list(broker.topics.names())))
+        yield _gauge("gantry_groups", "Consumer groups", len(broker.groups.items()))
+        yield _gauge("gantry_queues", "Queues", len(store.by_number))
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=float(value))
