@@ -65,15 +65,14 @@ class Figures(Collector):
         broker = self._broker
         clients = broker.clients
         consumers = sum(len(group.members) for group in clients.consumers.values())
+        producers = sum(len(members) for members in clients.producers.values())
         cluster = broker.settings.cluster_name
         yield _gauge("gantry_up_seconds", "Seconds since the start", time.time() - broker.started_ms / 1000)
         yield _gauge("gantry_ready", "1 while requests can be answered", not broker.trouble())
         yield _gauge("gantry_connections", "Open connections", len(broker.connections))
         yield _gauge("gantry_secure_connections", "Those that speak TLS", sum(c.secure for c in broker.connections))
         yield _gauge("gantry_consumers", "Consumers that are online, once a group", consumers)
-        yield _gauge(
-            "gantry_producers", "Producers that are online, once a group", sum(map(len, clients.producers.values()))
-        )
+        yield _gauge("gantry_producers", "Producers that are online, once a group", producers)
         yield _gauge("gantry_waiting_requests", "Pulls and pops that wait for a message", broker.waiting.count)
         yield _counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
         yield _counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)

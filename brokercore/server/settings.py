@@ -49,14 +49,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     check = environ.get("GANTRY_CHECK_MESSAGE_TYPE") or "on"
     if check not in _CHECK_TYPE:
         raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
+    metrics = _whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
     return Settings(
         redis_url=environ.get("REDIS_URL") or f"unix://{home}/run/redis.sock",
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
         namesrv_port=_whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
         broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
-        metrics_port=_whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535)
-        if environ.get("GANTRY_METRICS_PORT")
-        else None,
+        metrics_port=metrics,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",

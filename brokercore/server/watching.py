@@ -48,13 +48,7 @@ class Watching:
                 method, path = head.split(b"\r\n", 1)[0].split(b" ")[:2]
                 writer.write(self._answer(method, path.partition(b"?")[0]))
                 await writer.drain()
-        except (
-            TimeoutError,
-            ValueError,
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-            ConnectionError,
-        ) as error:
+        except (ValueError, OSError, EOFError, asyncio.LimitOverrunError) as error:
             logger.info("a request for figures was not understood: %s", type(error).__name__)
         finally:
             writer.close()

@@ -37,7 +37,11 @@ class Watched:
     def figures(self) -> dict[tuple[str, ...], float]:
         """Values by name and labels."""
         families = text_string_to_metric_families(self.get("/metrics")[1])
-        return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+        return {
+            (sample.name, *(value for _, value in sorted(sample.labels.items(), reverse=True))): sample.value
+            for family in families
+            for sample in family.samples
+        }
 
 
 @pytest.fixture(scope="module")
