@@ -88,7 +88,8 @@ def test_it_reads_a_table_in_the_vendors_way() -> None:
         ("using csv options (sep ';', 'nullValue' = 'NA')", ("csv", {"delimiter": ";", "nullValue": "NA"})),
         ("stored as csv", ("csv", {})),
         (
-            "row format delimited fields terminated by '|' escaped by '\\\\' lines terminated by '\\n' stored as textfile",
+            "row format delimited fields terminated by '|' escaped by '\\\\' lines terminated by '\\n'"
+            " stored as textfile",
             (
                 "csv",
                 {

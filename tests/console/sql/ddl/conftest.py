@@ -1,0 +1,27 @@
+"""A lake of its own, with buckets of two tenants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.sql.models import Bucket, Schema
+from tests.console.sql.conftest import Cast
+
+
+@pytest.fixture
+def lake(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder behind `oss://`. Demo has the bucket `demo-lake` and writes there, `other` has `other-lake`."""
+    monkeypatch.setenv("GANTRY_LAKE", str(tmp_path))
+    Bucket.objects.create(tenant=cast.alice.tenant, name="demo-lake")
+    Bucket.objects.create(tenant=cast.charlie.tenant, name="other-lake")
+    Schema.objects.filter(name="demo").update(location="oss://demo-lake/demo/")
+    return tmp_path
+
+
+def put(lake: Path, key: str, content: str = "id,day\n1,2026-01-15\n") -> None:
+    """A file of the lake."""
+    path = lake / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
