@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db import close_old_connections
 
 from analytics import run as engine
 from console.accounts.actor import Actor, service_resource
@@ -74,7 +73,7 @@ def find(actor: Actor, name: str) -> engine.TableSpec | None:
         "",
         "rows",
         tuple(engine.Column(column, kind) for column, kind, _ in columns),
-        rows=partial(_with_connection, partial(rows, actor)),
+        rows=partial(rows, actor),
     )
 
 
@@ -86,12 +85,6 @@ def names(actor: Actor) -> list[str]:
 def columns_of(name: str) -> Columns:
     """The columns of a table that `find` found."""
     return _TABLES[name][0]
-
-
-def _with_connection(rows: Callable[[], Rows]) -> Rows:
-    """The thread of Spark's worker may hold a connection that the server has closed since."""
-    close_old_connections()
-    yield from rows()
 
 
 def _samples(actor: Actor) -> Rows:

@@ -22,12 +22,16 @@ Column = dict[str, str]
 def lookup(actor: Actor) -> Callable[[str, str], engine.TableSpec | None]:
     """What a statement of the caller may name besides its own tables: (schema, table) as written → the table.
 
-    None for what does not exist and for what the caller may not read: nobody learns which of the two it is. The
-    callable raises QueryRefused for a name that may mean several tables.
+    None in other schemas than SCHEMAS. The callable raises QueryRefused for what does not exist and for what the caller
+    may not read, with the same words: nobody learns which of the two it is. So it does for a name that may mean several
+    tables.
     """
 
     def find(schema: str, table: str) -> engine.TableSpec | None:
-        return _find(actor, schema, table)
+        found = _find(actor, schema, table)
+        if found is None and schema.lower() in SCHEMAS:
+            raise engine.QueryRefused(f"There is no table {schema}.`{table}` that you may query.")
+        return found
 
     return find
 
