@@ -120,7 +120,6 @@ def redis_url(database: int, *, celery: bool = False) -> str:
 
 
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_url(2)}}
-LAKE = Path(env_text("GANTRY_LAKE", str(HOME / "lake")))
 
 # --- Applications ---------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

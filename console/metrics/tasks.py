@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
 from django.conf import settings
+from django.core.cache import cache
 
 from analytics import run
 from brokercore.client.errors import ClientError
@@ -14,6 +15,8 @@ from console.instances.models import Cluster
 from console.metrics import sampler
 
 log = logging.getLogger(__name__)
+#: Two workers on two machines would each remove what the other made; one that was killed blocks it for so long, s.
+_ROLLING_UP, _LONGEST_ROLLUP_S = "gantry:metrics:rolling-up", 1800
 
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types
@@ -22,15 +25,20 @@ def sample() -> None:
     for cluster in Cluster.objects.filter(instances__isnull=False).distinct():
         try:
             sampler.sample_cluster(cluster)
-        except ClientError as error:
+        except (ClientError, run.LakeError) as error:
             log.warning("no sample of %s: %s", cluster.name, error)
 
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types
 def roll_up() -> None:
-    """Roll the samples that came since the last time up to 1, 5 and 10 minutes."""
-    for day in run.days_to_roll_up():
-        run.rollup(day)
+    """Roll the samples that came since the last time up to 1, 5 and 10 minutes; in one worker at a time."""
+    if not cache.add(_ROLLING_UP, True, timeout=_LONGEST_ROLLUP_S):
+        return
+    try:
+        for day in run.days_to_roll_up():
+            run.rollup(day)
+    finally:
+        cache.delete(_ROLLING_UP)
 
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types

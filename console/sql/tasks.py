@@ -10,8 +10,11 @@ from django.conf import settings
 from analytics import run as engine
 from console.celery import app
 from console.sql import lifecycle, worker
+from console.sql.models import Bucket
 
 log = logging.getLogger(__name__)
+#: A draft that did not change for so long has no writer any more.
+_LONGEST_WRITE = timedelta(days=1)
 
 
 @app.task(name="console.sql.tasks.run_query")  # type: ignore[untyped-decorator]
@@ -28,8 +31,12 @@ def sweep() -> None:
 
 @app.task(name="console.sql.tasks.expire")  # type: ignore[untyped-decorator]
 def expire() -> None:
-    """Delete results older than GANTRY_RESULTS_DAYS; the tasks stay in the list."""
+    """Delete results older than GANTRY_RESULTS_DAYS, whose tasks stay in the list, and drafts of killed writers."""
+    now = datetime.now(UTC)
     if settings.RESULTS_DAYS:
-        folders = engine.drop_results(datetime.now(UTC).date() - timedelta(days=settings.RESULTS_DAYS))
+        folders = engine.drop_results(now.date() - timedelta(days=settings.RESULTS_DAYS))
         if folders:
             log.info("results of %d folders were deleted", folders)
+    drafts = engine.drop_drafts(now - _LONGEST_WRITE, Bucket.objects.values_list("name", flat=True))
+    if drafts:
+        log.info("%d drafts of writers that were killed were deleted", drafts)

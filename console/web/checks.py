@@ -10,6 +10,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from analytics import settings as analytics_settings
+from analytics.errors import AnalyticsError
+
 _SECRETS = ("SECRET_KEY", "MASTER_KEY", "BROKER_ACCESS_KEY_ID", "BROKER_ACCESS_KEY_SECRET")
 
 
@@ -17,12 +20,24 @@ def require_secrets() -> None:
     """Called by web and workers before they serve. Raises ImproperlyConfigured with what is missing."""
     for problem in _problems():
         raise ImproperlyConfigured(problem)
+    for lake in lake_is_told():
+        raise ImproperlyConfigured(lake.msg)
 
 
 @register(Tags.security)
 def secrets_are_set(**_: Any) -> list[CheckMessage]:
     """console.E001: no command runs without the secrets of this installation."""
     return [Error(problem, id="console.E001") for problem in _problems()]
+
+
+@register()
+def lake_is_told(**_: Any) -> list[CheckMessage]:
+    """console.E002: the settings of the lake name a folder or an object storage."""
+    try:
+        analytics_settings.load()
+    except AnalyticsError as error:
+        return [Error(error.user_message, id="console.E002")]
+    return []
 
 
 @register(Tags.security, deploy=True)

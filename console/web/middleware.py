@@ -14,6 +14,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from analytics.errors import LakeUnavailable
 from brokercore.client.errors import BrokerError, ClientError
 from console.web import logs, text, zone
 
@@ -130,7 +131,7 @@ class NulMiddleware:
 
 
 class OutageMiddleware:
-    """A broker or a Redis that does not answer is shown as such, with the reason: status 503, and 502 for a refusal."""
+    """A broker, a Redis or a lake that does not answer is shown as such: status 503, and 502 for a refusal."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -145,6 +146,8 @@ class OutageMiddleware:
             status, title, reason = 503, "The broker does not answer", exception.user_message
         elif isinstance(exception, RedisError | OperationalError):
             status, title, reason = 503, "Redis does not answer", _REDIS_OUTAGE
+        elif isinstance(exception, LakeUnavailable):
+            status, title, reason = 503, "The lake does not answer", exception.user_message
         else:
             return None
         log.warning("%s: %s", title, exception)

@@ -10,6 +10,7 @@ from django.http import Http404, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from analytics import run as engine
+from analytics.errors import LakeUnavailable
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -18,6 +19,8 @@ def attachment(location: str, name: str, content_type: str = "application/octet-
     """The file at a location, to be saved under `name`. Raises Http404 when it is not there (any more)."""
     try:
         file = engine.open_file(location)
+    except LakeUnavailable:
+        raise
     except engine.LakeError as error:
         raise Http404(error.user_message) from error
     response = StreamingHttpResponse(_chunks(file), content_type=content_type)

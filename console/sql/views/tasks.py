@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics import run as engine
-from analytics.errors import LakeError
+from analytics.errors import LakeError, LakeUnavailable
 from console.sql import access, downloads, services, task_queries
 from console.sql.tables import TaskTable
 from console.sql.views import panes
@@ -88,11 +88,13 @@ def fetch(request: Request, token: str) -> StreamingHttpResponse:
 
 
 def csv_response(location: str, task_id: str) -> StreamingHttpResponse:
-    """The result file as a download; 404 when the task has none, or none any more."""
+    """The result file as a download; 404 when the task has none, or none any more, 503 when the lake is away."""
     try:
         if not location:
             raise LakeError("the task has no result")
         file = engine.open_result(location)
+    except LakeUnavailable:
+        raise
     except LakeError as error:
         raise Http404(error.user_message) from error
     response = StreamingHttpResponse(_chunks(file), content_type="text/csv; charset=utf-8")
