@@ -33,6 +33,8 @@ _WRITER_OPTIONS = {
     "parquet": ("compression",),
     "orc": ("compression",),
 }
+#: Spark takes any other text for the name of a Java class.
+_COMPRESSIONS = ("none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "zlib", "lz4", "zstd")
 #: Characters that Spark writes as %XX in the name of a partition's folder (its ExternalCatalogUtils).
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(number) for number in range(1, 32)}
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -163,6 +165,9 @@ def _options(target: Target) -> dict[str, str]:
     if any(name.startswith(("_", ".")) for name in target.table.partitions):
         raise QueryFailed("A partition column whose name begins with _ or . cannot be written: its folders are hidden.")
     given = tables.FILE_FORMATS[target.table.format] | dict(target.table.options)
+    for name, value in given.items():
+        if name.lower() == "compression" and value.lower() not in _COMPRESSIONS:
+            raise QueryFailed(f"The compression {value} cannot be written; possible are {', '.join(_COMPRESSIONS)}.")
     return {name: value for name, value in given.items() if name.lower() in heeded}
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from console.sql import constants
 from console.web.errors import Refused
 
-#: What Spark can write, as STORED AS or USING names it; TEXTFILE is Hive's name of delimited text.
-FORMATS = {"parquet": "parquet", "orc": "orc", "json": "json", "csv": "csv", "textfile": "csv"}
-DEFAULT_FORMAT = "parquet"
+#: What can be written, as STORED AS or USING names it; textfile is Hive's delimited text.
+FORMATS = ("parquet", "orc", "json", "csv", "textfile")
 #: First words of a query.
 _QUERY_WORDS = frozenset({"select", "with", "values", "from", "table"})
 #: Nobody names this many columns; the head of a longer statement is not read.
@@ -48,10 +47,12 @@ class CreateTableAs:
     table: str
     query: str
     if_not_exists: bool = False
-    format: str = DEFAULT_FORMAT
+    #: As written; empty for none.
+    format: str = ""
     partitions: tuple[str, ...] = ()
     location: str = ""
     options: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
     comment: str = ""
 
 
@@ -121,7 +122,7 @@ class _NotThisFormError(Exception):
 def _clauses(reader: _Reader) -> dict[str, object]:
     """What stands between the table's name and AS."""
     given: dict[str, object] = {}
-    options: dict[str, str] = {}
+    given_pairs: dict[str, dict[str, str]] = {"options": {}, "properties": {}}
     while not reader.is_word("as"):
         if reader.take("stored"):
             reader.expect("as")
@@ -135,11 +136,12 @@ def _clauses(reader: _Reader) -> dict[str, object]:
             given["location"] = reader.text("LOCATION")
         elif reader.take("comment"):
             given["comment"] = reader.text("COMMENT")
-        elif reader.take("options") or reader.take("tblproperties"):
-            options |= {name: value or "" for name, value in reader.assignments(values_needed=True)}
+        elif (is_option := reader.take("options")) or reader.take("tblproperties"):
+            pairs = given_pairs["options" if is_option else "properties"]
+            pairs |= {name: value or "" for name, value in reader.assignments(values_needed=True)}
         else:
             raise _NotThisFormError
-    return {**given, "options": options}
+    return {**given, **given_pairs}
 
 
 class _Reader:
@@ -260,7 +262,7 @@ class _Reader:
         written = self.name().lower()
         if written not in FORMATS:
             raise _wrong(f"the format {written} cannot be written; possible are {', '.join(FORMATS)}")
-        return FORMATS[written]
+        return written
 
     def query(self, what: str) -> str:
         """The rest of the text, which must begin like a query."""
@@ -272,4 +274,4 @@ class _Reader:
 
 
 def _wrong(reason: str) -> Refused:
-    return Refused("STATEMENT_INVALID", f"{reason[0].upper()}{reason[1:]}.", "text")
+    return Refused("SYNTAX_ERROR", f"{reason[0].upper()}{reason[1:]}.", "text")

@@ -5,7 +5,6 @@ The query behind the head is guarded like any other; here is only what concerns 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -16,10 +15,10 @@ from django.db import transaction
 
 from analytics import run as engine
 from console.accounts.access import require
-from console.accounts.actor import Actor, dla_resource, oss_resource
-from console.accounts.models import Tenant
+from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
-from console.sql.models import ENDED, Bucket, ExternalTable, QueryTask, Schema, TaskStatus
+from console.sql.ddl import formats, locations
+from console.sql.models import ENDED, ExternalTable, QueryTask, Schema, TaskStatus
 from console.sql.target_text import CreateTableAs, Insert, TargetStatement, parse
 from console.web.errors import Refused
 
@@ -38,14 +37,12 @@ __all__ = [
 
 INSERT = "dla:InsertTable"
 CREATE = "dla:CreateTable"
-WRITE = "dla:WriteBucket"
 #: What the task's name is in `show query_task`.
 TASK_NAMES = {Insert: "INSERT", CreateTableAs: "CREATE_TABLE_AS_SELECT"}
 #: Runs instead of a CREATE TABLE IF NOT EXISTS whose table exists.
 NOTHING_TO_WRITE = "select cast(0 as bigint) as rows"
 #: Buckets that only the console and its jobs write, whoever owns them.
 _OURS = ("aliyun-oa-query-results-", "gantry-metrics", "gantry-archive")
-_TABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Writers of one table that are asked about at once; earlier ones have cleaned up long ago.
 _MOST_WRITERS = 200
 
@@ -57,7 +54,7 @@ def prepare(actor: Actor, parsed: TargetStatement, schema: str) -> dict[str, Any
     allowed, PermissionDenied without dla:InsertTable or dla:CreateTable on the table and dla:WriteBucket on its
     location.
     """
-    found = _schema(actor.tenant, parsed.schema or schema)
+    found = locations.schema_of(actor, parsed.schema, schema)
     if isinstance(parsed, Insert):
         return _prepare_insert(actor, parsed, found)
     return _prepare_create(actor, parsed, found)
@@ -91,14 +88,11 @@ def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, A
 
 
 def _prepare_create(actor: Actor, parsed: CreateTableAs, schema: Schema) -> dict[str, Any]:
-    if not _TABLE_NAME.fullmatch(parsed.table):
-        message = f"{parsed.table!r} is no name of a table: letters, digits, _ and -, at most 64."
-        raise Refused("TABLE_NAME_INVALID", message, "text")
+    locations.checked_name(parsed.table, "table")
     _no_twice([name.lower() for name in parsed.partitions], "PARTITIONED BY")
-    location = parsed.location or _default_location(schema, parsed.table)
-    if not location.endswith("/"):
-        location += "/"
-    _require(actor, CREATE, schema, parsed.table, location)
+    location = parsed.location or locations.of_managed_table(schema, parsed.table)
+    location = _require(actor, CREATE, schema, parsed.table, location)
+    storage, options = _storage(parsed)
     exists = schema.tables.filter(name__iexact=parsed.table).exists()
     if exists and not parsed.if_not_exists:
         raise Refused("TABLE_EXISTS", f"The table {schema.name}.{parsed.table} exists already.", "text")
@@ -107,13 +101,22 @@ def _prepare_create(actor: Actor, parsed: CreateTableAs, schema: Schema) -> dict
         "schema": schema.name,
         "table": parsed.table,
         "if_not_exists": parsed.if_not_exists,
-        "format": parsed.format,
+        "format": storage,
         "partitions": list(parsed.partitions),
         "location": location,
-        "options": parsed.options,
+        "options": options,
         "comment": parsed.comment[:255],
         "managed": not parsed.location,
     }
+
+
+def _storage(parsed: CreateTableAs) -> tuple[str, dict[str, str]]:
+    """Format and options of the table, as DDL would have them."""
+    name = {"": "parquet", "textfile": "csv"}.get(parsed.format, parsed.format)
+    hive = {key: value for key, value in parsed.properties.items() if key.lower() in formats.HIVE_PROPERTIES}
+    others = {key: value for key, value in parsed.properties.items() if key not in hive}
+    options = formats.checked(name, parsed.options | others, 1)
+    return formats.Storage(format=parsed.format, options=options).resolved(hive)
 
 
 def reserve(task: QueryTask) -> None:
@@ -153,7 +156,7 @@ def target_of(task: QueryTask, author: Actor | None) -> engine.Target | None:
     if author is None:
         raise engine.QueryRefused("Nobody may write for this task any more: its author was disabled or deleted.")
     try:
-        schema = _schema(task.tenant, given["schema"])
+        schema = locations.schema_of(author, given["schema"], "")
         if given["statement"] == "create":
             return _target_of_create(task, author, schema)
         table = _table(schema, given["table"])
@@ -240,15 +243,15 @@ def table_spec(table: ExternalTable) -> engine.TableSpec:
     """A table in the words of analytics."""
     columns = tuple(engine.Column(c["name"], c["type"]) for c in table.columns)
     options = tuple(sorted(table.options.items()))
-    return engine.TableSpec(table.name, table.location, table.format, columns, tuple(table.partitions), options)
-
-
-def _schema(tenant: Tenant, name: str) -> Schema:
-    found = Schema.objects.filter(tenant=tenant, name__iexact=name).first()
-    if found is None:
-        message = f"There is no schema {name!r} to write to." if name else "Choose a schema, or name the table's."
-        raise Refused("SCHEMA_NOT_FOUND", message, "schema")
-    return found
+    return engine.TableSpec(
+        table.name,
+        table.location,
+        table.format,
+        columns,
+        tuple(table.partitions),
+        options,
+        may_be_empty=table.managed and bool(columns),
+    )
 
 
 def _table(schema: Schema, name: str) -> ExternalTable:
@@ -258,29 +261,14 @@ def _table(schema: Schema, name: str) -> ExternalTable:
     return found
 
 
-def _default_location(schema: Schema, table: str) -> str:
-    if not schema.location:
-        message = f"The schema {schema.name} has no location of its own: add LOCATION 'oss://bucket/folder/'."
-        raise Refused("LOCATION_MISSING", message, "text")
-    return f"{schema.location.rstrip('/')}/{table}/"
-
-
-def _require(actor: Actor, action: str, schema: Schema, table: str, location: str) -> None:
-    """The action on the table, and WriteBucket on its location, which lies in a bucket of the tenant."""
+def _require(actor: Actor, action: str, schema: Schema, table: str, location: str) -> str:
+    """The action on the table, and WriteBucket on its location, which lies in a bucket of the tenant; the location."""
     require(actor, action, dla_resource(actor.tenant, schema.name, table), owner=actor.tenant)
-    try:
-        engine.parse_location(location)
-    except engine.LakeError as error:
-        raise Refused("LOCATION_INVALID", error.user_message, "text") from error
-    bucket, _, key = location.removeprefix("oss://").partition("/")
+    bucket, _ = locations.split(location)
     if bucket.startswith(_OURS):
         message = f"The bucket {bucket} is written by the console alone; choose a bucket of your own."
         raise Refused("BUCKET_READ_ONLY", message, "text")
-    if not Bucket.objects.filter(tenant=actor.tenant, name=bucket).exists():
-        raise Refused("BUCKET_NOT_FOUND", f"There is no bucket {bucket!r} of yours.", "text")
-    if not key.strip("/"):
-        raise Refused("LOCATION_INVALID", "A table lies in a folder of a bucket: oss://bucket/folder/.", "text")
-    require(actor, WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
+    return locations.checked(actor, location, locations.WRITE)
 
 
 def _no_twice(names: list[str], where: str) -> None:
