@@ -32,6 +32,8 @@ class TableSpec:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     #: For the format `rows`: gives the rows, as tuples of the columns, when the statement names the table.
     rows: Callable[[], Iterable[tuple[object, ...]]] | None = None
+    #: A folder without files is an empty table, and not a mistake in the location.
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

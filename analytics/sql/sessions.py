@@ -42,12 +42,15 @@ class TenantSession:
     def register(self, relations: Iterable[tuple[str, str]]) -> None:
         """Make the tables known to the session; take notice of files that came or went since they were.
 
-        Raises QueryFailed for a table whose location has no files: an empty result would hide it.
+        Raises QueryFailed for a table whose location has no files, unless it may be empty: an empty result would hide
+        a mistake.
         """
         with self._lock:
             for relation in relations:
                 table = self._tables[relation]
                 state = lake.fingerprint(table.location) if table.format in tables.FILE_FORMATS else 0
+                if state is None and table.may_be_empty:
+                    state = 0
                 if state is None:
                     raise QueryFailed(f"The table {'.'.join(relation)} has no files at {table.location}.")
                 known = self._registered.get(relation)
