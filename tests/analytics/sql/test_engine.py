@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -69,17 +69,18 @@ def test_parameters_are_values(csv_of: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("sql", "condition", "message"),
     [
-        (
+        pytest.param(
             "selec 1",
             "PARSE_SYNTAX_ERROR",
             "Syntax error at or near 'selec'. (line 1, position 0)",
+            marks=pytest.mark.classic,
         ),
         (
             "select monthh from flights",
             "UNRESOLVED_COLUMN.WITH_SUGGESTION",
             "A column, variable, or function parameter with name `monthh` cannot be resolved.",
         ),
-        ("select nosuch(1)", "UNRESOLVED_ROUTINE", "Cannot resolve routine `nosuch`"),
+        ("select nosuch(1)", "UNRESOLVED_ROUTINE", "Cannot resolve routine `"),
         ("select 1 / month - 1 / (month - month) from flights", "DIVIDE_BY_ZERO", "Division by zero."),
         ("select cast(tailnum as int) from flights", "CAST_INVALID_INPUT", "cannot be cast to"),
         ("select raise_error('my own reason')", "USER_RAISED_EXCEPTION", "my own reason"),
