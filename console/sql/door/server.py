@@ -8,9 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from ssl import SSLContext
 
+from mysql_mimic.constants import DEFAULT_SERVER_CAPABILITIES
 from mysql_mimic.control import LocalControl, TooManyConnections
 from mysql_mimic.server import MysqlServer
 from mysql_mimic.stream import ConnectionClosed
+from mysql_mimic.types import Capabilities
 
 from console.sql.door import errors
 from console.sql.door.commands import DoorSession
@@ -25,6 +27,8 @@ MAX_CONNECTIONS = 1000
 LAST_WORDS_S = 5.0
 #: Connections that may wait to be accepted: a pool of a client opens many at once.
 _BACKLOG = 1024
+#: Without LONG_FLAG Connector/J reads the flags of a column as one byte, and its decimals as 0.
+_CAPABILITIES = DEFAULT_SERVER_CAPABILITIES | Capabilities.CLIENT_LONG_FLAG | Capabilities.CLIENT_TRANSACTIONS
 
 
 class DoorControl(LocalControl):  # type: ignore[misc]
@@ -51,7 +55,7 @@ class DoorServer(MysqlServer):  # type: ignore[misc]
     def __init__(
         self, session_factory: Callable[[], DoorSession], find_account: FindAccount, ssl: SSLContext | None
     ) -> None:
-        super().__init__(session_factory=session_factory, control=DoorControl(), ssl=ssl, backlog=_BACKLOG)
+        super().__init__(session_factory, _CAPABILITIES, DoorControl(), ssl=ssl, backlog=_BACKLOG)
         self._find_account = find_account
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -19,7 +19,14 @@ from console.sql.door.stream import BoundedStream
 #: Rows of at least this many bytes go through the writer that splits packets (MySQL internals, packets of 16 MiB).
 _LARGE = 4 * 1024 * 1024
 _UNICODE = (CharacterSet.utf8mb4, CharacterSet.utf8)
-_NUMBERS = {ColumnType.SHORT, ColumnType.LONG, ColumnType.LONGLONG, ColumnType.DOUBLE, ColumnType.NEWDECIMAL}
+_NUMBERS = {
+    ColumnType.TINY,
+    ColumnType.SHORT,
+    ColumnType.LONG,
+    ColumnType.LONGLONG,
+    ColumnType.DOUBLE,
+    ColumnType.NEWDECIMAL,
+}
 _BINARY = ColumnDefinition.BINARY_FLAG
 
 
@@ -131,10 +138,10 @@ def column_definition(column: Column, charset: CharacterSet, table: str = "") ->
     flags = ColumnDefinition(0)
     if is_bytes:
         flags |= ColumnDefinition.BLOB_FLAG | _BINARY
+    elif column.kind in _NUMBERS:  # not BINARY, with which Connector/J makes bytes of a boolean
+        flags |= ColumnDefinition.NUM_FLAG
     elif not is_text:
         flags |= _BINARY
-    if column.kind in _NUMBERS or column.kind is ColumnType.TINY:
-        flags |= ColumnDefinition.NUM_FLAG
     schema, tables = types.str_len(b""), types.str_len(table.encode(charset.codec, "replace"))
     return b"".join(
         (

@@ -75,6 +75,13 @@ _FUNCTIONS = frozenset(
     ]
 )
 
+#: Collations that clients name in a query: with the case of letters, and without.
+_EXACT = ("utf8mb4_bin", "utf8mb4_0900_bin", "utf8mb3_bin", "utf8_bin", "latin1_bin", "ascii_bin")
+_WITHOUT_CASE = (
+    *("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_unicode_ci"),
+    *("utf8mb3_general_ci", "utf8mb3_unicode_ci", "utf8_general_ci", "utf8_unicode_ci", "latin1_swedish_ci"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SmallTable:
@@ -120,6 +127,10 @@ def _restrict(connection: sqlite3.Connection, deadline: float) -> None:
     for name in ("char_length", "character_length"):
         connection.create_function(name, 1, lambda v: None if v is None else len(str(v)), deterministic=True)
     connection.create_function("isnull", 1, lambda v: int(v is None), deterministic=True)
+    for name in _EXACT:
+        connection.create_collation(name, _compared)
+    for name in _WITHOUT_CASE:
+        connection.create_collation(name, lambda one, other: _compared(one.lower(), other.lower()))
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200)
@@ -175,6 +186,10 @@ def _refused(error: Exception) -> Refused:
             "text",
         )
     return Refused("SYNTAX_ERROR", f"The statement cannot be answered from information_schema: {reason}.", "text")
+
+
+def _compared(one: str, other: str) -> int:
+    return (one > other) - (one < other)
 
 
 def _concat(*values: object) -> str | None:

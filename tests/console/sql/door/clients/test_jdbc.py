@@ -72,7 +72,7 @@ def test_statements_values_and_types(driver: str, account: Login, typed: Engine,
         events["types"]["values"][4], "00ff22612c", 'String {"a":[1,2],"b":"x\\"y"}', "Double 1.5", "Integer 7",
         "Long -9007199254740993", 'String it\'s "😀" \\ \n.', "String ",
     ]  # fmt: skip
-    assert events["types"]["values"][1].endswith(" 2024-02-29 12:34:56.789")
+    assert events["types"]["values"][1].endswith(" 2024-02-29 12:34:56.789000")
     assert events["types"]["values"][4].startswith("Boolean")
     assert events["types"]["kinds"][0] == "DECIMAL(38,10)"
 
