@@ -22,12 +22,26 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A table in the tree: of a physical topic name the part that tells it from others, and the rest beside it."""
+
+    name: str
+    label: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
     """The first tables of a schema that fit, and whether there are more."""
 
     schema: str
     names: list[str]
     more: bool
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The names as the tree shows them."""
+        return [_entry(name) for name in self.names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,18 @@ def completions(actor: Actor) -> dict[str, Any]:
 def quoted(name: str) -> str:
     """A name as it is written in a statement."""
     return name if _PLAIN_NAME.fullmatch(name) else f"`{name.replace('`', '``')}`"
+
+
+def _entry(name: str) -> Entry:
+    rest, percent, label = name.rpartition("%")
+    if not percent or not label:
+        return Entry(name, name)
+    kinds = {"%RETRY": "retry", "%DLQ": "dead letters"}
+    kind = next((word for prefix, word in kinds.items() if name.startswith(prefix)), "")
+    instance = rest.rpartition("%")[2]
+    return Entry(
+        name, label, ", ".join(part for part in (kind, instance if instance not in ("RETRY", "DLQ") else "") if part)
+    )
 
 
 def _row(column: dict[str, str]) -> ColumnRow:

@@ -31,4 +31,4 @@ class TaskTable(tables.Table):  # type: ignore[misc]
         return number(record.elapse_time if record.ended else None, "ms")
 
     def render_row_count(self, record: QueryTask) -> SafeString:
-        return number(record.row_count if record.result_file else None)
+        return number(record.row_count if record.result_file and not record.explain else None)

@@ -22,7 +22,7 @@ def save(request: Request) -> HttpResponse:
     """Ask for a name, and keep the statement under it."""
     access.pages(request)
     if request.method != "POST":
-        return render(request, "sql/save.html", {"form": SavedForm(initial={"schema": request.GET.get("schema", "")})})
+        return render(request, _template(request), {"form": SavedForm()})
     form = SavedForm(request.POST)
     try:
         if form.is_valid():

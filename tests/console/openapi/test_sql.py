@@ -127,7 +127,7 @@ def test_a_download_is_an_address_that_needs_no_signature_and_ends(
     given = alice.data("sql/download", id=task.pk)
     assert given["size"] == len(content)
     answer = Client().get(given["url"])
-    assert b"".join(answer) == content  # type: ignore[arg-type]
+    assert b"".join(answer) == content
     assert answer["Content-Disposition"] == f'attachment; filename="{task.pk}.csv"'
     assert Client().get(given["url"].replace("/result.csv", "x/result.csv")).status_code == 404
     monkeypatch.setattr(downloads, "VALID_SECONDS", -1)
