@@ -46,6 +46,8 @@ def infer_table(location: str, file_format: str | None, options: Mapping[str, st
     try:
         with lake.open_file(first.location) as file:
             columns = _READERS[file_format](file, name, chosen)
+            if file_format in ("csv", "json"):  # text without a zone is read in the session's, which is UTC
+                columns = [Column(c.name, c.type.replace("timestamp_ntz", "timestamp")) for c in columns]
     except (ValueError, OSError) as error:  # Arrow's errors are of these
         reason = str(error).splitlines()[0][:200] if str(error) else "it is damaged"
         raise LakeError(f"The file {name} cannot be read as {file_format}: {reason}.") from error

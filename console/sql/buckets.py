@@ -66,8 +66,12 @@ def usage(actor: Actor, buckets: Iterable[Bucket]) -> list[Usage]:
 
 
 def names_over(tables: Iterable[ExternalTable], folder: str) -> list[str]:
-    """`schema.table` of those that lie in or below a folder."""
-    return sorted(f"{t.schema.name}.{t.name}" for t in tables if t.location.startswith(folder))
+    """`schema.table` of those that lie in or below a folder, or above it and so have its files too."""
+    return sorted(
+        f"{t.schema.name}.{t.name}"
+        for t in tables
+        if t.location.startswith(folder) or folder.startswith(f"{t.location.rstrip('/')}/")
+    )
 
 
 def tables_over(actor: Actor, folder: str) -> list[str]:
@@ -131,7 +135,7 @@ def delete(actor: Actor, bucket: Bucket) -> None:
         if count or others:
             raise Refused(
                 "BUCKET_IN_USE",
-                f"{count} tables and {others} schemas lie in {bucket.name}: drop them first.",
+                f"Tables ({count}) and schemas ({others}) lie in {bucket.name}: drop them first.",
                 "name",
             )
         audit.record(actor, "sql.bucket.delete", resource)

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from console.sql.buckets import Entry, Usage
 from console.web.columns import CellColumn
 from console.web.paging import column
-from console.web.templatetags.gantry import byte_size, icon, time
+from console.web.templatetags.gantry import ago, byte_size, icon, time
 
 _SHOWN_TABLES = 3
 
@@ -66,4 +66,4 @@ class EntryTable(tables.Table):  # type: ignore[misc]
         return "" if record.size is None else byte_size(record.size)
 
     def render_modified(self, record: Entry) -> SafeString | str:
-        return time(record.modified) if record.modified else ""
+        return ago(record.modified) if record.modified else ""

@@ -80,7 +80,14 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
     (
         "Analytics",
         (
-            _Item("Async SQL", "database", "sql.editor", also=("sql.",)),
+            _Item(
+                "Async SQL",
+                "database",
+                "sql.editor",
+                also=("sql.task", "sql.plot", "sql.save"),
+                needs=("dla:QueryTask", "*"),
+            ),
+            _Item("Data lake", "folders", "sql.buckets", also=("sql.bucket",), needs=("dla:QueryTask", "*")),
             _Item(
                 "Archives",
                 "archive",
