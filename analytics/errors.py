@@ -57,7 +57,14 @@ class EngineLost(AnalyticsError):  # noqa: N818
 
 
 class EngineUnavailable(AnalyticsError):  # noqa: N818
-    """Spark could not be started, or does not let us in; nothing of the statement was executed."""
+    """Spark could not be started, or does not let us in; nothing of the statement was executed.
+
+    `is_outage`: a Spark Connect server does not answer; the same statement can be run once it does.
+    """
+
+    def __init__(self, message: str, *, is_outage: bool = False) -> None:
+        super().__init__(message)
+        self.is_outage = is_outage
 
 
 class LakeError(AnalyticsError):

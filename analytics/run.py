@@ -76,6 +76,7 @@ __all__ = [
     "clean_up_archive",
     "days_to_roll_up",
     "delete_archive",
+    "discard_write",
     "drop_drafts",
     "drop_results",
     "drop_samples",
@@ -83,6 +84,7 @@ __all__ = [
     "folders",
     "forget_write",
     "infer_table",
+    "is_lost",
     "lake_path",
     "new_query_id",
     "open_file",
@@ -147,6 +149,13 @@ def forget_write(location: str, task_id: str) -> None:
     moves.forget(location, task_id)
 
 
+def discard_write(location: str, task_id: str) -> None:
+    """Take back the files that a task with a target has put in place: nobody's table is over them."""
+    from analytics.sql import moves
+
+    moves.discard(location, task_id)
+
+
 def statement_kind(sql: str) -> str:
     """The kind of a statement without its hint: SELECT for every query, otherwise its first word, such as INSERT.
 
@@ -173,6 +182,13 @@ def warm() -> None:
     from analytics.sql import warming
 
     warming.warm()
+
+
+def is_lost() -> bool:
+    """Whether Spark was started in this process and has died: then the process must end, and take nothing on."""
+    from analytics import session
+
+    return session.is_lost()
 
 
 def stop() -> None:

@@ -99,6 +99,12 @@ def is_alive() -> bool:
     return session is not None and session.sparkContext._gateway.proc.poll() is None  # type: ignore[union-attr]
 
 
+def is_lost() -> bool:
+    """Whether the JVM was started and has died. False after an orderly `stop`."""
+    session = _session
+    return session is not None and session.sparkContext._gateway.proc.poll() is not None  # type: ignore[union-attr]
+
+
 def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
     try:
         java_home = find_java(settings.home)

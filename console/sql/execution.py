@@ -17,12 +17,17 @@ log = logging.getLogger(__name__)
 
 
 def outcome_of(task: QueryTask) -> Outcome:
-    """Run the task and return how it ended. Raises EngineLost and QueryCancelled, which are the worker's business."""
+    """Run the task and return how it ended. Raises what is the worker's business.
+
+    That is EngineLost, QueryCancelled, and EngineUnavailable when it is an outage.
+    """
     try:
         return _executed(task)
     except (errors.EngineLost, errors.QueryCancelled):
         raise
     except errors.AnalyticsError as error:
+        if isinstance(error, errors.EngineUnavailable) and error.is_outage:
+            raise
         outcome = _failure(error)
         _record_refusal(task, error, outcome)
         return outcome

@@ -37,6 +37,11 @@ TURN_S = 30.0
 #: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
 _ALONE_IDLE_S = 10.0
 
+#: How long a thread waits before it takes the next task from a Spark Connect server that does not answer, s.
+_OUTAGE_PAUSE_S = 5.0
+#: How often the JVM is looked at, seconds.
+_LOOK_S = 0.5
+
 keeper = Keeper(engine.cancel, engine.progress)
 alone = Alone()
 _engine_lost = threading.Event()
@@ -131,7 +136,12 @@ def execute(task: QueryTask) -> None:
         try:
             outcome = execution.outcome_of(task)
         except errors.EngineLost as error:
-            _lose_engine(task, error.user_message)
+            _lose_engine(task, error)
+            return
+        except errors.EngineUnavailable as error:
+            lifecycle.give_back(task)
+            log.warning("%s Task %s waits.", error.user_message, task.pk)
+            _shutting_down.wait(_OUTAGE_PAUSE_S)
             return
         except errors.QueryCancelled:
             if _shutting_down.is_set() and not lifecycle.cancel_requested([task.pk]):
@@ -144,13 +154,17 @@ def execute(task: QueryTask) -> None:
 
 
 def _ending() -> bool:
+    """Whether this process takes nothing on any more: what a dead engine was given would count as lost by it."""
+    if engine.is_lost():
+        end_without_engine("its JVM has ended")
     return _engine_lost.is_set() or _shutting_down.is_set()
 
 
-def _lose_engine(task: QueryTask, reason: str) -> None:
-    """Give the task up and end this process."""
-    lifecycle.lose(task, reason)
-    end_without_engine(reason)
+def _lose_engine(task: QueryTask, error: errors.EngineLost) -> None:
+    """Give the task up; end this process, unless the next statement finds a new Spark."""
+    lifecycle.lose(task, error.user_message)
+    if not error.is_remote:
+        end_without_engine(error.user_message)
 
 
 def end_without_engine(reason: str) -> None:
@@ -191,13 +205,17 @@ def _warm() -> None:
         engine.warm()
     except errors.AnalyticsError as error:
         log.error("Spark cannot be started: %s", error.user_message)
-        os._exit(ENGINE_UNAVAILABLE_EXIT)
+        if not (isinstance(error, errors.EngineUnavailable) and error.is_outage):
+            os._exit(ENGINE_UNAVAILABLE_EXIT)
     if file := os.environ.get("GANTRY_READY_FILE"):
         Path(file).touch()
     try:
         alone.may_start()
     finally:
         close_old_connections()
+    # A JVM may die while it has nothing to do: then the next statement would be the one that finds out.
+    while not _ending():
+        time.sleep(_LOOK_S)
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]
