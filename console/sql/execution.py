@@ -59,7 +59,7 @@ def _failure(error: errors.AnalyticsError) -> Outcome:
     if isinstance(error, errors.QueryTimedOut):
         condition = "QUERY_TIMED_OUT"
     elif isinstance(error, errors.QueryRefused):
-        condition = "QUERY_REFUSED"
+        condition = error.condition
         if error.line is not None:
             message = f"{message} (line {error.line}, column {error.column})"
     return Outcome(TaskStatus.FAILURE, message, condition)

@@ -18,7 +18,7 @@ def main() -> None:
     if arguments.what in ("broker", "all"):
         print("\n" + broker.main(arguments.rounds), flush=True)
     if arguments.what in ("sql", "all"):
-        print("\n" + sql.main(arguments.demo), flush=True)
+        print("\n" + sql.main(), flush=True)
     if arguments.what in ("pages", "all"):
         print("\n" + pages.main(arguments.demo), flush=True)
     if arguments.what in ("console", "all"):
