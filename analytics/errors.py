@@ -21,10 +21,16 @@ class AnalyticsError(Exception):
 
 
 class QueryRefused(AnalyticsError):  # noqa: N818
-    """The statement is not allowed. `line` and `column` (from 1) tell where, when Spark's parser knows."""
+    """The statement is not allowed. `line` and `column` (from 1) tell where, when Spark's parser knows.
 
-    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+    `condition` is Spark's name for the same where it has one, such as TABLE_OR_VIEW_NOT_FOUND.
+    """
+
+    def __init__(
+        self, message: str, line: int | None = None, column: int | None = None, *, condition: str = "QUERY_REFUSED"
+    ) -> None:
         super().__init__(message)
+        self.condition = condition
         self.line = line
         self.column = column
 

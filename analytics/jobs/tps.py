@@ -11,8 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from analytics import lake
-from analytics import session as spark_session
-from analytics.jobs import files
+from analytics.jobs import files, spark_for_jobs
 from analytics.jobs.periods import LONGEST_SAMPLE_S, MINUTE_MS, PERIODS
 from analytics.lake.locations import DRAFT
 
@@ -30,14 +29,13 @@ def rollup(day: date) -> bool:
     with _only_one(day) as state:
         if not state.raw:
             return False
-        spark = spark_session.get()
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "gantry")
-        samples = merged(extract(spark, state))
-        manifest = files.Manifest(
-            samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),
-            rollup=_load(transform(samples), "rollup", ("minutes", *_SERIES, "ts_ms"), state.folder),
-            merged=[files.name_of(file) for file in state.raw + state.leftover],
-        )
+        with spark_for_jobs.session() as spark:
+            samples = merged(extract(spark, state))
+            manifest = files.Manifest(
+                samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),
+                rollup=_load(transform(samples), "rollup", ("minutes", *_SERIES, "ts_ms"), state.folder),
+                merged=[files.name_of(file) for file in state.raw + state.leftover],
+            )
         files.replace_manifest(state, manifest)
         return True
 

@@ -1,12 +1,12 @@
 """Makes the first statement of a user as fast as the later ones: the JVM runs and has compiled what all of them use."""
 
+import io
 import logging
 import threading
-from pathlib import Path
 
+from analytics import lake, settings
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError
-from analytics.lake import lake_path
 from analytics.specs import Column, QuerySpec, TableSpec
 from analytics.sql import engine
 
@@ -28,7 +28,11 @@ _ROUNDS = 5
 
 def warm() -> None:
     """Start Spark and return when it takes statements; go on warming it in the background for some seconds."""
-    spark_session.get()
+    if settings.load().uses_connect:
+        _write_table()
+        _run("first", _STATEMENTS[0])
+    else:
+        spark_session.get()
     threading.Thread(target=_run_all, name="warm Spark").start()
 
 
@@ -36,13 +40,17 @@ def _run_all() -> None:
     _write_table()
     for number in range(_ROUNDS):
         for sql in _STATEMENTS:
-            if not (spark_session.is_alive() and threading.main_thread().is_alive()):
+            if not (_is_alive() and threading.main_thread().is_alive()):
                 return
             try:
                 _run(f"{number}", sql)
             except AnalyticsError as error:
                 _log.info("Warming Spark ended: %s", error.user_message)
                 return
+
+
+def _is_alive() -> bool:
+    return settings.load().uses_connect or spark_session.is_alive()
 
 
 def _run(name: str, sql: str) -> None:
@@ -63,9 +71,8 @@ def _write_table() -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = Path(lake_path(_TABLE.location)) / "part-0.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists():
-        draft = file.with_name(f".{file.name}")
-        pq.write_table(pa.table({"n": range(1000), "name": ["abc"[n % 3] for n in range(1000)]}), draft)
-        draft.replace(file)
+    if not lake.files(_TABLE.location):
+        content = io.BytesIO()
+        pq.write_table(pa.table({"n": range(1000), "name": ["abc"[n % 3] for n in range(1000)]}), content)
+        content.seek(0)
+        lake.write_file(f"{_TABLE.location}part-0.parquet", content)

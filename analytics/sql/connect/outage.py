@@ -44,4 +44,4 @@ def unreachable(error: BaseException) -> EngineUnavailable:
     found = of(error)
     if isinstance(found, EngineUnavailable):
         return found
-    return EngineUnavailable(f"The Spark Connect server {channel.address()} does not answer.")
+    return EngineUnavailable(f"The Spark Connect server {channel.address()} does not answer.", is_outage=True)
