@@ -45,12 +45,13 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
 
 def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
+    written = information_schema.with_quoted_tables(text)
     try:
-        tables = list(parsing.query(text).find_all(exp.Table))
+        tables = list(parsing.query(written).find_all(exp.Table))
     except Refused:
         return None
     own = tables and all(not table.db or table.db.lower() == catalog.INFORMATION_SCHEMA for table in tables)
-    return information_schema.answer(actor, text, catalog.INFORMATION_SCHEMA) if own else None
+    return information_schema.answer(actor, written, catalog.INFORMATION_SCHEMA) if own else None
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:

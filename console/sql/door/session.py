@@ -167,13 +167,16 @@ class SqlSession(DoorSession):
     async def _answered(self, text: str, form: str, parameters: tuple[Value, ...]) -> Result:
         """The console's answer, or Spark's."""
         statement = statements.parse(form)
-        if not isinstance(statement, statements.Query):
+        looks_around = (self.database or "").lower() == catalog.INFORMATION_SCHEMA
+        if looks_around or not isinstance(statement, statements.Query):
             name = _CAPITAL.sub("_", type(statement).__name__).lower()
             reads = not isinstance(statement, _CHANGES)
             answer = await self.in_thread(name, answers.answer, statement, self.database or "", reads=reads)
             if answer is not None:
                 return self._noted(results.of_answer(answer), len(answer.rows))
-        elif statement.text == "select $$":  # MySQL's command line asks whether `$` may begin a name
+        if (
+            isinstance(statement, statements.Query) and statement.text == "select $$"
+        ):  # MySQL's command line asks whether `$` may begin a name
             raise DoorError(errors.UNKNOWN_COLUMN, "Unknown column '$$'.")
         return await self._run(text, parameters)
 

@@ -24,6 +24,7 @@ from console.web.errors import Refused
 VERSION = "8.0.36-gantry"
 _SHOWN = "shown"
 _WORD = re.compile(r"`[^`]*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|[A-Za-z_]\w*", re.DOTALL)
+_TABLE = re.compile(rf"((?:\bfrom|\bjoin|,)\s+)({'|'.join(definitions.TABLES)})\b(?!\s*\.)", re.IGNORECASE)
 _VARIABLES = {"version": VERSION, "lower_case_table_names": "0", "sql_mode": "", "version_comment": "Gantry async SQL"}
 
 
@@ -56,6 +57,11 @@ def where(found: Answer, condition: str | None) -> Answer:
     sql = _translated(query, None, "")
     done = runner.run(sql, {_SHOWN: SmallTable(found.columns, found.rows)}, found.columns)
     return Answer(found.columns, done.rows, integers=found.integers)
+
+
+def with_quoted_tables(text: str) -> str:
+    """The query with its tables in backticks: some are called by words of SQL, such as COLUMNS."""
+    return _TABLE.sub(r"\1`\2`", text)
 
 
 def _quoted(condition: str, columns: tuple[str, ...]) -> str:
@@ -113,9 +119,23 @@ def _translated(query: exp.Query, actor: Actor | None, schema: str) -> str:
         "VERSION": lambda: VERSION,
     }
     try:
-        return query.transform(_replace, facts).sql("sqlite")
+        return _with_having(query).transform(_replace, facts).sql("sqlite")
     except (SqlglotError, ValueError, RecursionError) as error:
         raise Refused("SYNTAX_ERROR", "The statement cannot be answered from information_schema.", "text") from error
+
+
+def _with_having(query: exp.Query) -> exp.Query:
+    """HAVING without groups, which MySQL takes for a condition on what is selected, as a condition on a subquery."""
+    having = query.args.get("having")
+    grouped = query.args.get("group") or any(item.find(exp.AggFunc) for item in query.expressions)
+    if not isinstance(query, exp.Select) or having is None or grouped:
+        return query
+    outer = exp.select("*").where(having.this.copy())
+    for name in ("limit", "offset"):
+        outer.set(name, query.args.get(name))
+        query.set(name, None)
+    query.set("having", None)
+    return outer.from_(query.subquery(_SHOWN))
 
 
 def _replace(node: exp.Expression, facts: dict[str, Callable[[], str | None]]) -> exp.Expression:

@@ -149,6 +149,28 @@ QUESTIONS = [
     ("with t as (select table_name n from information_schema.tables where table_schema = 'demo')"
      " select max(n) from t", [("orders",)]),
     ("select table_schema from information_schema.tables where table_schema = 'secret'", []),
+    # Connector/J, DatabaseMetaData.getTables and getColumns with useInformationSchema
+    ("SELECT TABLE_SCHEMA AS TABLE_CAT, NULL AS TABLE_SCHEM, TABLE_NAME, CASE WHEN TABLE_TYPE='BASE TABLE' THEN CASE"
+     " WHEN TABLE_SCHEMA = 'mysql' OR TABLE_SCHEMA = 'performance_schema' THEN 'SYSTEM TABLE' ELSE 'TABLE' END WHEN"
+     " TABLE_TYPE='TEMPORARY' THEN 'LOCAL_TEMPORARY' ELSE TABLE_TYPE END AS TABLE_TYPE FROM INFORMATION_SCHEMA.TABLES"
+     " WHERE TABLE_SCHEMA = 'demo' AND TABLE_NAME LIKE 'o%' HAVING TABLE_TYPE IN ('TABLE','VIEW',null) ORDER BY"
+     " TABLE_TYPE, TABLE_SCHEMA, TABLE_NAME", [("demo", None, "orders", "TABLE")]),
+    ("SELECT COLUMN_NAME, UPPER(CASE WHEN LOCATE('UNSIGNED', UPPER(COLUMN_TYPE)) != 0 AND LOCATE('SET',"
+     " UPPER(DATA_TYPE)) <> 1 THEN CONCAT(DATA_TYPE, ' UNSIGNED') ELSE CASE WHEN UPPER(COLUMN_TYPE)='TINYINT(1)' THEN"
+     " 'BIT' ELSE DATA_TYPE END END) AS TYPE_NAME, UPPER(CASE WHEN UPPER(DATA_TYPE)='DATE' THEN 10 WHEN"
+     " NUMERIC_PRECISION IS NOT NULL THEN NUMERIC_PRECISION ELSE 19+DATETIME_PRECISION END) AS COLUMN_SIZE,"
+     " IF (EXTRA LIKE '%auto_increment%','YES','NO') AS IS_AUTOINCREMENT FROM INFORMATION_SCHEMA.COLUMNS WHERE"
+     " TABLE_SCHEMA = 'demo' AND TABLE_NAME LIKE 'orders' AND COLUMN_NAME LIKE '%' ORDER BY TABLE_SCHEMA,"
+     " ORDINAL_POSITION LIMIT 3",
+     [("id", "BIGINT", "19", "NO"), ("price", "DECIMAL", "10", "NO"), ("at", "DATETIME", "25", "NO")]),
+    # SQLAlchemy and DBeaver
+    ("SELECT table_name FROM information_schema.views WHERE table_schema = 'demo'", []),
+    ("SELECT TC.CONSTRAINT_NAME, KCU.COLUMN_NAME FROM INFORMATION_SCHEMA.KEY_COLUMN_USAGE AS KCU JOIN"
+     " INFORMATION_SCHEMA.TABLE_CONSTRAINTS AS TC ON TC.CONSTRAINT_NAME = KCU.CONSTRAINT_NAME AND TC.TABLE_SCHEMA ="
+     " KCU.TABLE_SCHEMA WHERE KCU.TABLE_SCHEMA = BINARY 'demo' ORDER BY KCU.ORDINAL_POSITION", []),
+    ("SELECT cc.*, tc.TABLE_NAME FROM (SELECT CONSTRAINT_NAME, CHECK_CLAUSE FROM"
+     " information_schema.CHECK_CONSTRAINTS) cc, information_schema.TABLE_CONSTRAINTS tc WHERE"
+     " cc.CONSTRAINT_NAME = tc.CONSTRAINT_NAME", []),
     ("select count(*) > 3, min(id) from information_schema.collations", [(1, 45)]),
 ]  # fmt: skip
 
@@ -158,6 +180,9 @@ def test_information_schema_answers_what_tools_ask(cast: Cast, orders: ExternalT
         assert ask(cast.alice, text).rows == expected, text
     plain = answers.answer(cast.alice, statements.parse("select table_name from tables where table_name='orders'"),
                            "information_schema")  # fmt: skip
+    assert ask(cast.alice, "select count(*) from columns where table_schema = 'demo'", "information_schema").rows == [
+        (8,)
+    ]
     assert plain is not None
     assert (plain.columns, plain.rows) == (("TABLE_NAME",), [("orders",)])
     for table in definitions.TABLES:
