@@ -24,6 +24,10 @@ def deliver(notification_id: int) -> None:
     except ClientError as error:
         log.warning("notification %s was not delivered: %s", notification.pk, error)
         services.attempt_failed(notification, error.user_message)
+    except Exception:
+        # Without an end it would be claimed again for ever.
+        log.exception("notification %s was not delivered", notification.pk)
+        services.attempt_failed(notification, f"Internal error; the worker's log has it under {notification.pk}.")
     else:
         services.delivered(notification, message_id)
 

@@ -13,7 +13,7 @@ from analytics import run as engine
 from analytics.errors import LakeError
 from console.outbox.models import NotificationStatus
 from console.outbox.routing import UndeliverableError, instance_of
-from console.sql import access, places, plans, previews, queries, saved, schema_tree, task_queries
+from console.sql import access, places, plans, previews, queries, retention, saved, schema_tree, task_queries
 from console.sql.models import QueryTask, TaskStatus
 from console.web.http import Request
 from console.web.paging import search_text
@@ -116,14 +116,14 @@ def _rows(task: QueryTask, number: int) -> dict[str, Any]:
     try:
         return {"result": previews.page_of(task, number)}
     except LakeError as error:
-        return {"result_gone": error.user_message}
+        return {"result_gone": retention.why_gone(task, error)}
 
 
 def _plan(task: QueryTask) -> dict[str, Any]:
     try:
         _, lines = engine.preview_result(task.result_file, _PLAN_LINES)
     except LakeError as error:
-        return {"result_gone": error.user_message}
+        return {"result_gone": retention.why_gone(task, error)}
     texts = [line[0] or "" for line in lines]
     return {"plan": plans.parse(texts), "plan_text": "\n".join(texts)}
 

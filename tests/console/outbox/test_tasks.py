@@ -86,3 +86,32 @@ def test_the_group_of_the_hint_sends_it(make: Make, live: Live) -> None:
     assert [m.properties.get("PGROUP", group_of(notification).physical_name) for m in stored] == [
         group_of(notification).physical_name
     ]
+
+
+def test_after_three_attempts_in_vain_it_ends_with_the_reason(make: Make, live: Live, kicked: list[int]) -> None:
+    notification = make()
+    cluster = live.instance.cluster
+    cluster.namesrv = "127.0.0.1:1"
+    cluster.save()
+    Notification.objects.update(endpoint=f"http://{live.instance.instance_id}")
+    for _ in range(services.MAX_ATTEMPTS):
+        Notification.objects.update(due_at=notification.created_at)
+        notification = delivered(notification)
+    assert (notification.status, notification.attempts) == (NotificationStatus.FAILURE, 3)
+    assert notification.error.startswith("Not delivered after 3 attempts. ")
+    assert "127.0.0.1:1" in notification.error
+    assert kicked == [notification.pk] * 2
+
+
+def test_an_error_of_ours_is_an_attempt_too(make: Make, kicked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise KeyError("an inner detail")
+
+    monkeypatch.setattr(sending, "send", fail)
+    notification = make()
+    for _ in range(services.MAX_ATTEMPTS):
+        Notification.objects.update(due_at=notification.created_at)
+        notification = delivered(notification)
+    assert notification.status == NotificationStatus.FAILURE
+    assert "Internal error" in notification.error
+    assert "inner detail" not in notification.error
