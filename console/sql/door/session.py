@@ -174,9 +174,7 @@ class SqlSession(DoorSession):
             answer = await self.in_thread(name, answers.answer, statement, self.database or "", reads=reads)
             if answer is not None:
                 return self._noted(results.of_answer(answer), len(answer.rows))
-        if (
-            isinstance(statement, statements.Query) and statement.text == "select $$"
-        ):  # MySQL's command line asks whether `$` may begin a name
+        if form == "select $$":  # MySQL's command line asks whether `$` may begin a name
             raise DoorError(errors.UNKNOWN_COLUMN, "Unknown column '$$'.")
         return await self._run(text, parameters)
 
