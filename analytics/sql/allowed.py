@@ -42,6 +42,6 @@ NODE_WORDS = {
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE",
     "CompoundBody": "BEGIN … END",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY",
-    "InsertIntoStatement": "INSERT",
-    "UnresolvedInsertTarget": "INSERT",
+    "InsertIntoStatement": "INSERT behind other words",
+    "UnresolvedInsertTarget": "INSERT behind other words",
 }

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from analytics import lake
-from analytics.errors import QueryFailed
+from analytics.errors import AnalyticsError, LakeError, QueryFailed
 from analytics.specs import Column, Target
 from analytics.sql import assignment, moves, tables
 from analytics.sql.backend import Backend
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The result file of a statement with a target: one row with the count.
 RESULT_COLUMN = Column("rows", "bigint")
+#: A statement that writes more is ended: a cross join writes a gigabyte in a quarter of a minute.
+MOST_BYTES = 32 * 1024**3
 #: Options of a table that its writer heeds too; all others are the reader's.
 _WRITER_OPTIONS = {
     "csv": (
@@ -84,6 +86,7 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
     if known is not None and known <= SMALL_ROWS:
         rows = rows.coalesce(1)
     attempt = f"{moves.staging(location, task_id)}{uuid.uuid4().hex}/"
+    statement.limit = lambda: _too_large(attempt)
     with backend.tagged(tag):
         counted = backend.counted(_stoppable(rows, backend.interrupted(rows)))
         writer = counted.write.format(target.table.format)
@@ -92,6 +95,7 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         if target.table.partitions:
             writer = writer.partitionBy(*target.table.partitions)
         writer.save(lake.spark_url(attempt))
+    statement.limit = lambda: None
     statement.check()
     count = backend.counters(tag).output_rows
     emptied = _fixed_partition(rows, target)
@@ -102,6 +106,15 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         plan = moves.planned(target, task_id, attempt, count, columns, emptied)
         moves.commit(location, task_id, plan)
     return plan
+
+
+def _too_large(attempt: str) -> AnalyticsError | None:
+    try:
+        if lake.size_of(attempt) <= MOST_BYTES:
+            return None
+    except LakeError:  # what writes there is told, too
+        return None
+    return QueryFailed(f"The statement writes more than {MOST_BYTES / 1024**3:g} GiB, the most there is; divide it.")
 
 
 def _require_empty(target: Target) -> None:

@@ -87,6 +87,14 @@ def forget(location: str, task_id: str) -> None:
     lake.remove(staging(location, task_id))
 
 
+def discard(location: str, task_id: str) -> None:
+    """Take back what a task has put in place, and its staging folder; what it has removed does not come back."""
+    plan = read(location, task_id)
+    for _, destination in plan.moves if plan is not None else ():
+        lake.remove(f"{location.rstrip('/')}/{destination}")
+    forget(location, task_id)
+
+
 def planned(  # noqa: PLR0917  what a plan is made of
     target: Target, task_id: str, attempt: str, rows: int, columns: list[list[str]], emptied: str | None
 ) -> Plan:

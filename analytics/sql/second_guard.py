@@ -40,6 +40,7 @@ _NODES = frozenset(
         *("UnpivotColumns", "Values", "Var", "Where", "Window", "WindowSpec", "With", "WithinGroup"),
     ]
 )
+_MOST_BARE_JOINS = 8
 _ROOTS = ("Select", "Union", "Except", "Intersect", "Subquery", "Values", "Paren")
 #: What may stand with a table; WITH (…), versions and whatever else there is are refused.
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals"})
@@ -62,7 +63,8 @@ _GRAMMAR = """
     repartition_by_range rebalance
 """
 _BEFORE_PARENTHESIS = frozenset(_GRAMMAR.split())
-_log = logging.getLogger("sqlglot")
+# It warns of what it cannot parse, which is refused here.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ def check(sql: str, *, schema: str, tables: Tables, lookup: Lookup | None = None
     Raises QueryRefused with what is refused and what is allowed, QueryFailed for a function that there is not.
     """
     first_word = outline.check(sql)
+    _require_conditions(sql)
     tree = _parsed(sql, first_word)
     from sqlglot import exp
 
@@ -102,6 +105,21 @@ def check(sql: str, *, schema: str, tables: Tables, lookup: Lookup | None = None
     for node in nodes:
         _see(node, judge, first_word, positions)
     return Guarded2(frozenset(judge.relations), tuple(positions), judge.looked_up)
+
+
+def _require_conditions(sql: str) -> None:
+    """Refuse many joins without ON or USING: sqlglot tries two readings of each, and of each pair, and so on."""
+    words = [token.text for token in tokens.tokens(sql) if token.kind == "word"]
+    waiting = 0
+    for before, word in zip(["", *words], words, strict=False):
+        if word == "JOIN" and before not in {"CROSS", "NATURAL"}:
+            waiting += 1
+        elif word in {"ON", "USING"}:
+            waiting = max(0, waiting - 1)
+        if waiting > _MOST_BARE_JOINS:
+            raise QueryRefused(
+                f"More than {_MOST_BARE_JOINS} joins wait for their ON or USING; write CROSS JOIN where there is none."
+            )
 
 
 def _judge_words(sql: str, aliases: set[str]) -> None:
@@ -132,13 +150,12 @@ def _parsed(sql: str, first_word: str) -> "exp.Expr":
     from sqlglot.errors import SqlglotError
 
     try:
-        _log.disabled = True  # it warns of what it cannot parse, which is refused here
         found = [tree for tree in sqlglot.parse(sql, read="spark") if tree is not None]
-    except (SqlglotError, RecursionError) as error:
+    except RecursionError as error:
+        raise QueryRefused("The statement is nested too deeply, or has too many operators in a row.") from error
+    except SqlglotError as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise QueryRefused(f"The statement cannot be read, so it is not run: {_plain(reason)}") from error
-    finally:
-        _log.disabled = False
     if len(found) != 1:
         raise QueryRefused(f"{len(found)} statements: one at a time is allowed.")
     root = found[0]

@@ -196,6 +196,9 @@ def _turn(task: QueryTask, schema: Schema) -> Iterator[dict[str, bool]]:
     given: dict[str, Any] = task.target or {}
     with transaction.atomic():
         Schema.objects.select_for_update().filter(pk=schema.pk).first()
+        held = QueryTask.objects.filter(pk=task.pk, attempts=task.attempts, worker=task.worker)
+        if not held.filter(status=TaskStatus.RUNNING).exists():
+            raise engine.QueryCancelled("The task has ended, or was given to another worker.")
         others = QueryTask.objects.exclude(pk=task.pk).exclude(status=TaskStatus.SUCCESS)
         writers = others.filter(tenant=task.tenant, target__schema=given["schema"], target__table=given["table"])
         latest = writers.order_by("-create_time").values_list("pk", "status")[:_MOST_WRITERS]
@@ -217,22 +220,29 @@ def commit(task: QueryTask, author: Actor | None) -> str:
     given = task.target
     if not given or task.status != TaskStatus.SUCCESS:
         return ""
-    transaction.on_commit(partial(engine.forget_write, given["location"], task.pk), robust=True)
     name = f"{given['schema']}.{given['table']}"
-    if given["statement"] == "create" and given.get("columns"):
-        schema = Schema.objects.select_for_update().filter(tenant=task.tenant, name=given["schema"]).first()
-        if schema is None:
-            return f"The schema {given['schema']} was dropped while its table {given['table']} was made."
-        if schema.tables.filter(name__iexact=given["table"]).exists():
-            return f"The table {name} was made by somebody else meanwhile."
-        ExternalTable.objects.create(
-            schema=schema, name=given["table"],
-            **{field: given[field] for field in _FIELDS_OF_A_TABLE},
-        )  # fmt: skip
-    if author is not None:
+    reason = _register(task, given, name) if given["statement"] == "create" and given.get("columns") else ""
+    cleared = engine.discard_write if reason else engine.forget_write
+    transaction.on_commit(partial(cleared, given["location"], task.pk), robust=True)
+    is_written = given["statement"] == "insert" or given.get("columns")
+    if author is not None and is_written and not reason:
         verb = "create" if given["statement"] == "create" else "insert"
         resource = dla_resource(task.tenant, given["schema"], given["table"])
         audit.record(author, f"sql.table.{verb}", resource, detail={"task": task.pk, "rows": task.row_count})
+    return reason
+
+
+def _register(task: QueryTask, given: dict[str, Any], name: str) -> str:
+    """Make the row of the table; returns why that cannot be."""
+    schema = Schema.objects.select_for_update().filter(tenant=task.tenant, name=given["schema"]).first()
+    if schema is None:
+        return f"The schema {given['schema']} was dropped while its table {given['table']} was made."
+    if schema.tables.filter(name__iexact=given["table"]).exists():
+        return f"The table {name} was made by somebody else meanwhile."
+    ExternalTable.objects.create(
+        schema=schema, name=given["table"],
+        **{field: given[field] for field in _FIELDS_OF_A_TABLE},
+    )  # fmt: skip
     return ""
 
 

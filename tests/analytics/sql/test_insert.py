@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,10 +150,9 @@ def test_store_assignment_allows_what_spark_allows(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     rule = jvm.org.apache.spark.sql.catalyst.expressions.Cast
     of = getattr(getattr(jvm.org.apache.spark.sql.types, "DataType$"), "MODULE$")
-    names = (
-        "boolean tinyint smallint int bigint float double decimal(10,2) string binary date timestamp timestamp_ntz"
-        " array<int> array<string> map<string,int> struct<a:int> struct<a:string,b:int> void"
-    ).split()
+    plain = "boolean tinyint smallint int bigint float double decimal(10,2) string binary date timestamp timestamp_ntz"
+    nested = "array<int> array<string> map<string,int> struct<a:int> struct<a:string,b:int> void"
+    names = [*plain.split(), *nested.split()]
     for one in names:
         for other in names:
             if other == "void":
@@ -265,15 +264,15 @@ def dies_between_moves(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]
     """Let the process die at the move of that number, once."""
 
     def arrange(at: int) -> None:
-        moved = iter(range(10_000))
-        real = lake.move
+        def move_all(pairs: Iterable[tuple[str, str]]) -> None:
+            for number, (source, destination) in enumerate(pairs):
+                if number == at and not died:
+                    died.append(True)
+                    raise Killed
+                lake.move(source, destination)
 
-        def move(source: str, destination: str) -> None:
-            if next(moved) == at:
-                raise Killed
-            real(source, destination)
-
-        monkeypatch.setattr(lake, "move", move)
+        died: list[bool] = []
+        monkeypatch.setattr(lake, "move_all", move_all)
 
     return arrange
 

@@ -56,6 +56,14 @@ def test_a_table_can_be_looked_up() -> None:
     assert guarded.looked_up == {("other", "t-1"): found}
 
 
+@pytest.mark.parametrize("join", ["join", "left join", "left semi join", "full outer join"])
+def test_joins_that_sqlglot_would_read_for_years_are_refused(join: str) -> None:
+    with pytest.raises(run.QueryRefused, match="wait for their ON or USING"):
+        check("select * from flights " + f"{join} flights " * 60)
+    conditions = "".join(f"{join} flights f{number} on f{number}.month = 1 " for number in range(60))
+    assert check(f"select * from flights {conditions}").relations == {("demo", "flights")}
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
