@@ -128,10 +128,14 @@ class Judge:
         if len(known) <= 2 and table not in self._tables.get(schema, ()) and self._is_found(schema, table, parts):
             return schema, table
         if schema not in self._tables:
-            raise QueryRefused(f"There is no schema {schema} that you may read; there is {_listed(self._tables)}.")
+            raise QueryRefused(
+                f"There is no schema {schema} that you may read; there is {_listed(self._tables)}.",
+                condition="SCHEMA_NOT_FOUND",
+            )
         if len(known) > 2 or table not in self._tables[schema]:
             raise QueryRefused(
-                f"There is no table {'.'.join(parts)}; schema {schema} has {_listed(self._tables[schema])}."
+                f"There is no table {'.'.join(parts)}; schema {schema} has {_listed(self._tables[schema])}.",
+                condition="TABLE_OR_VIEW_NOT_FOUND",
             )
         self.relations.add((schema, table))
         return schema, table

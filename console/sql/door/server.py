@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 1000
 #: Time for the last words of a connection to reach a client, seconds; then it is cut off.
-LAST_WORDS_S = 5.0
+LAST_WORDS_S = 2.0
+#: Time for all connections to end when the door stops, seconds.
+_STOP_S = 6.0
 #: Connections that may wait to be accepted: a pool of a client opens many at once.
 _BACKLOG = 1024
 #: Without LONG_FLAG Connector/J reads the flags of a column as one byte, and its decimals as 0.
@@ -84,7 +86,9 @@ class DoorServer(MysqlServer):  # type: ignore[misc]
         except Exception:
             log.exception("connection %s failed", connection.connection_id)
         finally:
-            await _close(writer)
+            # The task of a connection never ends as cancelled: asyncio's streams would take that for a failure.
+            with suppress(asyncio.CancelledError):
+                await _close(writer)
             await self.control.remove(connection.connection_id)
 
     async def stop(self) -> None:
@@ -93,7 +97,7 @@ class DoorServer(MysqlServer):  # type: ignore[misc]
         for connection in self.control.connections.values():
             connection.kill()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
+            _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
             for connection in self.control.connections.values():
                 connection.stream.writer.transport.abort()
             for task in late:

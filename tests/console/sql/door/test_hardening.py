@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -267,3 +268,13 @@ def test_stopping_tells_clients_that_wait() -> None:
     assert waits == [1317]
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_stopping_does_not_wait_for_clients_that_keep_their_connection(tls_context: Any) -> None:
+    clients = []
+    with running_door(lambda: EchoDoor(tls_context)) as port:  # fails at the end when asyncio has a complaint
+        clients.append(connect(port))
+        clients.append(connect(port, ssl_disabled=False, ssl={"check_hostname": False}))
+        assert all(first_row(client, "hello") for client in clients)
+    for client in clients:
+        client._force_close()
