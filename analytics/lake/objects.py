@@ -79,7 +79,7 @@ class ObjectStore:
         """By listing; a key that ends with a slash only marks a folder."""
         for entry in self._listed(place):
             name = entry["Key"]
-            if name.endswith("/") or (not hidden and any(is_hidden(part) for part in name.split("/"))):
+            if not name or name.endswith("/") or (not hidden and any(is_hidden(part) for part in name.split("/"))):
                 continue
             changed = int(entry["LastModified"].timestamp() * 1000)
             yield LakeFile(f"{place.location}/{name}", entry["Size"], changed, entry.get("ETag", ""))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -9,8 +12,13 @@ import pytest
 from pytest_django import Settings
 
 from analytics import lake, run
+from analytics.errors import LakeError
+from analytics.lake.locations import DRAFT
+from console.accounts.models import Organization, Tenant
 from console.metrics import tasks as metrics_tasks
 from console.sql import tasks as sql_tasks
+from console.sql.models import Bucket
+from tests.support.object_storage import object_storage
 
 LIMIT = date(2026, 2, 1)
 BEFORE, AFTER = LIMIT - timedelta(days=1), LIMIT
@@ -22,17 +30,31 @@ def own_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def put(location: str) -> Path:
-    file = Path(lake.lake_path(location))
-    file.parent.mkdir(parents=True)
-    file.write_text("x")
-    return file
+@pytest.fixture
+def on_objects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    with object_storage(tmp_path / "s3") as server:
+        for name, value in server.settings("s3://company-lake/gantry").items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+def put(location: str) -> str:
+    lake.write_file(location, io.BytesIO(b"x"))
+    return location
+
+
+def is_there(location: str) -> bool:
+    try:
+        lake.open_file(location).close()
+    except LakeError:
+        return False
+    return True
 
 
 def test_old_samples_go_and_younger_ones_stay() -> None:
     old, young = (put(f"oss://gantry-metrics/tps/day={day:%Y-%m-%d}/raw-1.parquet") for day in (BEFORE, AFTER))
     assert run.drop_samples(LIMIT) == 1
-    assert (old.exists(), young.exists()) == (False, True)
+    assert (is_there(old), is_there(young)) == (False, True)
     assert run.drop_samples(LIMIT) == 0
 
 
@@ -42,19 +64,26 @@ def test_old_results_of_every_account_go_and_nothing_else() -> None:
     odd = put("oss://aliyun-oa-query-results-1000-oss-mq-private/DLA_Result/2026/13/99/q3/result.csv")
     table = put("oss://acme-lake/DLA_Result/2020/01/01/table.csv")
     assert run.drop_results(LIMIT) == 2
-    assert not any(file.exists() for file in old)
-    assert all(file.exists() for file in (young, odd, table))
+    assert not any(is_there(file) for file in old)
+    assert all(is_there(file) for file in (young, odd, table))
 
 
 def test_a_link_in_the_place_of_a_day_is_not_followed(own_lake: Path) -> None:
     table = put("oss://acme-lake/kept/table.csv")
     month = Path(lake.lake_path(run.result_location("1000", "mq-private", "q", BEFORE))).parents[2]
     month.mkdir(parents=True)
-    (month / "31").symlink_to(table.parent)
+    (month / "31").symlink_to(Path(lake.lake_path(table)).parent)
     assert run.drop_results(LIMIT) == 0
-    assert table.exists()
+    assert is_there(table)
 
 
+@pytest.mark.usefixtures("on_objects")
+def test_what_is_old_leaves_object_storage_too() -> None:
+    test_old_samples_go_and_younger_ones_stay()
+    test_old_results_of_every_account_go_and_nothing_else()
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(("days", "kept"), [(30, False), (0, True)])
 def test_the_sweeps_keep_what_the_settings_say(settings: Settings, days: int, kept: bool) -> None:
     settings.SAMPLES_DAYS = settings.RESULTS_DAYS = days
@@ -62,4 +91,19 @@ def test_the_sweeps_keep_what_the_settings_say(settings: Settings, days: int, ke
     result = put(run.result_location("1000", "mq-private", "q1", BEFORE))
     metrics_tasks.expire()
     sql_tasks.expire()
-    assert (samples.exists(), result.exists()) == (kept, kept)
+    assert (is_there(samples), is_there(result)) == (kept, kept)
+
+
+@pytest.mark.django_db
+def test_drafts_of_killed_writers_leave_results_and_the_buckets_of_tenants(own_lake: Path) -> None:
+    organization = Organization.objects.create(name="Head office")
+    tenant = Tenant.objects.create(name="acme", uid="1000001", organization=organization)
+    Bucket.objects.create(tenant=tenant, name="acme-lake")
+    draft = f"{DRAFT}{'0a' * 16}"
+    locations = [f"oss://{name}/t/{draft}/part-0" for name in ("acme-lake", "aliyun-oa-query-results-1-oss-x", "other")]
+    for location in locations:
+        file = Path(lake.lake_path(put(location)))
+        os.utime(file, (0, 0))
+    young = put(f"oss://acme-lake/t/{DRAFT}{'0b' * 16}")
+    sql_tasks.expire()
+    assert [is_there(location) for location in [*locations, young]] == [False, False, True, True]

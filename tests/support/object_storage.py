@@ -55,7 +55,7 @@ class ObjectStorage:
         environment = os.environ | {"ROOT_ACCESS_KEY": self.access_key_id, "ROOT_SECRET_KEY": self.access_key_secret}
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        eventually(self._answers, what=f"versitygw answers on {self.port}: {(self.folder / 'log').read_text()}")
+        eventually(self._answers, seconds=30)
 
     def _answers(self) -> bool:
         import httpx
@@ -86,9 +86,9 @@ def _program() -> Path:
 @contextmanager
 def object_storage(folder: Path) -> Iterator[ObjectStorage]:
     """Run a server over a folder."""
-    server = ObjectStorage(folder, *free_ports(1))
-    server.start()
+    server = ObjectStorage(folder, free_ports(1)[0])
     try:
+        server.start()
         yield server
     finally:
         server.stop()
