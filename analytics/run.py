@@ -47,6 +47,7 @@ from analytics.specs import (
     TableSpec,
     Target,
 )
+from analytics.sql.ids import new_query_id
 
 __all__ = [
     "AnalyticsError",
@@ -119,13 +120,6 @@ def run_query(spec: QuerySpec) -> QueryResult:
     from analytics.sql import engine
 
     return engine.run_query(spec)
-
-
-def new_query_id() -> str:
-    """An id for a run of a statement, `yyyyMMdd_HHmmss_nnnnn_xxxxx` (UTC): `QuerySpec.engine_query_id`."""
-    from analytics.sql import ids
-
-    return ids.new_query_id()
 
 
 def cancel(task_id: str) -> bool:
