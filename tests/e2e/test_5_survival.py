@@ -21,6 +21,8 @@ SLOW = "select count(*) as n from range(0, 2000000, 1, 8) a cross join range(120
 #: Needs a heap of some ten gigabytes; the guard cannot know that.
 KILLER = "select size(collect_list(id)) as n from range(300000000)"
 PATIENCE = 240.0
+#: Each starts a JVM or two anew.
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""A statement is out soon after it was cancelled, whatever it is doing; the JVM and its neighbours go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analytics import run
+from analytics.sql import running
+from tests.analytics.conftest import specification
+from tests.analytics.sql.test_engine import in_background, wait_for_its_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Each runs for a minute or more.
+LONG = {
+    "scan": "select sum(hash(f.tailnum, r.id)) from flights f cross join range(0, 1000000, 1, 16) r",
+    "shuffle": "select count(*) from (select id % 3000000 as k from range(0, 900000000, 1, 16) group by 1)",
+    "sort": "select max(n) from (select row_number() over (order by hash(id)) as n from range(90000000)) where n > 9",
+    "join": "select count(*) from flights a join flights b on a.carrier = b.carrier where a.dep_delay > b.arr_delay",
+    "large result": "select f.*, r.id from flights f cross join range(0, 4000, 1, 16) r",
+}
+
+
+@pytest.mark.parametrize("sql", LONG.values(), ids=LONG)
+def test_it_is_out_while_its_jobs_run(spark: SparkSession, demo_tables: list[run.TableSpec], sql: str) -> None:
+    spec = specification(sql, {"demo": demo_tables})
+    thread, outcome = in_background(spec)
+    wait_for_its_job(spec)
+    assert run.cancel(spec.task_id)
+    thread.join(30)
+    assert isinstance(outcome[0], run.QueryCancelled)
+    assert spark.range(3).count() == 3
+
+
+def test_it_is_out_between_analysis_and_its_first_job(
+    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is made by a call that nobody can break off; at its end the statement goes no further."""
+    reached = threading.Event()
+
+    def cancelled(*_: object, **__: object) -> None:
+        reached.set()
+        assert run.cancel(next(iter(running._running)))
+
+    monkeypatch.setattr("analytics.sql.classic.Classic.most_rows", lambda *_: cancelled())
+    with pytest.raises(run.QueryCancelled):
+        ask("select * from airlines")
+    assert reached.is_set()
+
+
+def test_its_progress_is_known_while_it_runs_and_not_after(
+    spark: SparkSession, demo_tables: list[run.TableSpec]
+) -> None:
+    spec = specification(LONG["scan"], {"demo": demo_tables})
+    thread, _ = in_background(spec)
+    wait_for_its_job(spec)
+    told: list[run.Progress] = []
+    for _ in range(600):
+        if (progress := run.progress(spec.task_id)) is not None and progress.scanned_row_count:
+            told.append(progress)
+            break
+        threading.Event().wait(0.05)
+    run.cancel(spec.task_id)
+    thread.join(30)
+    assert told
+    assert 0 < told[0].stages_done + 1 <= told[0].stages + 1
+    assert told[0].tasks >= told[0].tasks_done
+    assert run.progress(spec.task_id) is None
