@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from django.db.models import Q
+
 from analytics import run as engine
 from console.accounts.access import require
 from console.accounts.actor import Actor, oss_resource
@@ -96,3 +98,13 @@ def table_of(schema: Schema, name: Named) -> ExternalTable:
     if found is None:
         raise Refused("TABLE_NOT_FOUND", f"There is no table {schema.name}.{name.table}.", "text")
     return found
+
+
+def table_around(actor: Actor, location: str, *, but: ExternalTable | None = None) -> str | None:
+    """`schema.table` of a table of the tenant whose folder holds the location or lies in it; None without one."""
+    parts = location.rstrip("/").split("/")
+    above = [f"{'/'.join(parts[:count])}/" for count in range(3, len(parts) + 1)]
+    overlapping = Q(location__startswith=location) | Q(location__in=above)
+    found = ExternalTable.objects.filter(overlapping, schema__tenant=actor.tenant).select_related("schema")
+    other = (found.exclude(pk=but.pk) if but else found).first()
+    return f"{other.schema.name}.{other.name}" if other else None

@@ -81,10 +81,20 @@ def drop(actor: Actor, wish: DropTable, schema: str) -> Answer:
 
 
 def remove(actor: Actor, schema: Schema, table: ExternalTable) -> None:
-    """Drop a table in the caller's transaction. Raises PermissionDenied, also when its files must not be removed."""
+    """Drop a table in the caller's transaction.
+
+    Raises PermissionDenied, also when its files must not be removed, and Refused while another table lies over them.
+    """
     resource = dla_resource(actor.tenant, schema.name, table.name)
     require(actor, DROP, resource, owner=actor.tenant)
     if table.managed:
+        other = locations.table_around(actor, table.location, but=table)
+        if other is not None:
+            raise Refused(
+                "LOCATION_IN_USE",
+                f"The table {other} lies over the files of {table.name}, which would go with it: drop {other} first.",
+                "text",
+            )
         bucket, key = locations.split(table.location)
         require(actor, locations.WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
         location = table.location
@@ -119,6 +129,13 @@ def _place(actor: Actor, schema: Schema, name: Named, location: str, *, external
     if external:
         raise Refused("LOCATION_MISSING", "An external table needs `location 'oss://bucket/folder/'`.", "text")
     place = locations.checked(actor, locations.of_managed_table(schema, name.table), locations.WRITE)
+    other = locations.table_around(actor, place)
+    if other is not None:
+        raise Refused(
+            "LOCATION_IN_USE",
+            f"The folder {place} overlaps with that of the table {other}; give the table a location of its own.",
+            "text",
+        )
     if engine.files(place):
         raise Refused(
             "LOCATION_NOT_EMPTY",

@@ -82,6 +82,19 @@ def test_an_external_table_leaves_its_files_and_a_managed_one_takes_them(
     assert refused(cast.alice, "create table m2 (id int)")[0] == "LOCATION_NOT_EMPTY"
 
 
+def test_no_table_takes_the_files_of_another_along(cast: Cast, lake: Path) -> None:
+    run(cast.alice, "create table m (id int)")
+    run(cast.alice, "create external table over (id int) location 'oss://demo-lake/demo/m/deep/'")
+    assert refused(cast.alice, "drop table m") == (
+        "LOCATION_IN_USE",
+        "The table demo.over lies over the files of m, which would go with it: drop demo.over first.",
+    )
+    run(cast.alice, "create schema inner location 'oss://demo-lake/demo/m/'")
+    assert refused(cast.alice, "create table inner.n (id int)")[0] == "LOCATION_IN_USE"
+    run(cast.alice, "drop table over")
+    run(cast.alice, "drop table m")
+
+
 def test_a_table_without_columns_takes_those_of_the_files(cast: Cast, lake: Path) -> None:
     put(lake, "demo-lake/logs/day=2026-01-15/a.json", '{"id": 1, "tags": ["x"], "who": {"name": "y"}}\n')
     run(cast.alice, "create external table logs using json location 'oss://demo-lake/logs'")
