@@ -65,7 +65,6 @@ def test_statements_run_on_a_standalone_cluster() -> None:
         run_suite(
             {"SPARK_URL": url, "SPARK_LOCAL_IP": "127.0.0.1"},
             "tests/analytics/sql/test_engine.py",
-            "tests/analytics/sql/test_result.py",
             "tests/analytics/sql/test_sessions.py",
         )
 

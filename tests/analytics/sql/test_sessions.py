@@ -97,6 +97,12 @@ def test_the_jvm_has_none_of_our_settings_in_its_environment(spark: SparkSession
     assert not names & set(spark._jvm.System.getenv())
 
 
+@pytest.mark.classic
+def test_tasks_have_none_of_our_settings_in_their_environment(spark: SparkSession) -> None:
+    (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(os.environ)).collect()
+    assert not [name for name in found if name.startswith("GANTRY_")]
+
+
 def test_a_variable_in_a_statement_is_only_text(csv_of: Callable[..., str]) -> None:
     assert csv_of("select '${env:HOME} ${system:user.home} ${spark:spark.app.name}' as a") == (
         "a\n${env:HOME} ${system:user.home} ${spark:spark.app.name}\n"
