@@ -19,7 +19,6 @@ import pytest
 from pymysql.cursors import DictCursor
 
 from tests.compat.programs import Keys, Toolbox
-from tests.e2e.conftest import Visitor
 from tests.support.needs import need_tool
 from tests.support.product import Product, eventually
 
@@ -186,16 +185,6 @@ def test_the_access_key_pair_signs_in_too(product: Product) -> None:
         cursor.execute("select count(*) from planes")
         assert cursor.fetchone() == (3322,)
     connection.close()
-
-
-def test_a_query_in_the_editor_is_previewed(visitor: Visitor) -> None:
-    page = visitor.go("/sql/")
-    page.locator("textarea").first.fill("select carrier, name from airlines order by carrier")
-    page.get_by_role("button", name="Run").first.click()
-    eventually(lambda: "SUCCESS" in page.get_by_role("main").inner_text(), seconds=60, what="the end of the query")
-    visitor.shoot("sql-task")
-    page.get_by_text("Endeavor Air Inc.").wait_for()
-    visitor.shoot("sql-preview")
 
 
 def test_a_killed_spark_worker_leaves_no_task_running_for_ever(product: Product, database: Database) -> None:

@@ -14,6 +14,7 @@ from playwright.sync_api import Dialog, Page, expect
 from brokercore.client import Credentials, Message, Producer, SendResult
 from tests.brokercore.server.wire import Wire
 from tests.e2e.conftest import Visitor
+from tests.e2e.editor import write
 from tests.support.product import Product, eventually
 
 #: Script in several contexts, right-to-left override, emoji, zero-width characters, quotes, template syntax.
@@ -119,9 +120,10 @@ def test_descriptions_and_searches_of_hostile_words(harmless: Visitor) -> None:
 
 def test_a_statement_of_hostile_words(harmless: Visitor, product: Product) -> None:
     page = harmless.go("/sql/")
-    page.locator("textarea[name=text]").fill(f"/*+ run_async=true */ select '{WORDS.replace(chr(39), '')}' as w")
-    page.get_by_role("button", name=re.compile("Run|Submit")).first.click()
-    page.wait_for_url(re.compile("/sql/tasks/"))
+    write(page, f"/*+ run_async=true */ select '{WORDS.replace(chr(39), '')}' as w")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("[data-sql-run-pane]").get_by_text("SUCCESS").wait_for()
+    assert_harmless(page)
     eventually(lambda: "hacked" in harmless.go("/sql/tasks/").content(), what="the statement is in the list")
     assert_harmless(page)
 

@@ -77,6 +77,7 @@ def test_the_page_draws_and_has_the_numbers_as_a_table(task: QueryTask, cast: Ca
     assert "<html" in page and f'id="plot-{task.pk}"' in page and "2 points of" in page
     part = client.get(url, {"kind": "line", "x": "0", "y": ["1", "2"], "method": "sum"}, headers={"HX-Request": "true"})
     assert '<th scope="col" class="num-cell">m</th>' in part.text
-    for wrong in ({"x": "9"}, {"y": "0"}, {"kind": "pie"}, {"y": []}):
+    mistakes: tuple[dict[str, str | list[str]], ...] = ({"x": "9"}, {"y": "0"}, {"kind": "pie"}, {"y": []})
+    for wrong in mistakes:
         given = {"kind": "line", "x": "0", "y": ["1"], "method": "sum"} | wrong
         assert client.get(url, given, headers={"HX-Request": "true"}).status_code == 422
