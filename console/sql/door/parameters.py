@@ -60,10 +60,12 @@ def count_placeholders(text: str) -> int:
     return sum(1 for piece in _PIECES.finditer(text) if piece["placeholder"])
 
 
-def holds_several(text: str) -> bool:
-    """True when another statement follows a `;`; a closing `;` and comments behind it are none."""
-    end = next((piece.end() for piece in _PIECES.finditer(text) if piece["end"]), None)
-    return end is not None and _BLANK_OR_COMMENT.fullmatch(text, end) is None
+def single(text: str) -> str | None:
+    """The statement without its closing `;` and comments behind that; None when another statement follows."""
+    end = next((piece for piece in _PIECES.finditer(text) if piece["end"]), None)
+    if end is None:
+        return text
+    return text[: end.start()] if _BLANK_OR_COMMENT.fullmatch(text, end.end()) else None
 
 
 def bound(text: str, values: tuple[Value, ...]) -> str:

@@ -23,7 +23,7 @@ from console.sql.door.affairs import OwnAffairs
 from console.sql.door.auth import SqlAccount, load_actor, record_refusal
 from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
-from console.sql.door.parameters import Value, bound, holds_several
+from console.sql.door.parameters import Value, bound, single
 from console.sql.door.questions import Warned
 from console.sql.door.results import Result
 from console.web.errors import Refused
@@ -151,9 +151,10 @@ class SqlSession(DoorSession):
         hint = hints.split(text)
         if not hint.statement:
             raise DoorError(errors.EMPTY, "The statement is empty.")
-        if holds_several(hint.statement):
+        statement = single(hint.statement)
+        if statement is None:
             raise DoorError(errors.SYNTAX, "One statement at a time: something follows the `;`. Send it by itself.")
-        form = bound(hint.statement, parameters) if parameters else hint.statement
+        form = bound(statement, parameters) if parameters else statement
         if not hint.run_async:
             own = await self._affairs.answer(form)
             if own is not None:

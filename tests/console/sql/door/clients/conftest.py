@@ -44,18 +44,11 @@ class Login(NamedTuple):
     tls: bool
 
 
-@pytest.fixture(params=["account", "key"])
-def credentials(request: pytest.FixtureRequest, cast: Cast) -> tuple[str, str]:
-    """A database account, and an AccessKey pair."""
-    if request.param == "account":
-        return "demo", PASSWORD
-    return cast.key.access_key_id, cast.key.access_key_secret
-
-
-@pytest.fixture(params=["plain", "tls"])
-def login(request: pytest.FixtureRequest, door: int, credentials: tuple[str, str]) -> Login:
-    """Every way in."""
-    return Login(door, *credentials, tls=request.param == "tls")
+@pytest.fixture
+def logins(door: int, cast: Cast) -> list[Login]:
+    """Every way in: a database account and an AccessKey pair, with and without TLS."""
+    credentials = (("demo", PASSWORD), (cast.key.access_key_id, cast.key.access_key_secret))
+    return [Login(door, user, password, tls) for user, password in credentials for tls in (True, False)]
 
 
 @pytest.fixture

@@ -60,20 +60,21 @@ def program(request: pytest.FixtureRequest) -> CommandLine:
     return CommandLine(request.param)
 
 
-def test_it_signs_in_and_looks_around(program: CommandLine, login: Login) -> None:
-    told = program.answer(login, "show session status like 'Ssl_cipher'; show tables; describe flights; show databases")
-    cipher, *rest = told.splitlines()
-    assert (cipher.split("\t") != ["Ssl_cipher", ""]) == login.tls
-    assert rest[:2] == ["airlines", "flights"]
-    assert rest[2].startswith("carrier\t")
-    assert "demo" in rest
+def test_it_signs_in_and_looks_around(program: CommandLine, logins: list[Login]) -> None:
+    questions = "show session status like 'Ssl_cipher'; show tables; describe flights; show databases"
+    for login in logins:
+        cipher, *rest = program.answer(login, questions).splitlines()
+        assert (cipher.split("\t") != ["Ssl_cipher", ""]) == login.tls
+        assert rest[:2] == ["airlines", "flights"]
+        assert rest[2].startswith("carrier\t")
+        assert "demo" in rest
 
 
-def test_a_hint_arrives_as_it_was_written(program: CommandLine, login: Login, handed_over: list[str]) -> None:
-    task_id = program.answer(login, HINTED + ";").strip()
+def test_a_hint_arrives_as_it_was_written(program: CommandLine, account: Login, handed_over: list[str]) -> None:
+    task_id = program.answer(account, HINTED + ";").strip()
     task = QueryTask.objects.get()
     assert (task.pk, task.command) == (task_id, HINTED)
-    columns = program.answer(login, f"show query_task where id = '{task_id}';").rstrip("\n").split("\t")
+    columns = program.answer(account, f"show query_task where id = '{task_id}';").rstrip("\n").split("\t")
     assert len(columns) == len(queries.COLUMNS)
     assert columns[0] == task_id
 

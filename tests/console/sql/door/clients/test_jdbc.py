@@ -51,13 +51,14 @@ def run(driver: str, login: Login, *steps: str, **options: str) -> dict[str, Any
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_it_signs_in_and_looks_around(driver: str, login: Login) -> None:
-    events = run(driver, login, "describe")
-    told = events["describe"]
-    assert told["databases"][0] == "demo"
-    assert told["tables"] == ["airlines", "flights"]
-    assert (bool(told["cipher"]), told["valid"], told["catalog"]) == (login.tls, True, "demo")
-    assert f"mysql-connector-j-{driver[-1]}." in events["done"]["driver"]
+def test_it_signs_in_and_looks_around(driver: str, logins: list[Login]) -> None:
+    for login in logins:
+        events = run(driver, login, "describe")
+        told = events["describe"]
+        assert told["databases"][0] == "demo"
+        assert told["tables"] == ["airlines", "flights"]
+        assert (bool(told["cipher"]), told["valid"], told["catalog"]) == (login.tls, True, "demo")
+        assert f"mysql-connector-j-{driver[-1]}." in events["done"]["driver"]
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -54,18 +54,19 @@ def ask(connection: Any, text: str, parameters: tuple[object, ...] | None = None
     return found
 
 
-def test_it_signs_in_and_looks_around(driver: Driver, login: Login) -> None:
-    connection = driver(login)
-    ((_, cipher),) = ask(connection, "show session status like 'Ssl_cipher'")
-    assert bool(cipher) == login.tls
-    assert ("demo",) in ask(connection, "show databases")
-    assert ask(connection, "show tables") == [("airlines",), ("flights",)]
-    connection.ping()
-    connection.close()
+def test_it_signs_in_and_looks_around(driver: Driver, logins: list[Login]) -> None:
+    for login in logins:
+        connection = driver(login)
+        ((_, cipher),) = ask(connection, "show session status like 'Ssl_cipher'")
+        assert bool(cipher) == login.tls
+        assert ("demo",) in ask(connection, "show databases")
+        assert ask(connection, "show tables") == [("airlines",), ("flights",)]
+        connection.ping()
+        connection.close()
 
 
-def test_a_hint_is_answered_with_the_id(driver: Driver, login: Login, handed_over: list[str]) -> None:
-    connection = driver(login)
+def test_a_hint_is_answered_with_the_id(driver: Driver, account: Login, handed_over: list[str]) -> None:
+    connection = driver(account)
     text = "/*+ run_async=true, mq-notify-by=ons, mq-topic =t */ select * from flights"
     ((task_id,),) = ask(connection, text)
     assert (QueryTask.objects.get().pk, QueryTask.objects.get().command) == (task_id, text)
