@@ -53,9 +53,12 @@ def _channel(url: str, token: str) -> Any:
     class Channel(DefaultChannelBuilder):
         """Sends the token itself: PySpark's would insist on TLS for 127.0.0.1 and for private networks."""
 
+        def _bearer(self) -> str:
+            return token or str(self.getDefault("token", ""))
+
         def _is_plain(self) -> bool:
             asked = str(self.getDefault("use_ssl", "")).lower()
-            return asked == "false" or (not asked and (self._host in _LOOPBACK or not token))
+            return asked == "false" or (not asked and (self._host in _LOOPBACK or not self._bearer()))
 
         def toChannel(self) -> Any:  # noqa: N802  the name is PySpark's
             if self._is_plain():
@@ -63,7 +66,8 @@ def _channel(url: str, token: str) -> Any:
             return self._secure_channel(self.endpoint, grpc.ssl_channel_credentials())
 
         def metadata(self) -> Iterable[tuple[str, str]]:
-            return [*super().metadata(), *([("authorization", f"Bearer {token}")] if token else [])]
+            bearer = self._bearer()
+            return [*super().metadata(), *([("authorization", f"Bearer {bearer}")] if bearer else [])]
 
         @property
         def token(self) -> None:
