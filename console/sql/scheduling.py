@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, DateTimeField, Exists, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -52,15 +52,30 @@ def take(worker: str, *, asynchronous: bool = True, alone: bool = False) -> Quer
     `asynchronous=False` leaves out those that no client waits for; `alone=True` takes those that lost an engine before,
     which no other call is given. Never more than SQL_RUNNING_PER_TENANT run for a tenant, over all workers.
     """
+    waiting = _first_two(asynchronous=asynchronous, alone=alone)
+    if len(waiting) < 2:  # nothing has to be chosen
+        return _claim(*waiting[0], worker) if waiting else None
     for _ in range(_TRIES):
         turns = sorted(_turns(asynchronous=asynchronous, alone=alone))
         if not turns:
             return None
         for turn in turns:
-            task = _claim(turn, worker)
+            task = _claim(turn.task_id, turn.tenant_id, worker)
             if task is not None:
                 return task
     return None
+
+
+def _first_two(*, asynchronous: bool, alone: bool) -> list[tuple[str, int]]:
+    """Id and tenant of two waiting tasks, or of all when there are fewer: a look that costs little."""
+    waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED, **_losses(alone=alone)).order_by()
+    if not asynchronous:
+        waiting = waiting.filter(synchronous=True)
+    return list(waiting.values_list("pk", "tenant_id")[:2])
+
+
+def _losses(*, alone: bool) -> dict[str, int]:
+    return {"engine_losses__gt": 0} if alone else {"engine_losses": 0}
 
 
 def suspects_wait() -> bool:
@@ -117,7 +132,7 @@ def _turns(*, asynchronous: bool, alone: bool) -> Iterator[_Turn]:
 def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
     """Per tenant with a waiting task: id, running, last start, and id and time of the first of either kind."""
     own = QueryTask.objects.filter(tenant=OuterRef("pk"))
-    waiting = own.filter(status=TaskStatus.QUEUED, **({"engine_losses__gt": 0} if alone else {"engine_losses": 0}))
+    waiting = own.filter(status=TaskStatus.QUEUED, **_losses(alone=alone))
     running = own.filter(status=TaskStatus.RUNNING).order_by().values("tenant").annotate(number=Count("pk"))
     last = own.filter(started_at__isnull=False).order_by("-started_at")
     columns: dict[str, Any] = {
@@ -131,16 +146,17 @@ def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
     yield from rows.values_list("pk", *columns)
 
 
-def _claim(turn: _Turn, worker: str) -> QueryTask | None:
+def _claim(task_id: str, tenant_id: int, worker: str) -> QueryTask | None:
     """Claim the task, unless another worker was faster or its tenant has reached the limit meanwhile."""
     with transaction.atomic():
-        _one_at_a_time(turn.tenant_id)
-        running = QueryTask.objects.filter(status=TaskStatus.RUNNING, tenant=turn.tenant_id).count()
+        _one_at_a_time(tenant_id)
+        running = QueryTask.objects.filter(status=TaskStatus.RUNNING, tenant=tenant_id).count()
         if running >= settings.SQL_RUNNING_PER_TENANT:
             return None
-        return lifecycle.claim(turn.task_id, worker, engine.new_query_id())
+        return lifecycle.claim(task_id, worker, engine.new_query_id())
 
 
 def _one_at_a_time(tenant_id: int) -> None:
     """Let no other transaction count the tenant's tasks until this one has ended; SQLite has one writer anyway."""
-    Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id).values("pk").first()
+    if connection.features.has_select_for_update:
+        Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id).values("pk").first()

@@ -147,7 +147,7 @@ def test_the_number_of_queries_does_not_depend_on_what_waits(cast: Cast) -> None
             take()
         return len(captured)
 
-    submit(cast.alice)
+    submit(cast.alice, 2)
     few = queries()
     submit(cast.alice, 20)
     submit(cast.charlie, 20)
