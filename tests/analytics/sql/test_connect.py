@@ -126,6 +126,7 @@ def test_a_table_that_may_be_empty_has_no_rows_until_it_has_files() -> None:
 def test_tasks_run_in_the_pool_of_their_tenant(demo_tables: list[run.TableSpec]) -> None:
     from pyspark import TaskContext
     from pyspark.sql.connect.functions import builtin
+    from pyspark.sql.types import StringType
 
     def pool() -> str | None:
         context = TaskContext.get()
@@ -134,7 +135,7 @@ def test_tasks_run_in_the_pool_of_their_tenant(demo_tables: list[run.TableSpec])
     session = sessions.take(specification("select 1", {"demo": demo_tables}, tenant="carol"))
     try:
         spark: Any = session.spark
-        assert spark.range(1).select(builtin.udf(pool, "string")()).collect()[0][0] == "carol"
+        assert spark.range(1).select(builtin.udf(pool, StringType())()).collect()[0][0] == "carol"
     finally:
         sessions.leave(session)
 
