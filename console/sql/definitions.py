@@ -11,6 +11,9 @@ from console.sql.information_schema import rows
 from console.sql.models import ExternalTable, Schema
 from console.web.errors import Refused
 
+#: How `string` is written for drivers: the longest VARCHAR of MySQL and Hive alike.
+_VARCHAR = "varchar(65535)"
+
 
 def show_create_schema(actor: Actor, schema: str) -> Answer:
     """`show create schema`."""
@@ -27,34 +30,38 @@ def show_create_table(actor: Actor, schema: str, table: str) -> Answer:
     """`show create table`: a definition that makes the same table."""
     found = catalog.find(actor, schema, table)
     if found.own is None:
-        columns = ",\n".join(_column(column) for column in found.columns(actor))
+        columns = ",\n".join(_column(column, for_drivers=True) for column in found.columns(actor))
         return Answer(("Table", "Create Table"), [(found.name, f"CREATE TABLE {quoted(found.name)} (\n{columns}\n)")])
-    return Answer(("Table", "Create Table"), [(found.name, create_table(found.schema, found.own))])
+    return Answer(("Table", "Create Table"), [(found.name, create_table(found.schema, found.own, for_drivers=True))])
 
 
-def create_table(schema: str, table: ExternalTable) -> str:
-    """The CREATE TABLE of a table; a managed one has no location in it."""
-    partitioned = {name.lower() for name in table.partitions}
-    own = [c for c in table.columns if c["name"].lower() not in partitioned]
-    given = [c for c in table.columns if c["name"].lower() in partitioned]
+def create_table(schema: str, table: ExternalTable, *, for_drivers: bool = False) -> str:
+    """The CREATE TABLE of a table; a managed one has no location in it.
+
+    `for_drivers` writes it so that SQLAlchemy, which reads columns out of this text, understands it: what stands behind
+    the columns in one line, and texts as VARCHAR, which is the same type here.
+    """
     kind = "TABLE" if table.managed else "EXTERNAL TABLE"
-    clauses = [f"CREATE {kind} {quoted(schema)}.{quoted(table.name)} (\n" + ",\n".join(map(_column, own)) + "\n)"]
+    columns = ",\n".join(_column(column, for_drivers=for_drivers) for column in table.columns)
+    clauses = []
     if table.comment:
         clauses.append(f"COMMENT {literal(table.comment)}")
     clauses.append(f"USING {table.format.upper()}")
     if table.options:
         pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(table.options.items()))
         clauses.append(f"OPTIONS ({pairs})")
-    if given:
-        clauses.append("PARTITIONED BY (" + ", ".join(_column(column).strip() for column in given) + ")")
+    if table.partitions:
+        clauses.append(f"PARTITIONED BY ({', '.join(map(quoted, table.partitions))})")
     if not table.managed:
         clauses.append(f"LOCATION {literal(table.location)}")
-    return "\n".join(clauses)
+    behind = (" " if for_drivers else "\n").join([")", *clauses])
+    return f"CREATE {kind} {quoted(schema)}.{quoted(table.name)} (\n{columns}\n{behind}"
 
 
-def _column(column: dict[str, str]) -> str:
+def _column(column: dict[str, str], *, for_drivers: bool = False) -> str:
     comment = f" COMMENT {literal(column['comment'])}" if column.get("comment") else ""
-    return f"  {quoted(column['name'])} {column['type']}{comment}"
+    kind = _VARCHAR if for_drivers and column["type"] == "string" else column["type"]
+    return f"  {quoted(column['name'])} {kind}{comment}"
 
 
 def describe(actor: Actor, schema: str, table: str) -> Answer:

@@ -46,7 +46,7 @@ def submit(
     hint = submission.read(text)
     work = submission.work_of(actor, hint.statement, schema)
     if not work.is_definition:
-        _require_schema(actor, schema)
+        schema = _require_schema(actor, schema)
     now = timezone.now()
     task = QueryTask(
         id=new_task_id(now),
@@ -121,13 +121,15 @@ def new_task_id(now: datetime) -> str:
     return f"q{now:%Y%m%d%H%M}{region}{secrets.token_hex(8)[:15]}"
 
 
-def _require_schema(actor: Actor, schema: str) -> None:
-    """Allow when the schema or any of its tables may be queried; which ones is decided again when it runs."""
+def _require_schema(actor: Actor, schema: str) -> str:
+    """The schema's name as it was made, when it or any of its tables may be queried; which is decided when it runs."""
     if schema.lower() in (*virtual.SCHEMAS, catalog.INFORMATION_SCHEMA):
         require(actor, queries.SUBMIT, dla_resource(actor.tenant, schema.lower()), owner=actor.tenant)
-        return
-    if not Schema.objects.filter(tenant=actor.tenant, name=schema).exists():
+        return schema.lower()
+    found = Schema.objects.filter(tenant=actor.tenant, name__iexact=schema).values_list("name", flat=True).first()
+    if found is None:
         raise Refused("SCHEMA_NOT_FOUND", f"There is no schema {schema!r}." if schema else "Choose a schema.", "schema")
-    if schema not in queries.readable_schemas(actor):
-        require(actor, queries.SUBMIT, dla_resource(actor.tenant, schema), owner=actor.tenant)
-        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on schema {schema}")
+    if found not in queries.readable_schemas(actor):
+        require(actor, queries.SUBMIT, dla_resource(actor.tenant, found), owner=actor.tenant)
+        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on schema {found}")
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from console.sql import answers, statements
@@ -33,6 +35,7 @@ def orders(cast: Cast) -> ExternalTable:
             {"name": "id", "type": "bigint", "comment": "it's the number"},
             {"name": "price", "type": "decimal(10,2)"},
             {"name": "at", "type": "timestamp"},
+            {"name": "note", "type": "string"},
             {"name": "day", "type": "date"},
         ],
         partitions=["day"],
@@ -60,10 +63,11 @@ def test_types_are_sparks_for_people_and_mysqls_for_drivers(cast: Cast, orders: 
         ("id", "bigint"),
         ("price", "decimal(10,2)"),
         ("at", "timestamp"),
+        ("note", "string"),
         ("day", "date"),
     ]
     full = ask(cast.alice, "show full columns from `orders` from `demo` like '%'")
-    assert [row[1] for row in full.rows] == ["bigint", "decimal(10,2)", "datetime(6)", "date"]
+    assert [row[1] for row in full.rows] == ["bigint", "decimal(10,2)", "datetime(6)", "text", "date"]
     assert full.rows[0][-1] == "it's the number"
     assert ask(cast.alice, "show columns from orders where Field = 'ID'").rows[0][0] == "id"
     assert [row[0] for row in ask(cast.alice, "describe gantry.query_tasks").rows][:2] == ["id", "mpp_query_id"]
@@ -75,13 +79,11 @@ def test_a_table_is_told_as_the_definition_that_makes_it(cast: Cast, orders: Ext
         "CREATE EXTERNAL TABLE `demo`.`orders` (\n"
         "  `id` bigint COMMENT 'it''s the number',\n"
         "  `price` decimal(10,2),\n"
-        "  `at` timestamp\n"
-        ")\n"
-        "COMMENT 'what was ordered'\n"
-        "USING CSV\n"
-        "OPTIONS ('delimiter' = ';')\n"
-        "PARTITIONED BY (`day` date)\n"
-        "LOCATION 'oss://demo/orders/'"
+        "  `at` timestamp,\n"
+        "  `note` varchar(65535),\n"
+        "  `day` date\n"
+        ") COMMENT 'what was ordered' USING CSV OPTIONS ('delimiter' = ';') PARTITIONED BY (`day`)"
+        " LOCATION 'oss://demo/orders/'"
     )
     from console.sql.ddl import forms, grammar, table_changes
 
@@ -95,6 +97,23 @@ def test_a_table_is_told_as_the_definition_that_makes_it(cast: Cast, orders: Ext
         orders.format,
         orders.comment,
     )
+
+
+def test_sqlalchemy_reads_the_columns_out_of_the_definition(cast: Cast, orders: ExternalTable) -> None:
+    from sqlalchemy.dialects.mysql import pymysql, reflection
+
+    text = str(ask(cast.alice, "show create table demo.orders").rows[0][1])
+    dialect = pymysql.dialect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = reflection.MySQLTableDefinitionParser(dialect, dialect.identifier_preparer).parse(text, "utf8mb4")
+    assert [(c["name"], str(c["type"])) for c in read.columns] == [
+        ("id", "BIGINT"),
+        ("price", "DECIMAL(10, 2)"),
+        ("at", "TIMESTAMP"),
+        ("note", "VARCHAR(65535)"),
+        ("day", "DATE"),
+    ]
 
 
 def test_more_is_told_about_tables_and_schemas(cast: Cast, orders: ExternalTable) -> None:
@@ -181,7 +200,7 @@ def test_information_schema_answers_what_tools_ask(cast: Cast, orders: ExternalT
     plain = answers.answer(cast.alice, statements.parse("select table_name from tables where table_name='orders'"),
                            "information_schema")  # fmt: skip
     assert ask(cast.alice, "select count(*) from columns where table_schema = 'demo'", "information_schema").rows == [
-        (8,)
+        (9,)
     ]
     assert plain is not None
     assert (plain.columns, plain.rows) == (("TABLE_NAME",), [("orders",)])

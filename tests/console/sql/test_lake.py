@@ -119,8 +119,8 @@ def test_a_table_over_a_folder_is_proposed_and_made(cast: Cast, lake: Path) -> N
     form = client.get(url).context["form"]
     text = form.initial["text"]
     assert text == (
-        "CREATE EXTERNAL TABLE `demo`.`my_orders` (\n  `id` bigint,\n  `at` timestamp\n)\nUSING CSV\n"
-        "PARTITIONED BY (`n` int)\nLOCATION 'oss://demo-lake/My Orders/'"
+        "CREATE EXTERNAL TABLE `demo`.`my_orders` (\n  `id` bigint,\n  `at` timestamp,\n  `n` int\n)\nUSING CSV\n"
+        "PARTITIONED BY (`n`)\nLOCATION 'oss://demo-lake/My Orders/'"
     )
     assert client.post(url, {"text": "drop table demo.flights"}).status_code == 422
     assert client.post(url, {"text": text.replace("demo-lake", "other-lake")}).status_code == 422

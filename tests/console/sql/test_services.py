@@ -36,6 +36,18 @@ def test_it_keeps_the_statement_as_it_was_written(cast: Cast, handed_over: list[
     assert Entry.objects.filter(action="sql.query.submit", detail__task=task.pk).count() == 1
 
 
+def test_the_plan_of_a_query_is_a_task_of_its_own_kind(cast: Cast, handed_over: list[str]) -> None:
+    task = services.submit(cast.alice, "/* x */ explain formatted select * from flights", "DEMO")
+    assert (task.explain, task.statement, task.task_name) == ("formatted", "select * from flights", "EXPLAIN")
+    assert task.table_schema == "demo"
+
+
+def test_a_virtual_schema_can_be_the_default_one(cast: Cast, handed_over: list[str]) -> None:
+    assert services.submit(cast.alice, "select 1", "MQ").table_schema == "mq"
+    with pytest.raises(PermissionDenied):
+        services.submit(cast.bob, "select 1", "gantry")
+
+
 def test_the_id_has_the_form_of_the_vendor() -> None:
     task_id = services.new_task_id(datetime(2026, 1, 15, 10, 30, tzinfo=UTC))
     assert re.fullmatch(r"q202601151030mq[0-9a-f]{15}", task_id)
