@@ -69,6 +69,15 @@ def test_rows_are_added_in_every_format(format: str) -> None:
     assert rows_of(into) == ['1,"x, ""y"""', "2,", empty]
 
 
+def test_rows_are_added_to_the_text_files_of_hive() -> None:
+    options = {"header": "false", "delimiter": "\x01", "quote": "", "escape": "\\", "nullValue": "\\N"}
+    into = table("csv", options=tuple({**options, "multiLine": "false"}.items()))
+    insert(into, "values (1, 'x, \"y\"'), (2, null)")
+    insert(into, "select 3, 'it''s'")
+    assert rows_of(into) == ['1,"x, ""y"""', "2,", "3,it's"]
+    assert b'1\x01x, "y"' in b"".join(Path(lake.lake_path(f.location)).read_bytes() for f in lake.files(into.location))
+
+
 def test_overwriting_leaves_the_new_rows_only() -> None:
     into = table()
     insert(into, "values (1, 'a'), (2, 'b')")
