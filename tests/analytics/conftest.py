@@ -75,7 +75,7 @@ def specification(sql: str, tables: dict[str, list[run.TableSpec]], **changes: o
         "tables": tables,
         "parameters": (),
         "result_file": run.result_location("1000001", "mq-private", task_id, date(2026, 1, 15)),
-        "time_limit_s": 60.0,
+        "time_limit_s": 240.0,
     }
     return run.QuerySpec(**{**fields, **changes})  # type: ignore[arg-type]
 
