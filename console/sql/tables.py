@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 from console.sql.models import QueryTask
 from console.web.columns import CellColumn
 from console.web.paging import column
-from console.web.templatetags.gantry import number
+from console.web.templatetags.gantry import duration, number
 
 _NUMBER = column("num-cell")
 
@@ -28,7 +28,7 @@ class TaskTable(tables.Table):  # type: ignore[misc]
         order_by = "-create_time"
 
     def render_elapse_time(self, record: QueryTask) -> SafeString:
-        return number(record.elapse_time if record.ended else None, "ms")
+        return duration(record.elapse_time if record.ended else None)
 
     def render_row_count(self, record: QueryTask) -> SafeString:
         return number(record.row_count if record.result_file and not record.explain else None)

@@ -59,7 +59,7 @@
     }
     const cell = event.target.closest("td");
     if (!cell) return;
-    if ((event.ctrlKey || event.metaKey) && event.key === "c" && !String(getSelection())) {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "c" && !String(getSelection())) {
       copy(cell);
       event.preventDefault();
     } else if (event.key === "Enter" && cell.querySelector("details") && event.target === cell) {

@@ -90,6 +90,16 @@ def _short(value: float | int) -> str:
     return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
+@register.simple_tag
+def duration(ms: int | None) -> SafeString:
+    """A time span for people: 267 ms · 3.8 s · 2 min 5 s, with the exact milliseconds on hover; a dash for None."""
+    if ms is None or ms < 1000:
+        return number(ms, "ms")
+    seconds = ms // 1000
+    shown = f"{ms / 1000:.1f} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+    return format_html('<span class="num" title="{} ms">{}</span>', f"{ms:,}", shown)
+
+
 @register.simple_tag(name="bytes")
 def byte_size(value: int | None) -> SafeString:
     """A size such as 1.4 KiB, with the exact number of bytes on hover; a dash for None."""

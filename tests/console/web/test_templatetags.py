@@ -91,3 +91,14 @@ def test_our_own_assets_carry_their_digest() -> None:
 
 def test_a_pager_leaves_out_the_middle() -> None:
     assert list(gantry.pages_around(Paginator(range(400), 20), 10)) == [1, None, 8, 9, 10, 11, 12, None, 20]
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"), [(0, "0 ms"), (267, "267 ms"), (3_821, "3.8 s"), (125_000, "2 min 5 s"), (None, "–")]
+)
+def test_a_duration_is_told_in_the_unit_that_fits(ms: int | None, shown: str) -> None:
+    assert shown in gantry.duration(ms)
+
+
+def test_a_duration_tells_the_milliseconds_on_hover() -> None:
+    assert 'title="3,821 ms"' in gantry.duration(3_821)
