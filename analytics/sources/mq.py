@@ -53,6 +53,7 @@ class Topic:
     reach: tuple[Reach, ...] = ()
     #: Certificates (PEM) that the brokers' is checked against; empty for plain connections.
     authorities: str = ""
+    task_messages: int = TASK_MESSAGES
 
     def admin(self) -> Admin:
         """A client of the topic's cluster; to be closed."""
@@ -82,7 +83,8 @@ class MqReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of offsets, TASK_MESSAGES each; one that is empty when there is nothing to read, as Spark wants it."""
         with self._topic.admin() as admin:
-            return plan(_narrowed(admin, self._topic, self._bounds)) or [Ranges([])]
+            ranges = _narrowed(admin, self._topic, self._bounds)
+            return plan(ranges, self._topic.task_messages) or [Ranges([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a partition, in order of their queue's offsets."""
@@ -141,7 +143,8 @@ def fix(options: Mapping[str, str]) -> Topic:
 
 def _topic(options: Mapping[str, str]) -> Topic:
     key = options["accessKeyId"], options["accessKeySecret"]
-    return Topic(options["namesrv"], options["topic"], *key, authorities=options.get("ca", ""))
+    most = int(options.get("taskMessages", TASK_MESSAGES))
+    return Topic(options["namesrv"], options["topic"], *key, authorities=options.get("ca", ""), task_messages=most)
 
 
 def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:
@@ -159,11 +162,11 @@ def ends(options: Mapping[str, str]) -> dict[str, int]:
     return {f"{queue.broker_name}:{queue.queue_id}": stats.max_offset for queue, stats in _stats(_topic(options))}
 
 
-def plan(ranges: Iterable[Reach]) -> list[Ranges]:
-    """Cut long ranges and join short ones, so that each task has at most TASK_MESSAGES."""
+def plan(ranges: Iterable[Reach], most: int = TASK_MESSAGES) -> list[Ranges]:
+    """Cut long ranges and join short ones, so that each task of Spark has at most `most` messages."""
     tasks: list[Ranges] = []
     held: list[Reach] = []
-    room = TASK_MESSAGES
+    room = most
     for found in ranges:
         begin = found.begin
         while begin < found.end:
@@ -173,7 +176,7 @@ def plan(ranges: Iterable[Reach]) -> list[Ranges]:
             begin = end
             if room == 0:
                 tasks.append(Ranges(held))
-                held, room = [], TASK_MESSAGES
+                held, room = [], most
     if held:
         tasks.append(Ranges(held))
     return tasks

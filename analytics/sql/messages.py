@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from analytics import lake
 from analytics.errors import QueryFailed
 from analytics.specs import TableSpec
+from analytics.sql import days
 from analytics.sql.spelling import column_list, full_name, quoted, text
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def _create_union(
     spark: "SparkSession", relation: tuple[str, str], stored: tuple[str, str] | None, table: TableSpec
 ) -> None:
     """A view over both. What the archive does not own yet is left out of it, even when its file is there already."""
+    days.choose_by_time(spark)
     archive = (relation[0], f"{relation[1]}_archive")
     columns = column_list(spark, table.columns)
     spark.sql(

@@ -11,7 +11,7 @@ from console.topics.models import Topic
 class ArchiveStatus(models.TextChoices):
     """What an archive does now; FAILED says how the last run ended."""
 
-    IDLE = "IDLE", "Up to date"
+    IDLE = "IDLE", "Archived"
     QUEUED = "QUEUED", "Waiting"
     RUNNING = "RUNNING", "Archiving"
     FAILED = "FAILED", "Failed"

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                     "status",
                     models.CharField(
                         choices=[
-                            ("IDLE", "Up to date"),
+                            ("IDLE", "Archived"),
                             ("QUEUED", "Waiting"),
                             ("RUNNING", "Archiving"),
                             ("FAILED", "Failed"),

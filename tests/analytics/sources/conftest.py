@@ -62,9 +62,9 @@ def topic(admin: Admin) -> str:
     return new_topic(admin)
 
 
-def new_topic(admin: Admin, queues: int = 2) -> str:
+def new_topic(admin: Admin, queues: int = 2, message_type: str = "NORMAL") -> str:
     name = f"{NAMESPACE}%orders-{os.getpid()}-{next(_numbers)}"
-    admin.create_topic(name, queues=queues)
+    admin.create_topic(name, queues=queues, message_type=message_type)
     eventually(lambda: name in admin.topic_names())
     return name
 
@@ -97,7 +97,7 @@ def asked(broker: BrokerProcess, sql: str, tables: list[run.TableSpec], **change
     def lookup(schema: str, name: str) -> run.TableSpec | None:
         return table_of(broker, name) if schema == "mq" and not name.startswith("unknown") else None
 
-    return specification(sql, {"demo": tables}, **{"lookup": lookup, **changes})
+    return specification(sql, {"demo": tables}, **{"lookup": lookup, "time_limit_s": 240.0, **changes})
 
 
 def send(producer: Producer, topic: str, *bodies: bytes | str, **fields: object) -> list[str]:

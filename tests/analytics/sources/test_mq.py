@@ -89,7 +89,8 @@ def test_messages_of_a_batch_are_rows_of_their_own(ask: Ask, admin: Admin, topic
     assert rows == [{"offset": str(number), "body": f"m{number}"} for number in range(3)]
 
 
-def test_half_messages_are_not_seen(ask: Ask, producer: Producer, topic: str) -> None:
+def test_half_messages_are_not_seen(ask: Ask, admin: Admin, producer: Producer) -> None:
+    topic = new_topic(admin, message_type="TRANSACTION")
     producer.send_transaction(Message(topic, b"committed"), lambda *_: TransactionState.COMMIT)
     producer.send_transaction(Message(topic, b"rolled back"), lambda *_: TransactionState.ROLLBACK)
     eventually(lambda: ask(f"select body from mq.`{topic}`") == [{"body": "committed"}], 20)
