@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from analytics.java import find_java
 from tests.bench import figures, sql_crowd, sql_setup
 from tests.bench import sql_statements as statements
 from tests.support.product import ROOT, Product
@@ -88,7 +89,8 @@ def _bare(product: Product, big: Path) -> dict[str, float]:
     """The same statements in a bare script, while the copy has nothing to do."""
     flights = product.home / "lake" / "gantry-demo" / "demo" / "flights"
     command = [sys.executable, "-m", "tests.bench.sql_bare", str(flights), str(big)]
-    done = subprocess.run(command, cwd=ROOT, env=product.environ, capture_output=True, text=True, check=True)
+    environ = product.environ | {"JAVA_HOME": str(find_java(product.home))}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith("SECONDS "))
     return dict(json.loads(line.removeprefix("SECONDS ")))
 

@@ -47,10 +47,11 @@ def big_table(product: Product) -> Path:
     folder = product.home / "lake" / _BUCKET / "bench" / "big"
     folder.mkdir(parents=True, exist_ok=True)
     numbers = numpy.random.default_rng(1)
+    names = pa.array([f"name {number}" for number in range(5000)])
     with pq.ParquetWriter(folder / "part-0.parquet", _schema()) as writer:
         for start in range(0, ROWS, _ROW_GROUP):
             ids = numpy.arange(start, start + _ROW_GROUP)
-            columns = [ids, ids % 1000, numbers.random(_ROW_GROUP).round(6), [f"name {i % 5000}" for i in ids]]
+            columns = [ids, ids % 1000, numbers.random(_ROW_GROUP).round(6), names.take(pa.array(ids % 5000))]
             writer.write_table(pa.table(columns, schema=_schema()), row_group_size=_ROW_GROUP)
     return folder
 
