@@ -30,7 +30,7 @@ def may_change(actor: Actor, saved: SavedQuery) -> bool:
     return actor.is_account or saved.owner_name == _owner(actor)
 
 
-def save(actor: Actor, *, name: str, schema: str, text: str, shared: bool = False) -> SavedQuery:
+def keep(actor: Actor, *, name: str, schema: str, text: str, shared: bool = False) -> SavedQuery:
     """Keep a statement under a new name, or change the actor's own of that name.
 
     Raises PermissionDenied for who may submit no statement, Refused for a name or a text that cannot be kept.

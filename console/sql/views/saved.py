@@ -26,7 +26,7 @@ def save(request: Request) -> HttpResponse:
     form = SavedForm(request.POST)
     try:
         if form.is_valid():
-            services.save(request.actor, **form.cleaned_data)
+            services.keep(request.actor, **form.cleaned_data)
             return _done(request)
     except Refused as refused:
         add_refusal(form, refused)

@@ -20,7 +20,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def keep(actor: Actor, name: str = "daily", text: str = "select 1", *, shared: bool = False) -> SavedQuery:
-    return saved.save(actor, name=name, schema="demo", text=text, shared=shared)
+    return saved.keep(actor, name=name, schema="demo", text=text, shared=shared)
 
 
 def test_a_name_is_kept_once_and_overwritten(cast: Cast) -> None:
