@@ -90,6 +90,7 @@ class Connect:
         client = self._spark.client
         client.register_progress_handler(self._progressed)
         session.listeners[self._thread] = self._scanned
+        _make_active(session.spark)
         for tag in self._tags:
             client.add_tag(tag)
         return session
@@ -102,6 +103,7 @@ class Connect:
             with contextlib.suppress(ValueError):
                 client.remove_progress_handler(self._progressed)
             client.clear_tags()
+            _make_active(None)
             sessions.leave(session)
         return session
 
@@ -196,6 +198,13 @@ class Connect:
 
     def _scanned(self, nodes: list[Any]) -> None:
         self._measures.scanned(self._spark.client.get_tags(), nodes)
+
+
+def _make_active(spark: Any) -> None:
+    """Tell PySpark which session this thread works with: its parser of types is asked without one being named."""
+    from pyspark.sql.connect.session import SparkSession
+
+    SparkSession._active_session.session = spark
 
 
 def _value(value: object) -> object:

@@ -153,6 +153,7 @@ def test_what_does_not_fit_fails_and_names_the_column(columns: tuple[run.Column,
     assert files_of(into) == []
 
 
+@pytest.mark.classic
 def test_store_assignment_allows_what_spark_allows(spark: SparkSession) -> None:
     from analytics.sql.assignment import can_assign, parsed_type
 
