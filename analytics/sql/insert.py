@@ -94,6 +94,7 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
             writer = writer.option(name, value)
         if target.table.partitions:
             writer = writer.partitionBy(*target.table.partitions)
+        lake.make_ready(attempt)
         writer.save(lake.spark_url(attempt))
     statement.limit = lambda: None
     statement.check()
