@@ -81,6 +81,7 @@ def test_statements_run_on_a_spark_connect_server(server: spark.ConnectServer) -
         "tests/analytics/sql/test_engine.py",
         "tests/analytics/sql/test_result.py",
         "tests/analytics/sql/test_explaining.py",
+        "tests/analytics/sql/test_insert.py",
         "tests/analytics/sql/test_guard.py",
         "tests/analytics/sql/test_sessions.py",
         "tests/analytics/sql/test_connect.py",
