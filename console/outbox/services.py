@@ -14,8 +14,8 @@ from console.celery import app
 from console.outbox.models import Notification, NotificationStatus
 
 MAX_ATTEMPTS = 3
-#: Pause before the second and the third attempt, seconds.
-PAUSES = (0.5, 2.0)
+#: Pause before the second and the third attempt, seconds: the last one comes after a broker has been started again.
+PAUSES = (0.5, 20.0)
 #: A sender that has not ended a notification for this long is taken for dead; a send times out far earlier.
 SENDER_LOST_AFTER = timedelta(seconds=15)
 

@@ -55,7 +55,7 @@ class Keeper:
     @property
     def running(self) -> list[str]:
         """Ids of the tasks that run now."""
-        return [task.pk for task in self._tasks()]
+        return [task.pk for task in self.tasks()]
 
     @contextmanager
     def holding(self, task: QueryTask) -> Iterator[None]:
@@ -77,7 +77,8 @@ class Keeper:
                 if not self._running:
                     self._busy.clear()
 
-    def _tasks(self) -> list[QueryTask]:
+    def tasks(self) -> list[QueryTask]:
+        """The tasks that run now, as they were claimed."""
         with self._lock:
             return list(self._running.values())
 
@@ -87,7 +88,7 @@ class Keeper:
             self._busy.wait()
             time.sleep(pause_s)
             try:
-                step(self._tasks())
+                step(self.tasks())
             except Exception:
                 # The border of the thread: without it a task would lose its heartbeat, and run twice.
                 log.exception("a look at the running tasks failed; trying again")

@@ -236,6 +236,12 @@ def stop_engine(**_: Any) -> None:
 
 
 def end_with_parent() -> None:
-    """The process that runs tasks alone: when the one that started it has gone, give the task back and end."""
+    """The process that runs tasks alone: when the one that started it has gone, give the task back and end.
+
+    First give back, then stop: this process may be killed before Spark has stopped, and a task lost here ends.
+    """
+    _shutting_down.set()
+    for task in keeper.tasks():
+        lifecycle.give_back(task)
     stop_statements()
     _end_process(0)

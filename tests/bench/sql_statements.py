@@ -9,7 +9,7 @@ WARM_UP = 100
 AGGREGATE = "select grp, count(*) as n, sum(value) as total, max(name) as last from big group by grp"
 RESULT = "select * from big where id < 5000000"
 #: Runs for minutes, in tasks of less than a second.
-SCAN = "select sum(hash(b.name, r.id)) as h from big b cross join range(0, 4000, 1, 1) r"
+SCAN = "select sum(hash(b.name, r.id)) as h from big b cross join range(0, 4000, 1, 1000) r"
 SHORT = "select carrier, count(*) as flights from flights where month = 1 group by carrier"
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.product import Product, eventually
 from tests.support.sql_client import Row, SqlClient
 
-#: Runs for minutes; reads a table, whose rows are counted while it does.
-LONG = "select sum(hash(f.tailnum, r.id)) as h from flights f cross join range(0, 100000, 1, 4) r"
+#: Runs for minutes, in tasks of less than a second; reads a table, whose rows are counted while it does.
+LONG = "select sum(hash(f.tailnum, r.id)) as h from flights f cross join range(0, 100000, 1, 5000) r"
 TIME = "%Y-%m-%d %H:%M:%S"
 
 
