@@ -80,7 +80,7 @@ class PlotForm(forms.Form):
     method = forms.ChoiceField(label="Several rows of one x", choices=list(plots.METHODS.items()))
 
     def __init__(self, *args: Any, columns: list[Head], prefix_id: str, **kwargs: Any) -> None:
-        super().__init__(*args, auto_id=f"plot-{prefix_id}-%s", **kwargs)
+        super().__init__(*args, **kwargs | {"auto_id": f"plot-{prefix_id}-%s"})
         named = [(str(number), column.name or "(no name)") for number, column in enumerate(columns)]
         numbers = [pair for pair, column in zip(named, columns, strict=True) if column.numeric]
         for field in self.fields.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from django.db.models import QuerySet
 
@@ -19,6 +20,7 @@ from console.web.errors import Refused
 PUBLISH = "mq:PUB"
 #: Entries of a pick list; the rest is found by typing.
 LISTED = 20
+Row = TypeVar("Row", Topic, Group)
 #: Rows that a search looks at: a user who may use one of 10,000 topics finds it by typing more of its name.
 LOOKED_AT = 2000
 _HINT_COMMENT = re.compile(r"/\*\s*\+.*?\*/[ \t]*\n?", re.DOTALL)
@@ -75,7 +77,7 @@ def groups(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
     return _first(Option(row[0], row[5]) for row in named if mq_resource(row[1]) in allowed)
 
 
-def _in_instance(rows: QuerySet[Topic] | QuerySet[Group], instance_id: str) -> QuerySet[Topic] | QuerySet[Group]:
+def _in_instance(rows: QuerySet[Row], instance_id: str) -> QuerySet[Row]:
     return rows.filter(instance__instance_id=instance_id) if instance_id else rows
 
 

@@ -135,7 +135,8 @@ def test_tasks_run_in_the_pool_of_their_tenant(demo_tables: list[run.TableSpec])
     session = sessions.take(specification("select 1", {"demo": demo_tables}, tenant="carol"))
     try:
         spark: Any = session.spark
-        assert spark.range(1).select(builtin.udf(pool, StringType())()).collect()[0][0] == "carol"
+        asked: Any = builtin.udf(pool, StringType())
+        assert spark.range(1).select(asked()).collect()[0][0] == "carol"
     finally:
         sessions.leave(session)
 
