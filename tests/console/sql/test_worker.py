@@ -152,6 +152,24 @@ def test_one_that_was_only_near_a_lost_engine_ends_well(
     assert task.status == TaskStatus.SUCCESS
 
 
+def test_a_suspect_is_given_back_when_the_worker_dies_and_that_is_no_loss(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    QueryTask.objects.update(engine_losses=1)
+    monkeypatch.setattr(worker, "_end_process", lambda status: None)
+
+    def orphaned(spec: QuerySpec) -> QueryResult:
+        worker.end_with_parent()
+        given_back = QueryTask.objects.get()
+        assert (given_back.status, given_back.attempts, given_back.engine_losses) == (TaskStatus.QUEUED, 0, 1)
+        raise errors.QueryCancelled("The worker ended.")
+
+    monkeypatch.setattr(engine, "run_query", orphaned)
+    worker.run_alone()
+    task.refresh_from_db()
+    assert (task.status, task.engine_losses, task.message) == (TaskStatus.QUEUED, 1, "")
+
+
 def test_one_thread_runs_all_that_waits(cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         services.submit(cast.charlie, "select 1", "secret")
