@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics import session as spark_session
 from analytics.specs import Progress, QuerySpec
-from analytics.sql import guard, metrics, sessions, snapshots
+from analytics.sql import guard, metrics, pools, sessions, snapshots
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -44,6 +44,7 @@ class Classic:
         """The tenant's scheduler pool and the tag, both of this thread."""
         context = self._context
         try:
+            pools.ensure(context, tenant)
             context.setLocalProperty("spark.scheduler.pool", tenant)
             context.setInterruptOnCancel(True)
             context.addJobTag(tag)
