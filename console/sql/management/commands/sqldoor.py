@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from console.sql.door import tls
+from brokercore.certificates import server_context
 from console.sql.door.service import SqlDoor
 
 
@@ -36,8 +36,8 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        context = tls.server_context(
-            settings.HOME / "tls", ["localhost", "127.0.0.1", settings.ENDPOINT_HOST, settings.HOST]
+        context = server_context(
+            settings.HOME / "tls", "sql", ["localhost", "127.0.0.1", settings.ENDPOINT_HOST, settings.HOST]
         )
         door = SqlDoor(context)
         host, port = await door.start(settings.HOST, settings.SQL_PORT)

@@ -13,9 +13,9 @@ from django.db import connection as database
 
 from analytics import run as engine
 from analytics.specs import Column, QueryResult, QuerySpec
+from brokercore.certificates import server_context
 from console.accounts import services as accounts
 from console.sql import lifecycle, worker
-from console.sql.door import tls
 from console.sql.door.service import SqlDoor
 from tests.console.sql.conftest import Cast
 from tests.support.sql_door import running_door
@@ -50,7 +50,7 @@ class Engine:
 
 @pytest.fixture(scope="session")
 def tls_context(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return tls.server_context(tmp_path_factory.mktemp("tls"), ["localhost", "127.0.0.1"])
+    return server_context(tmp_path_factory.mktemp("tls"), "sql", ["localhost", "127.0.0.1"])
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import pymysql
 import pytest
 from mysql_mimic.constants import KillKind
 
-from console.sql.door import hardening, limits, server, tls
+from brokercore.certificates import server_context
+from console.sql.door import hardening, limits, server
 from tests.support import sql_door
 from tests.support.broker import eventually
 from tests.support.sql_door import (
@@ -139,7 +140,7 @@ def test_signing_in_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def tls_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    context = tls.server_context(tmp_path_factory.mktemp("tls"), ["localhost", "127.0.0.1"])
+    context = server_context(tmp_path_factory.mktemp("tls"), "sql", ["localhost", "127.0.0.1"])
     with running_door(lambda: EchoDoor(context)) as port:
         yield port
 
@@ -159,11 +160,11 @@ def test_tls_is_offered_not_demanded(tls_door: int) -> None:
 
 
 def test_the_key_is_private_and_the_pair_is_kept(tmp_path: Path) -> None:
-    tls.server_context(tmp_path / "tls", ["localhost", "10.0.0.1"])
+    server_context(tmp_path / "tls", "sql", ["localhost", "10.0.0.1"])
     key = tmp_path / "tls" / "sql.key"
     before = key.read_bytes()
     assert key.stat().st_mode & 0o777 == 0o600
-    tls.server_context(tmp_path / "tls", ["localhost"])
+    server_context(tmp_path / "tls", "sql", ["localhost"])
     assert key.read_bytes() == before
 
 
