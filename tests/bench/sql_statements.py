@@ -8,9 +8,13 @@ ROUNDS = 3
 WARM_UP = 100
 AGGREGATE = "select grp, count(*) as n, sum(value) as total, max(name) as last from big group by grp"
 RESULT = "select * from big where id < 5000000"
-#: Runs for minutes, in tasks of less than a second.
-SCAN = "select sum(hash(b.name, r.id)) as h from big b cross join range(0, 4000, 1, 1000) r"
 SHORT = "select carrier, count(*) as flights from flights where month = 1 group by carrier"
+
+
+def scan(table: str = "big", column: str = "name") -> str:
+    """Reads a table again and again, for a minute or more, in tasks of less than a second each."""
+    once = f"select hash({column}) as h from {table}"
+    return "select sum(h) as h from (" + " union all ".join([once] * 60) + ")"
 
 
 def small(number: int) -> str:
