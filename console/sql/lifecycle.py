@@ -143,14 +143,18 @@ def give_back(task: QueryTask) -> None:
 
 
 @transaction.atomic
-def lose(task: QueryTask, reason: str) -> None:
+def lose(task: QueryTask, reason: str, *, had_only_begun: bool = False) -> None:
     """The worker or its Spark died over the task: it is tried once more and alone, then it ends FAILURE with `reason`.
 
-    Alone, so that the second loss is nobody else's fault (docs/sql.md).
+    Alone, so that the second loss is nobody else's fault (docs/sql.md). One that `had_only_begun` when the engine died
+    is no suspect, the first time.
     """
     losses = task.engine_losses + 1
     if cancel_requested([task.pk]):
         end(task, CANCELLED)
+        return
+    if had_only_begun and task.attempts == 1 and losses < MAX_LOSSES:
+        _requeue(task)
         return
     if losses < MAX_LOSSES:
         _requeue(task, engine_losses=losses)

@@ -32,6 +32,8 @@ ENGINE_LOST_EXIT = 70
 ENGINE_UNAVAILABLE_EXIT = 69
 #: Time for the other tasks of a dead JVM to be given back before the process ends, seconds.
 _LAST_WORDS_S = 3.0
+#: To fill the heap takes longer than this, ms: what runs for less when its engine dies was taken on while it died.
+ONLY_BEGUN_MS = 1000
 #: A thread goes on with the next task for this long; then it lets what else is in Celery's queue pass, seconds.
 TURN_S = 30.0
 #: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
@@ -162,7 +164,7 @@ def _ending() -> bool:
 
 def _lose_engine(task: QueryTask, error: errors.EngineLost) -> None:
     """Give the task up; end this process, unless the next statement finds a new Spark."""
-    lifecycle.lose(task, error.user_message)
+    lifecycle.lose(task, error.user_message, had_only_begun=_ms_since_start(task) < ONLY_BEGUN_MS)
     if not error.is_remote:
         end_without_engine(error.user_message)
 

@@ -62,7 +62,7 @@ def fifty(product: Product, keys: list[Key]) -> Rows:
             for client, count in zip(clients, numbers, strict=True)
         ]
         with ThreadPoolExecutor(len(clients)) as threads:
-            done = list(threads.map(lambda pair: _finish_times(*pair, began), zip(clients, tasks, strict=True)))
+            done = list(threads.map(_finish_times, clients, tasks, [began] * len(clients)))
     small = sorted(times[-1] for times in done[1:])
     return [
         (f"{FIFTY} queries of {len(clients)} accounts at once; s", figures.number(max(map(max, done))), ""),

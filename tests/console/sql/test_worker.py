@@ -128,6 +128,7 @@ def test_an_unknown_error_is_logged_not_shown(task: QueryTask, monkeypatch: pyte
 def test_a_lost_engine_ends_the_process_and_the_next_one_runs_it_alone(
     task: QueryTask, monkeypatch: pytest.MonkeyPatch, fresh_worker: list[int]
 ) -> None:
+    monkeypatch.setattr(worker, "ONLY_BEGUN_MS", 0)
     lost = raising(errors.EngineLost("The JVM died."))
     run(monkeypatch, task, lost)
     assert task.status == TaskStatus.QUEUED
@@ -150,6 +151,15 @@ def test_one_that_was_only_near_a_lost_engine_ends_well(
     worker.run_alone()
     task.refresh_from_db()
     assert task.status == TaskStatus.SUCCESS
+
+
+def test_what_had_only_begun_when_the_engine_died_is_no_suspect_the_first_time(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for losses in (0, 1):
+        run(monkeypatch, task, raising(errors.EngineLost("The JVM died.")))
+        assert (task.status, task.engine_losses) == (TaskStatus.QUEUED, losses)
+        worker._engine_lost.clear()
 
 
 def test_a_suspect_is_given_back_when_the_worker_dies_and_that_is_no_loss(
