@@ -190,7 +190,7 @@ class Connect:
         if self._counted is not None:
             (observation, tags), self._counted = self._counted, None
             rows = int(observation.get["rows"])
-            self._measures.wrote(tags, rows, _rows_of(self._tables, otherwise=rows))
+            self._measures.wrote(tags, rows, _rows_of(self._tables, otherwise=rows), self._input_bytes)
 
     def _progressed(self, stages: Any, inflight_tasks: int, operation_id: str, done: bool) -> None:
         if threading.get_ident() == self._thread:

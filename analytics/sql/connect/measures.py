@@ -15,6 +15,8 @@ class _Operation:
     stages: list[Any] = field(default_factory=list)
     scanned_rows: int = 0
     written_rows: int = 0
+    file_bytes: int = 0
+    """Sizes of the files that a write has read from."""
 
 
 class Measures:
@@ -38,17 +40,20 @@ class Measures:
                 rows += sum(int(metric.value) for metric in node.metrics if metric.name == "numOutputRows")
         self._add(_Operation(frozenset(tags), scanned_rows=rows))
 
-    def wrote(self, tags: Iterable[str], rows: int, scanned_rows: int) -> None:
-        """Rows were written, out of about so many that were read."""
-        self._add(_Operation(frozenset(tags), written_rows=rows, scanned_rows=scanned_rows))
+    def wrote(self, tags: Iterable[str], rows: int, scanned_rows: int, file_bytes: int) -> None:
+        """Rows were written, out of about so many rows and bytes that were read."""
+        self._add(_Operation(frozenset(tags), written_rows=rows, scanned_rows=scanned_rows, file_bytes=file_bytes))
 
     def counters(self, tag: str) -> Counters:
-        """The sums over the operations with the tag."""
+        """The sums over the operations with the tag.
+
+        The last message on progress comes before a write has ended: it counts as having read its files.
+        """
         with self._lock:
             found = [operation for operation in self._operations if tag in operation.tags]
         return Counters(
             input_rows=sum(operation.scanned_rows for operation in found),
-            input_bytes=sum(stage.num_bytes_read for operation in found for stage in operation.stages),
+            input_bytes=_bytes_read(found),
             output_rows=sum(operation.written_rows for operation in found),
         )
 
@@ -77,3 +82,8 @@ class Measures:
     def _add(self, operation: _Operation) -> None:
         with self._lock:
             self._operations.append(operation)
+
+
+def _bytes_read(operations: list[_Operation]) -> int:
+    told = sum(int(stage.num_bytes_read) for operation in operations for stage in operation.stages)
+    return max(told, sum(operation.file_bytes for operation in operations))
