@@ -44,7 +44,7 @@ run.stop()
 print("alive", session.is_alive())
 result = run.run_query(spec("q4", "select 1"))
 print("again", result.row_count)
-BOMB = "select sequence(1, 1000000000) as a"
+BOMB = "select size(collect_list(id)) as n from range(300000000)"
 try:
     run.run_query(spec("q5", BOMB))
 except run.AnalyticsError as error:

@@ -140,7 +140,7 @@ def test_what_is_not_the_tenants_is_refused(database: Database) -> None:
         "select * from csv.`/etc/passwd`",
         "select reflect('java.lang.System', 'getenv', 'HOME')",
         "select * from other_tenant.orders",
-        "drop table flights",
+        "drop table other_tenant.orders",
     ):
         row = database.ended(database.submit("/*+ run_async=true */ " + statement))
         assert row["status"] == "FAILURE", statement
