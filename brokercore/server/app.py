@@ -52,12 +52,14 @@ class Server:
         await self.broker.start()
         dispatcher, loop = Dispatcher(self.broker), asyncio.get_running_loop()
 
+        tls_only = self._settings.tls_mode is TlsMode.ENFORCING
+
         def connection() -> Connection:
             return Connection(dispatcher, self.broker.opened, self.broker.turn)
 
         for listening in self._sockets:
             server = await loop.create_server(
-                lambda: Doorway(connection, self._tls, self._settings.tls_mode), sock=listening, backlog=_BACKLOG
+                lambda: Doorway(connection, self._tls, tls_only=tls_only), sock=listening, backlog=_BACKLOG
             )
             self._servers.append(server)
         if self._watched is not None:

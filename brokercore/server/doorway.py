@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from brokercore.protocol.tls import FIRST_BYTE, TlsError, TlsStream
 from brokercore.server.connection import Connection
-from brokercore.server.tls_mode import TlsMode
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +20,8 @@ HANDSHAKE_SECONDS = 10.0
 class Doorway(asyncio.Protocol):
     """Looks at the first byte, then lets the connection talk to the socket itself or through TLS."""
 
-    def __init__(self, make: Callable[[], Connection], context: ssl.SSLContext | None, mode: TlsMode) -> None:
-        self._make, self._context, self._mode = make, context, mode
+    def __init__(self, make: Callable[[], Connection], context: ssl.SSLContext | None, *, tls_only: bool) -> None:
+        self._make, self._context, self._tls_only = make, context, tls_only
         self._connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -36,9 +35,9 @@ class Doorway(asyncio.Protocol):
         if transport is None or connection is None:
             return
         protocol: asyncio.Protocol = connection
-        if data[0] == FIRST_BYTE and self._context is not None and self._mode is not TlsMode.DISABLED:
+        if data[0] == FIRST_BYTE and self._context is not None:
             protocol = TlsLayer(self._context, transport, connection)
-        elif self._mode is TlsMode.ENFORCING:
+        elif self._tls_only:
             logger.warning("connection %s closed: it does not speak TLS, which is required here", connection.address)
             connection.abort()
             return

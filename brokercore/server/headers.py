@@ -7,6 +7,23 @@ from collections.abc import Mapping
 from brokercore.protocol.codes import ResponseCode
 from brokercore.server.errors import Refusal
 
+SEND_FIELDS = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+    "j": "reconsumeTimes",
+    "k": "unitMode",
+    "l": "maxReconsumeTimes",
+    "m": "batch",
+}
+"""Header fields of SEND_MESSAGE_V2 and SEND_REPLY_MESSAGE_V2, and what the older requests call them."""
+
 _LONG = range(-(2**63), 2**63)
 
 

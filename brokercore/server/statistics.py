@@ -77,6 +77,13 @@ class Statistics:
         """The counter of this name, None when nothing was ever counted."""
         return self._counters.get((name, key))
 
+    def handed_out(self, cluster: str, topic: str, group: str, messages: int, size: int) -> None:
+        """Count messages, of `size` bytes in all, that a group was given."""
+        key = f"{topic}@{group}"
+        self.counter(GET, key).add(messages)
+        self.counter(GET_BYTES, key).add(size)
+        self.counter(BROKER_GET, cluster).add(messages)
+
     def totals(self, name: str) -> list[tuple[str, int]]:
         """Key and sum of every counter of this name."""
         return [(key, counter.total) for (kind, key), counter in self._counters.items() if kind == name]

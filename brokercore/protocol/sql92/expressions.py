@@ -46,25 +46,24 @@ def named(name: str) -> Expression:
 
 
 def any_of(conditions: list[Evaluate]) -> Expression:
-    def evaluate(properties: Properties) -> Value:
-        outcome: Value = False
-        for condition in conditions:
-            value = condition(properties)
-            if value is True:
-                return True
-            outcome = None if value is None else outcome
-        return outcome
-
-    return Expression(Kind.TRUTH, evaluate)
+    """OR: one that is true decides."""
+    return _decided_by(True, conditions)
 
 
 def all_of(conditions: list[Evaluate]) -> Expression:
+    """AND: one that is false decides."""
+    return _decided_by(False, conditions)
+
+
+def _decided_by(decisive: bool, conditions: list[Evaluate]) -> Expression:
+    """That value as soon as a condition has it; else null if one is null, else the other value."""
+
     def evaluate(properties: Properties) -> Value:
-        outcome: Value = True
+        outcome: Value = not decisive
         for condition in conditions:
             value = condition(properties)
-            if value is False:
-                return False
+            if value is decisive:
+                return decisive
             outcome = None if value is None else outcome
         return outcome
 

@@ -24,7 +24,6 @@ from brokercore.server.pop.modes import POP, PULL
 from brokercore.server.pop.names import acknowledged_topic
 from brokercore.server.pop.request import Popped, PopRequest
 from brokercore.server.security import Caller
-from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
 from brokercore.server.storage.topics import RETRY_PREFIX, Topic
 
 LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS = 100, 12 * 3600 * 1000
@@ -47,10 +46,8 @@ async def pop(broker: Broker, connection: Connection, command: Command, caller: 
         return command.response(ResponseCode.POLLING_TIMEOUT, "no message within the polling time", _head(request, []))
     answer = command.response(_OK, ext=_head(request, found))
     size = sum(len(popped.frame) for popped in found)
-    key = f"{request.topic.config.topic}@{request.group}"
-    broker.statistics.counter(GET, key).add(len(found))
-    broker.statistics.counter(GET_BYTES, key).add(size)
-    broker.statistics.counter(BROKER_GET, broker.settings.cluster_name).add(len(found))
+    topic = request.topic.config.topic
+    broker.statistics.handed_out(broker.settings.cluster_name, topic, request.group, len(found), size)
     connection.send_frames(answer, [popped.frame for popped in found], size)
     return None
 

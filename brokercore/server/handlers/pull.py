@@ -16,7 +16,6 @@ from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.filtering import Wanted, wanted_frames
 from brokercore.server.headers import integer, text
 from brokercore.server.security import Caller
-from brokercore.server.statistics import BROKER_GET, GET, GET_BYTES
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -164,10 +163,7 @@ class Pull:
         )
         self.connection.write(head, *frames)
         broker.offsets.pulled(self.group, queue.topic, queue.queue_id, following)
-        key = f"{queue.topic}@{self.group}"
-        broker.statistics.counter(GET, key).add(len(frames))
-        broker.statistics.counter(GET_BYTES, key).add(size)
-        broker.statistics.counter(BROKER_GET, broker.settings.cluster_name).add(len(frames))
+        broker.statistics.handed_out(broker.settings.cluster_name, queue.topic, self.group, len(frames), size)
 
     def _answer(self, code: int, remark: bytes, following: int) -> None:
         self._end()

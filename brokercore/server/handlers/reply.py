@@ -12,7 +12,7 @@ from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
-from brokercore.server.headers import integer
+from brokercore.server.headers import SEND_FIELDS, integer
 from brokercore.server.incoming import check_body
 from brokercore.server.replies import is_reply_topic
 from brokercore.server.security import Caller
@@ -21,19 +21,8 @@ PASS_ON_SECONDS = 10
 """How long the requester's client may take to accept its reply."""
 
 _PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
-_LONG_NAMES = {
-    "a": "producerGroup",
-    "b": "topic",
-    "c": "defaultTopic",
-    "d": "defaultTopicQueueNums",
-    "e": "queueId",
-    "f": "sysFlag",
-    "g": "bornTimestamp",
-    "h": "flag",
-    "i": "properties",
-    "j": "reconsumeTimes",
-    "k": "unitMode",
-}
+_PASSED_ON = "abcdefghijk"
+"""The fields of a reply that its requester is told, by their short names."""
 
 
 async def reply(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
@@ -43,7 +32,7 @@ async def reply(broker: Broker, connection: Connection, command: Command, caller
     RocketMQ pushes to any client that a reply names.
     """
     ext = command.ext
-    header = {long: ext.get(long) or ext.get(short) for short, long in _LONG_NAMES.items()}
+    header = {SEND_FIELDS[short]: ext.get(SEND_FIELDS[short]) or ext.get(short) for short in _PASSED_ON}
     name = header["topic"] or ""
     if not is_reply_topic(name, broker.settings.cluster_name):
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"replies are not sent to topic {name or 'without a name'}")

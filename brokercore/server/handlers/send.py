@@ -14,7 +14,7 @@ from brokercore.server.connection import Connection, respond
 from brokercore.server.delays import deliver_at, is_delayed
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.batch import send_batch
-from brokercore.server.headers import integer, text
+from brokercore.server.headers import SEND_FIELDS, integer, text
 from brokercore.server.incoming import Draft, check_body, check_kind, park, put, stored_properties
 from brokercore.server.security import Caller
 from brokercore.server.storage.queue import Queue
@@ -24,20 +24,6 @@ MAX_TOPIC = 127
 PREPARED = 0x4
 _TRANSACTION_BITS = 0xC
 _MAX_RECONSUME_TIMES = 16
-
-
-_LONG_NAMES = {
-    "b": "topic",
-    "e": "queueId",
-    "f": "sysFlag",
-    "g": "bornTimestamp",
-    "h": "flag",
-    "i": "properties",
-    "j": "reconsumeTimes",
-    "l": "maxReconsumeTimes",
-    "m": "batch",
-}
-"""Header fields of SEND_MESSAGE_V2 and what SEND_MESSAGE calls them."""
 
 
 def send(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
@@ -81,7 +67,7 @@ def send(broker: Broker, connection: Connection, command: Command, _caller: Call
 
 
 def _short(ext: dict[str, str]) -> dict[str, str]:
-    return {short: ext[long] for short, long in _LONG_NAMES.items() if ext.get(long) is not None}
+    return {short: ext[long] for short, long in SEND_FIELDS.items() if ext.get(long) is not None}
 
 
 def _malformed(ext: dict[str, str]) -> Refusal:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from brokercore.protocol.message import decode_stored
 from brokercore.server.dead_letters import bury, prepare
@@ -17,7 +17,7 @@ from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from brokercore.server.broker import Broker
 
@@ -29,6 +29,7 @@ _RECONSUME_AT = 72
 """Where a stored frame has its count of earlier deliveries, as four bytes."""
 
 _turns = itertools.count()
+_Found = TypeVar("_Found")
 
 
 class Popped(NamedTuple):
@@ -81,18 +82,14 @@ class PopRequest:
 
     async def run(self, wait_seconds: float) -> list[Popped]:
         """Messages that are in flight for this request now; none when the time is over. Raises Refusal."""
-        deadline = time.monotonic() + wait_seconds
-        while not (found := await self.collect()) and not self._over:
-            if (left := deadline - time.monotonic()) <= 0:
-                break
-            await self._wait(left)
-            if self._refusal is not None:
-                raise self._refusal
-        return found
+        return await self._until(self.collect, wait_seconds)
+
+    async def wait_for_message(self, wait_seconds: float) -> bool:
+        """Whether something is visible, waiting for it so long. Nothing is taken. Raises Refusal."""
+        return await self._until(self.has_messages, wait_seconds)
 
     async def collect(self) -> list[Popped]:
         """Take what is visible now. Raises StoreUnavailable."""
-        self._woken.clear()
         self.popped_ms = int(time.time() * 1000)  # of all messages of the answer: their receipt handles name it
         answer = _Answer(self.count)
         turn = next(_turns) % len(self.queues)
@@ -109,23 +106,11 @@ class PopRequest:
                 break
         return answer.messages
 
-    def has_messages(self) -> bool:
+    async def has_messages(self) -> bool:
         """Whether something is visible now, as far as is known without reading."""
         now = int(time.time() * 1000)
         states = [(queue, self._state(queue)) for queue in self.queues]
         return any(state.due(now) or state.next_offset < queue.max_offset for queue, state in states)
-
-    async def wait_for_message(self, wait_seconds: float) -> bool:
-        """Whether something is visible, waiting for it so long. Nothing is taken. Raises Refusal."""
-        deadline = time.monotonic() + wait_seconds
-        while not (found := self.has_messages()) and not self._over:
-            if (left := deadline - time.monotonic()) <= 0:
-                break
-            self._woken.clear()
-            await self._wait(left)
-            if self._refusal is not None:
-                raise self._refusal
-        return found
 
     def put_back(self, found: list[Popped]) -> None:
         """Nobody took the answer: let others have its messages now, not after the invisible time."""
@@ -215,6 +200,19 @@ class PopRequest:
             if answer.is_full:
                 break
         return offset
+
+    async def _until(self, look: Callable[[], Awaitable[_Found]], wait_seconds: float) -> _Found:
+        """What `look` finds, at the latest when the time is over. Raises Refusal."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            self._woken.clear()
+            found = await look()
+            left = deadline - time.monotonic()
+            if found or self._over or left <= 0:
+                return found
+            await self._wait(left)
+            if self._refusal is not None:
+                raise self._refusal
 
     async def _wait(self, seconds: float) -> None:
         """Until a message comes, one is visible again, or the time is over."""
