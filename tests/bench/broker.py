@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from tests.bench import contenders, figures, processes
-from tests.bench.apache import HERE, jars
+from tests.bench import contenders, figures
 from tests.bench.contenders import Contender, Target
+from tests.support import processes
+from tests.support.apache import jars
 from tests.support.java import compile_java
 
 BODY_BYTES = 1024
@@ -47,7 +48,7 @@ def main(rounds: int) -> str:
 def _driver() -> str:
     class_path = jars()
     classes = Path(class_path).parent.parent / "classes"
-    compile_java([HERE / "java" / "LoadDriver.java"], class_path, classes)
+    compile_java([Path(__file__).parent / "java" / "LoadDriver.java"], class_path, classes)
     return f"{classes}:{class_path}"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brokercore.client import Admin, Credentials
-from tests.bench.apache import ApacheRocketMQ
+from tests.support.apache import ApacheRocketMQ
 from tests.support.broker import broker_process
 from tests.support.product import free_ports
 from tests.support.redis_server import redis_server

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from statistics import median
 
-from tests.bench import figures, processes, sql_setup
+from tests.bench import figures, sql_setup
 from tests.bench import sql_statements as statements
+from tests.support import processes
 from tests.support.product import Product, eventually
 from tests.support.sql_client import SqlClient
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.apache import ApacheRocketMQ
 from tests.compat.programs import Keys
 from tests.compat.world import INSTANCE, OTHER_INSTANCE
+from tests.support.apache import ApacheRocketMQ
 from tests.support.broker import BrokerProcess, broker_process
 from tests.support.product import free_ports
 

@@ -10,10 +10,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.bench import processes
+from tests.support import processes
 from tests.support.java import QUICK_START, maven_jars
 
-HERE = Path(__file__).parent
+POM = Path(__file__).parent / "rocketmq" / "pom.xml"
 READY_SECONDS = 90
 
 #: 512 MB and 1 GB of heap are what the vendor's own scripts shrink to on a small machine.
@@ -41,7 +41,7 @@ class StartError(Exception):
 def jars() -> str:
     """Return the class path of server, tools and client; fetched once into the user's cache folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gantry-bench" / "jars"
-    maven_jars(HERE / "java" / "pom.xml", cache.parent / "jars.stamp", cache)
+    maven_jars(POM, cache.parent / "jars.stamp", cache)
     return f"{cache}/*"
 
 
