@@ -55,6 +55,13 @@ class Backend(Protocol):
         """The frame that is to be written, such that `counters` know its rows afterwards."""
 
 
+def unless(interrupted: "SparkColumn", cell: "SparkColumn") -> "SparkColumn":
+    """The cell, in tasks that end when they were told to: Spark's writers never ask. `interrupted` is the backend's."""
+    from pyspark.sql import functions
+
+    return functions.when(interrupted == "true", functions.raise_error(functions.lit("cancelled"))).otherwise(cell)
+
+
 def get() -> Backend:
     """The Spark of SPARK_URL for one statement, started when it is not. Raises EngineUnavailable."""
     if settings.load().uses_connect:

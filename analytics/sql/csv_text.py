@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.specs import Column
+from analytics.sql.backend import unless
 from analytics.sql.type_names import type_name
 
 if TYPE_CHECKING:
@@ -86,8 +87,7 @@ def as_lines(frame: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
             cells.append(f"coalesce(if(octet_length({text}) = 0 or {text} rlike r'[\",\\r\\n]', {quoted}, {text}), '')")
     names = [f"c{number}" for number in range(len(cells))]
     line = functions.expr(f"concat_ws(',', {', '.join(cells)})")
-    stopped = functions.when(interrupted == "true", functions.raise_error(functions.lit("cancelled")))
-    return frame.toDF(*names).select(stopped.otherwise(line).alias("line"))
+    return frame.toDF(*names).select(unless(interrupted, line).alias("line"))
 
 
 def header(columns: list[Column]) -> bytes:

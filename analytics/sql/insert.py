@@ -10,7 +10,7 @@ from analytics import lake
 from analytics.errors import AnalyticsError, LakeError, QueryFailed
 from analytics.specs import Column, Target
 from analytics.sql import assignment, moves, tables
-from analytics.sql.backend import Backend
+from analytics.sql.backend import Backend, unless
 from analytics.sql.moves import Plan
 from analytics.sql.result import SMALL_ROWS, Written
 from analytics.sql.running import Statement
@@ -162,13 +162,12 @@ def _of_a_new_table(frame: "DataFrame", target: Target) -> "DataFrame":
 
 
 def _stoppable(rows: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
-    """The rows, in tasks that end when they were told to: Spark's writer never asks."""
+    """The rows, in tasks that can be stopped."""
     from pyspark.sql import functions
 
     first, *others = rows.columns
-    stopped = functions.when(interrupted == "true", functions.raise_error(functions.lit("cancelled")))
     cells = [functions.col(tables.quoted(name)) for name in others]
-    return rows.select(stopped.otherwise(functions.col(tables.quoted(first))).alias(first), *cells)
+    return rows.select(unless(interrupted, functions.col(tables.quoted(first))).alias(first), *cells)
 
 
 def _options(target: Target) -> dict[str, str]:

@@ -10,11 +10,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analytics import lake
 from analytics import session as spark_session
-from analytics.errors import QueryFailed
 from analytics.specs import QuerySpec, TableSpec
-from analytics.sql import naming, tables
+from analytics.sql import naming, table_sets, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +30,7 @@ class TenantSession:
     def __init__(self, spark: "SparkSession", schema: str, specs: dict[str, list[TableSpec]]) -> None:
         self.spark = spark
         self._lock = threading.Lock()
-        self._tables = {(name.lower(), spec.name.lower()): spec for name, listed in specs.items() for spec in listed}
+        self._tables = table_sets.by_relation(specs)
         self._registered: dict[tuple[str, str], int] = {}
         for name in specs:
             naming.create_database(spark, name.lower())
@@ -42,17 +40,12 @@ class TenantSession:
     def register(self, relations: Iterable[tuple[str, str]]) -> None:
         """Make the tables known to the session; take notice of files that came or went since they were.
 
-        Raises QueryFailed for a table whose location has no files, unless it may be empty: an empty result would hide
-        a mistake.
+        Raises QueryFailed as `table_sets.files_of`.
         """
         with self._lock:
             for relation in relations:
                 table = self._tables[relation]
-                state = lake.fingerprint(table.location) if table.format in tables.FILE_FORMATS else 0
-                if state is None and table.may_be_empty:
-                    state = 0
-                if state is None:
-                    raise QueryFailed(f"The table {'.'.join(relation)} has no files at {table.location}.")
+                state = hash(tuple(table_sets.files_of(relation, table)))
                 known = self._registered.get(relation)
                 if known is None:
                     tables.create(self.spark, relation, table)
@@ -63,7 +56,7 @@ class TenantSession:
 
 def of(spec: QuerySpec) -> TenantSession:
     """The session for the tenant, default schema and tables of a statement."""
-    key = (spec.tenant, spec.schema, tuple((name, tuple(tables)) for name, tables in sorted(spec.tables.items())))
+    key = table_sets.key_of(spec)
     root = spark_session.get()
     with _lock:
         found = _sessions.get(key)
@@ -77,10 +70,9 @@ def of(spec: QuerySpec) -> TenantSession:
 
 def private(spec: QuerySpec, looked_up: Mapping[tuple[str, str], TableSpec]) -> TenantSession:
     """A session for one statement: tables that were looked up are of its author and of this moment."""
-    listed = {name: list(specs) for name, specs in spec.tables.items()}
-    for (schema, _), table in looked_up.items():
-        listed.setdefault(schema, []).append(table)
-    return TenantSession(_with_own_catalog(spark_session.get()), spec.schema, listed)
+    return TenantSession(
+        _with_own_catalog(spark_session.get()), spec.schema, table_sets.with_looked_up(spec, looked_up)
+    )
 
 
 def forget() -> None:

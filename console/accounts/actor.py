@@ -187,6 +187,18 @@ def tenant_resource(tenant: Tenant) -> str:
     return mq_resource(f"MQ_INST_{tenant.uid}_*")
 
 
+def acting_later(
+    *, tenant: Tenant, user: User | None, role: Role | None, source_ip: str, secure: bool, request_id: str = ""
+) -> Actor | None:
+    """Who asked for work that is done later, with the rights of now, under the circumstances of then.
+
+    None for who, or whose account, was disabled or deleted since.
+    """
+    if not tenant.enabled or (user is None and role is None) or (user is not None and not user.is_active):
+        return None
+    return Actor(user=user, role=role, channel="sql", source_ip=source_ip, secure=secure, request_id=request_id)
+
+
 def dla_resource(tenant: Tenant, schema: str, table: str = "*") -> str:
     """The resource of a table (or all tables) of a schema."""
     return f"acs:dla:*:{tenant.uid}:{schema}/{table}"

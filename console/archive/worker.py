@@ -16,7 +16,7 @@ from django.db import close_old_connections
 
 from analytics import errors
 from analytics import run as engine
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, acting_later
 from console.archive import access, lifecycle
 from console.archive.models import TopicArchive
 from console.sql import message_tables
@@ -90,10 +90,13 @@ def _options(archive: TopicArchive) -> dict[str, str]:
 
 def author_of(archive: TopicArchive) -> Actor | None:
     """Who asked last, with the rights of now; None for who, or whose account, was disabled or deleted since."""
-    user, role = archive.creator, archive.role
-    if not archive.tenant.enabled or (user is None and role is None) or (user is not None and not user.is_active):
-        return None
-    return Actor(user=user, role=role, channel="sql", source_ip=archive.source_ip, secure=archive.secure_transport)
+    return acting_later(
+        tenant=archive.tenant,
+        user=archive.creator,
+        role=archive.role,
+        source_ip=archive.source_ip,
+        secure=archive.secure_transport,
+    )
 
 
 def _noted(archive: TopicArchive) -> engine.ArchiveRanges | None:

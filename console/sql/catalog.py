@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from console.accounts.actor import Actor, dla_resource
 from console.sql import mysql_types, queries, virtual
@@ -56,50 +57,72 @@ class Table:
         return list(self.known_columns) or virtual.columns(actor, self.schema, self.name)
 
 
-def schema_names(actor: Actor) -> list[str]:
-    """Names of all schemas in which the caller may query something, the virtual ones last."""
-    names = list(queries.readable_schemas(actor))
-    return [*names, *(name for name in virtual.SCHEMAS if _may_use(actor, name)), INFORMATION_SCHEMA]
+class Reading:
+    """What the caller may query, read once for all questions of one statement."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+
+    @cached_property
+    def own(self) -> dict[str, list[ExternalTable]]:
+        """The account's own schemas and their tables."""
+        return queries.readable_schemas(self.actor)
+
+    @cached_property
+    def schema_names(self) -> list[str]:
+        """Names of all schemas in which the caller may query something, the virtual ones last."""
+        return [*self.own, *(name for name in virtual.SCHEMAS if _may_use(self.actor, name)), INFORMATION_SCHEMA]
+
+    def canonical(self, schema: str) -> str:
+        """The schema's name as it was made; the case of letters does not count. Raises UnknownSchemaError."""
+        found = next((name for name in self.schema_names if name.lower() == schema.lower()), None)
+        if found is None:
+            raise UnknownSchemaError(f"There is no schema {schema!r}.")
+        return found
+
+    def tables_of(self, schema: str, like: str | None = None) -> list[Table]:
+        """The tables of a schema; of a virtual one virtual.LISTED at the most. Raises UnknownSchemaError."""
+        name = self.canonical(schema)
+        if name == INFORMATION_SCHEMA:
+            from console.sql.information_schema import definitions
+
+            return [table for table in definitions.listed() if is_like(table.name, like)]
+        if name in virtual.SCHEMAS:
+            return [Table(name, table, VIEW) for table in virtual.tables(self.actor, name, like)]
+        return [Table(name, t.name, BASE_TABLE, t.comment, t) for t in self.own[name] if is_like(t.name, like)]
+
+    def find(self, schema: str, table: str) -> Table:
+        """One table. Raises UnknownSchemaError and UnknownTableError."""
+        name = self.canonical(schema)
+        if name in virtual.SCHEMAS:
+            columns = virtual.columns(self.actor, name, table)
+            if columns:
+                return Table(name, table, VIEW, known_columns=tuple(columns))
+        else:
+            for found in self.tables_of(name):
+                if found.name.lower() == table.lower():
+                    return found
+        raise UnknownTableError(f"There is no table {table!r} in schema {schema!r}.")
 
 
 def schemas(actor: Actor, like: str | None) -> Answer:
     """`show databases`."""
-    return Answer(("Database",), [(name,) for name in schema_names(actor) if is_like(name, like)])
+    return Answer(("Database",), [(name,) for name in Reading(actor).schema_names if is_like(name, like)])
 
 
 def tables_of(actor: Actor, schema: str, like: str | None = None) -> list[Table]:
-    """The tables of a schema; of a virtual one MOST_VIRTUAL at the most. Raises UnknownSchemaError."""
-    name = canonical(actor, schema)
-    if name == INFORMATION_SCHEMA:
-        from console.sql.information_schema import definitions
-
-        return [table for table in definitions.listed() if is_like(table.name, like)]
-    if name in virtual.SCHEMAS:
-        return [Table(name, table, VIEW) for table in virtual.tables(actor, name, like, MOST_VIRTUAL)]
-    own = queries.readable_schemas(actor)[name]
-    return [Table(name, t.name, BASE_TABLE, t.comment, t) for t in own if is_like(t.name, like)]
+    """As Reading.tables_of, for one question."""
+    return Reading(actor).tables_of(schema, like)
 
 
 def find(actor: Actor, schema: str, table: str) -> Table:
-    """One table. Raises UnknownSchemaError and UnknownTableError."""
-    name = canonical(actor, schema)
-    if name in virtual.SCHEMAS:
-        columns = virtual.columns(actor, name, table)
-        if columns:
-            return Table(name, table, VIEW, known_columns=tuple(columns))
-    else:
-        for found in tables_of(actor, name):
-            if found.name.lower() == table.lower():
-                return found
-    raise UnknownTableError(f"There is no table {table!r} in schema {schema!r}.")
+    """As Reading.find, for one question."""
+    return Reading(actor).find(schema, table)
 
 
 def canonical(actor: Actor, schema: str) -> str:
-    """The schema's name as it was made; the case of letters does not count. Raises UnknownSchemaError."""
-    found = next((name for name in schema_names(actor) if name.lower() == schema.lower()), None)
-    if found is None:
-        raise UnknownSchemaError(f"There is no schema {schema!r}.")
-    return found
+    """As Reading.canonical, for one question."""
+    return Reading(actor).canonical(schema)
 
 
 def tables(actor: Actor, schema: str, like: str | None, *, full: bool) -> Answer:

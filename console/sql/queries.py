@@ -138,6 +138,13 @@ def readable_schemas(actor: Actor) -> dict[str, list[ExternalTable]]:
     return readable
 
 
+def may_query_in(actor: Actor, schema: Schema) -> bool:
+    """Whether the actor may query the schema or one of its tables: `readable_schemas` has it then."""
+    if _may_query(actor, schema.name):
+        return True
+    return any(_may_query(actor, schema.name, table) for table in schema.tables.values_list("name", flat=True))
+
+
 def _may_query(actor: Actor, schema: str, table: str = "*") -> bool:
     return actor.decide(SUBMIT, dla_resource(actor.tenant, schema, table), owner=actor.tenant).allowed
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from analytics.errors import QueryRefused
 from console.accounts.actor import Actor
-from console.sql import queries, virtual
+from console.sql import definitions, queries, virtual
 
 #: Tables of a schema that the tree shows; the filter finds the others.
 LISTED = 100
@@ -89,7 +89,7 @@ def completions(actor: Actor) -> dict[str, Any]:
 
 def quoted(name: str) -> str:
     """A name as it is written in a statement."""
-    return name if _PLAIN_NAME.fullmatch(name) else f"`{name.replace('`', '``')}`"
+    return name if _PLAIN_NAME.fullmatch(name) else definitions.quoted(name)
 
 
 def _entry(name: str) -> Entry:

@@ -126,10 +126,10 @@ def _require_schema(actor: Actor, schema: str) -> str:
     if schema.lower() in (*virtual.SCHEMAS, catalog.INFORMATION_SCHEMA):
         require(actor, queries.SUBMIT, dla_resource(actor.tenant, schema.lower()), owner=actor.tenant)
         return schema.lower()
-    found = Schema.objects.filter(tenant=actor.tenant, name__iexact=schema).values_list("name", flat=True).first()
+    found = Schema.objects.filter(tenant=actor.tenant, name__iexact=schema).first()
     if found is None:
         raise Refused("SCHEMA_NOT_FOUND", f"There is no schema {schema!r}." if schema else "Choose a schema.", "schema")
-    if found not in queries.readable_schemas(actor):
-        require(actor, queries.SUBMIT, dla_resource(actor.tenant, found), owner=actor.tenant)
-        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on schema {found}")
-    return found
+    if not queries.may_query_in(actor, found):
+        require(actor, queries.SUBMIT, dla_resource(actor.tenant, found.name), owner=actor.tenant)
+        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on schema {found.name}")
+    return found.name

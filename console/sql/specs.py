@@ -6,7 +6,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from analytics import run as engine
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, acting_later
 from console.sql import queries, targets, virtual
 from console.sql.models import QueryTask
 
@@ -40,9 +40,11 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
 
 def author_of(task: QueryTask) -> Actor | None:
     """Who submitted the task, with the rights of now; None for who, or whose account, was disabled or deleted since."""
-    user, role = task.creator, task.role
-    if not task.tenant.enabled or (user is None and role is None) or (user is not None and not user.is_active):
-        return None
-    return Actor(
-        user=user, role=role, channel="sql", source_ip=task.source_ip, secure=task.secure_transport, request_id=task.pk
+    return acting_later(
+        tenant=task.tenant,
+        user=task.creator,
+        role=task.role,
+        source_ip=task.source_ip,
+        secure=task.secure_transport,
+        request_id=task.pk,
     )

@@ -11,10 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from analytics import lake
-from analytics.errors import EngineUnavailable, QueryFailed
+from analytics.errors import EngineUnavailable
 from analytics.specs import QuerySpec, TableSpec
-from analytics.sql import spelling, tables
+from analytics.sql import spelling, table_sets
 from analytics.sql.connect import channel, views
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class ConnectSession:
         self.users = 0
         self.dropped = False
         self._lock = threading.Lock()
-        self._tables = {(name.lower(), spec.name.lower()): spec for name, listed in specs.items() for spec in listed}
+        self._tables = table_sets.by_relation(specs)
         self._names: dict[tuple[str, str], str] = {}
         self._registered: dict[tuple[str, str], int] = {}
         #: By thread: who wants to know what the nodes of an executed plan have counted.
@@ -101,16 +100,13 @@ class ConnectSession:
     def register(self, relations: Mapping[tuple[str, str], str]) -> int:
         """Make the views of the tables, anew when files came or went; returns the bytes of the tables' files.
 
-        Raises QueryFailed for a table whose location has no files, unless it may be empty: an empty result would hide
-        a mistake.
+        Raises QueryFailed as `table_sets.files_of`.
         """
         size = 0
         with self._lock:
             for relation, name in relations.items():
                 table = self._tables[relation]
-                files = lake.files(table.location) if table.format in tables.FILE_FORMATS else []
-                if table.format in tables.FILE_FORMATS and not files and not table.may_be_empty:
-                    raise QueryFailed(f"The table {'.'.join(relation)} has no files at {table.location}.")
+                files = table_sets.files_of(relation, table)
                 size += sum(file.size for file in files)
                 state = hash(tuple(files))
                 if self._registered.get(relation) != state:
@@ -133,7 +129,7 @@ class ConnectSession:
 
 def take(spec: QuerySpec) -> ConnectSession:
     """The session for the tenant, default schema and tables of a statement; to be given to `leave` afterwards."""
-    key = (spec.tenant, spec.schema, tuple((name, tuple(tables)) for name, tables in sorted(spec.tables.items())))
+    key = table_sets.key_of(spec)
     with _lock:
         found = _sessions.get(key)
         if found is not None:
@@ -152,10 +148,7 @@ def take(spec: QuerySpec) -> ConnectSession:
 
 def private(spec: QuerySpec, looked_up: Mapping[tuple[str, str], TableSpec]) -> ConnectSession:
     """A session for one statement: tables that were looked up are of its author and of this moment."""
-    listed = {name: list(specs) for name, specs in spec.tables.items()}
-    for (schema, _), table in looked_up.items():
-        listed.setdefault(schema, []).append(table)
-    session = ConnectSession(spec, listed)
+    session = ConnectSession(spec, table_sets.with_looked_up(spec, looked_up))
     session.users, session.dropped = 1, True
     return session
 

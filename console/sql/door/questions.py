@@ -12,6 +12,7 @@ from enum import Enum
 
 from console.sql import constants
 from console.sql.catalog import Answer, Cells
+from console.sql.definitions import quoted
 from console.sql.patterns import like_pattern
 
 
@@ -102,9 +103,9 @@ def status(values: dict[str, str | int], like: str | None) -> Answer:
 
 def grants(user: str, schemas: list[str]) -> Answer:
     """`show grants`: what the account may query. The rules themselves are the console's policies."""
-    name = f"`{user.replace('`', '``')}`@`%`"
+    name = f"{quoted(user)}@`%`"
     rows: list[Cells] = [(f"GRANT USAGE ON *.* TO {name}",)]
-    rows += [(f"GRANT SELECT ON `{schema.replace('`', '``')}`.* TO {name}",) for schema in schemas]
+    rows += [(f"GRANT SELECT ON {quoted(schema)}.* TO {name}",) for schema in schemas]
     return Answer((f"Grants for {user}@%",), rows)
 
 

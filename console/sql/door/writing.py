@@ -47,23 +47,11 @@ class ResultWriter(Connection):  # type: ignore[misc]
 
     async def write_text_result(self, result: Result) -> None:
         """Send a result as the text protocol does; its rows are closed in any case."""
-        try:
-            self._write_columns(result.columns)
-            if not self.deprecate_eof():
-                self.stream.write_many([self.eof()])
-            await self._write_rows(result, self._text_writer(result.columns))
-        finally:
-            await result.rows.close()
+        await self._write_result(result, self._text_writer)
 
     async def write_binary_result(self, result: Result) -> None:
         """Send a result as the binary protocol does; its rows are closed in any case."""
-        try:
-            self._write_columns(result.columns)
-            if not self.deprecate_eof():
-                self.stream.write_many([self.eof()])
-            await self._write_rows(result, self._binary_writer(result.columns))
-        finally:
-            await result.rows.close()
+        await self._write_result(result, self._binary_writer)
 
     async def write_cursor_opened(self, result: Result) -> None:
         """Send the columns of a result whose rows are fetched later."""
@@ -84,6 +72,17 @@ class ResultWriter(Connection):  # type: ignore[misc]
         flags = status.SERVER_STATUS_LAST_ROW_SENT if last else status.SERVER_STATUS_CURSOR_EXISTS
         await self.stream.write(self.ok_or_eof(flags=flags))
         return last
+
+    async def _write_result(
+        self, result: Result, writer: Callable[[Sequence[Column]], Callable[[Sequence[Row]], Any]]
+    ) -> None:
+        try:
+            self._write_columns(result.columns)
+            if not self.deprecate_eof():
+                self.stream.write_many([self.eof()])
+            await self._write_rows(result, writer(result.columns))
+        finally:
+            await result.rows.close()
 
     async def _write_rows(self, result: Result, write: Callable[[Sequence[Row]], Any]) -> None:
         while not result.rows.ended:

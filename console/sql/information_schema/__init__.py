@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from console.accounts.actor import Actor
 from console.sql import parsing
-from console.sql.catalog import INFORMATION_SCHEMA, Answer, UnknownTableError
+from console.sql.catalog import INFORMATION_SCHEMA, Answer, Reading, UnknownTableError
 from console.sql.information_schema import definitions, rows, runner
 from console.sql.information_schema.runner import SmallTable
 from console.web.errors import Refused
@@ -101,7 +101,7 @@ def _scope(actor: Actor, query: exp.Query, tables: int) -> rows.Scope:
             _note(part, given)
         if condition:
             _note(condition.this, given)
-    return rows.Scope(actor, given.get("TABLE_SCHEMA") or given.get("SCHEMA_NAME"), given.get("TABLE_NAME"))
+    return rows.Scope(Reading(actor), given.get("TABLE_SCHEMA") or given.get("SCHEMA_NAME"), given.get("TABLE_NAME"))
 
 
 def _note(part: exp.Expr, given: dict[str, str]) -> None:

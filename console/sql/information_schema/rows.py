@@ -33,23 +33,28 @@ ENGINES: list[Cells] = [("spark", "DEFAULT", "Apache Spark over the files of a l
 class Scope:
     """Whose rows, and the schema and table that the query asks for when it asks for one alone."""
 
-    actor: Actor
+    reading: catalog.Reading
     schema: str | None = None
     table: str | None = None
 
+    @property
+    def actor(self) -> Actor:
+        """Who asks."""
+        return self.reading.actor
+
     def schemas(self) -> list[str]:
         """The schemas to look into."""
-        names = catalog.schema_names(self.actor)
+        names = self.reading.schema_names
         return [name for name in names if self.schema is None or name.lower() == self.schema.lower()]
 
     def tables(self) -> Iterator[Table]:
         """The tables to tell about."""
         for schema in self.schemas():
             if self.table is None:
-                yield from catalog.tables_of(self.actor, schema)
+                yield from self.reading.tables_of(schema)
                 continue
             try:
-                yield catalog.find(self.actor, schema, self.table)
+                yield self.reading.find(schema, self.table)
             except catalog.UnknownTableError:
                 continue
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import IO
-
-from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
-from analytics import run as engine
-from analytics.errors import LakeError, LakeUnavailable
 from console.sql import access, downloads, services, task_queries
 from console.sql.tables import TaskTable
 from console.sql.views import panes
+from console.sql.views.files import attachment
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.http import Request
 from console.web.paging import CappedPaginator, configured, search_text
-
-_CHUNK_BYTES = 256 * 1024
 
 
 @require_GET
@@ -89,22 +82,6 @@ def fetch(request: Request, token: str) -> StreamingHttpResponse:
 
 def csv_response(location: str, task_id: str) -> StreamingHttpResponse:
     """The result file as a download; 404 when the task has none, or none any more, 503 when the lake is away."""
-    try:
-        if not location:
-            raise LakeError("the task has no result")
-        file = engine.open_result(location)
-    except LakeUnavailable:
-        raise
-    except LakeError as error:
-        raise Http404(error.user_message) from error
-    response = StreamingHttpResponse(_chunks(file), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{task_id}.csv"'
-    return response
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """The file piece by piece, read in threads: a result can be larger than memory."""
-    read = sync_to_async(file.read, thread_sensitive=False)
-    with file:
-        while piece := await read(_CHUNK_BYTES):
-            yield piece
+    if not location:
+        raise Http404("the task has no result")
+    return attachment(location, f"{task_id}.csv", "text/csv; charset=utf-8")
