@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 
 from analytics import lake
+from analytics.sql import snapshots
 
 
 def drop_samples(before: date) -> int:
@@ -30,9 +31,17 @@ def drop_results(before: date) -> int:
 def drop_drafts(before: datetime, buckets: Iterable[str]) -> int:
     """Delete what writers left that were killed before a time, in these buckets and those of results.
 
-    Returns how many drafts went. Raises LakeError.
+    Snapshots of statements that were killed count as drafts. Returns how many went. Raises LakeError.
     """
-    return lake.drop_drafts(int(before.timestamp() * 1000), buckets)
+    before_ms = int(before.timestamp() * 1000)
+    return lake.drop_drafts(before_ms, buckets) + _drop_snapshots(before_ms)
+
+
+def _drop_snapshots(before_ms: int) -> int:
+    old = [file.location for file in lake.files(snapshots.FOLDER) if file.modified_ms < before_ms]
+    for location in old:
+        lake.remove(location.rpartition("/")[0])
+    return len(old)
 
 
 def _result_days() -> Iterator[tuple[date, str]]:

@@ -15,7 +15,7 @@ from analytics.errors import QueryFailed
 from analytics.specs import TableSpec
 
 #: A bucket of our own: no tenant's tables can lie in it.
-_FOLDER = "oss://gantry-snapshots"
+FOLDER = "oss://gantry-snapshots"
 _CHUNK_ROWS = 5_000
 _TYPES = {
     "string": pa.string(),
@@ -46,7 +46,7 @@ def write(table: TableSpec) -> str:
     if table.rows is None:
         raise QueryFailed(f"The table {table.name} has no rows to be read.")
     schema = pa.schema([(column.name, _TYPES[column.type]) for column in table.columns])
-    location = f"{_FOLDER}/{uuid.uuid4().hex}/"
+    location = f"{FOLDER}/{uuid.uuid4().hex}/"
     _kept.get().append(location)
     rows = iter(table.rows())
     with tempfile.TemporaryFile() as file:

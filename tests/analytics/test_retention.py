@@ -14,6 +14,7 @@ from pytest_django import Settings
 from analytics import lake, run
 from analytics.errors import LakeError
 from analytics.lake.locations import DRAFT
+from analytics.sql import snapshots
 from console.accounts.models import Organization, Tenant
 from console.metrics import tasks as metrics_tasks
 from console.sql import tasks as sql_tasks
@@ -107,3 +108,12 @@ def test_drafts_of_killed_writers_leave_results_and_the_buckets_of_tenants(own_l
     young = put(f"oss://acme-lake/t/{DRAFT}{'0b' * 16}")
     sql_tasks.expire()
     assert [is_there(location) for location in [*locations, young]] == [False, False, True, True]
+
+
+@pytest.mark.django_db
+def test_snapshots_of_killed_statements_leave_and_those_of_running_ones_stay(own_lake: Path) -> None:
+    old, young = (put(f"{snapshots.FOLDER}/{name}/rows.parquet") for name in ("0a", "0b"))
+    os.utime(Path(lake.lake_path(old)), (0, 0))
+    sql_tasks.expire()
+    assert lake.folders(snapshots.FOLDER) == ["0b"]
+    assert is_there(young)
