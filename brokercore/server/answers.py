@@ -6,7 +6,7 @@ import orjson
 
 _SEND = (
     b'{"code":0,"extFields":{"MSG_REGION":"%b","TRACE_ON":"true","msgId":"%b","queueId":"%d","queueOffset":"%d",'
-    b'"transactionId":%b},"flag":1,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}'
+    b'"transactionId":%b%b},"flag":1,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}'
 )
 _PULL = (
     b'{"code":%d,"extFields":{"groupSysFlag":"0","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
@@ -16,11 +16,12 @@ _PULL = (
 
 
 def send_answer(  # noqa: PLR0917 (as many as the header has fields; keywords cost time here)
-    opaque: int, region: bytes, message_id: bytes, queue_id: int, queue_offset: int, unique_id: str
+    opaque: int, region: bytes, message_id: bytes, queue_id: int, queue_offset: int, unique_id: str, handle: str = ""
 ) -> bytes:
-    """The frame that tells a producer its message is stored."""
+    """The frame that tells a producer its message is stored; `handle` recalls a scheduled one (Base64, or nothing)."""
     name = b'"%b"' % unique_id.encode() if unique_id.isalnum() else orjson.dumps(unique_id)
-    header = _SEND % (region, message_id, queue_id, queue_offset, name, opaque)
+    recall = b',"recallHandle":"%b"' % handle.encode() if handle else b""
+    header = _SEND % (region, message_id, queue_id, queue_offset, name, recall, opaque)
     size = len(header)
     return (size + 4).to_bytes(4, "big") + size.to_bytes(4, "big") + header
 

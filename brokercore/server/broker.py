@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from brokercore.protocol.ids import pack_host
@@ -13,6 +14,7 @@ from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.key_values import KeyValues
+from brokercore.server.limits import TenantLimits
 from brokercore.server.locks import QueueLocks
 from brokercore.server.pop.flights import FlightTable
 from brokercore.server.pop.modes import RequestModes
@@ -60,7 +62,8 @@ class Broker:
         self.groups = GroupTable(writer, keys)
         self.offsets = OffsetTable(writer, keys)
         self.key_values = KeyValues(writer, keys)
-        self.security = Security(settings, self.store.reader)
+        self.limits = TenantLimits()
+        self.security = Security(settings, self.store.reader, self.limits)
         self.clients = ClientTable()
         self.locks = QueueLocks()
         self.statistics = Statistics()
@@ -115,6 +118,10 @@ class Broker:
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             logger.error("the last offsets are not stored: %s", error)
         await self.store.close()
+
+    def reconfigure(self, **changes: Any) -> None:
+        """Work with other settings from now on; they are forgotten when the broker ends."""
+        self.settings = self.store.settings = replace(self.settings, **changes)
 
     def trouble(self) -> str:
         """Why requests cannot be answered now, in one sentence; empty while they can."""

@@ -10,6 +10,7 @@ from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.ids import new_unique_id
 from brokercore.protocol.properties import MAX_PROPERTIES
+from brokercore.protocol.recall import RecallHandle
 from brokercore.server import answers
 from brokercore.server.connection import Connection, respond
 from brokercore.server.errors import Refusal
@@ -58,14 +59,19 @@ def park(broker: Broker, draft: Draft, until_ms: int, level: int) -> None:
         names.REAL_QUEUE_ID: str(draft.queue.queue_id),
     }
 
+    unique_id = draft.properties[names.UNIQUE_KEY]
+    handle = str(RecallHandle(draft.topic.config.topic, broker.name, until_ms, unique_id))
+
     def done(reason: str | None) -> None:
-        answer(broker, draft, schedule.base, offset, reason)
+        answer(broker, draft, schedule.base, offset, reason, handle)
 
     offset = broker.timers.park(schedule, until_ms, draft.body, properties, done, fields=draft.fields)
     count_put(broker, draft.topic, 1, len(draft.body))
 
 
-def answer(broker: Broker, draft: Draft, base: int, offset: int, reason: str | None) -> None:
+def answer(  # noqa: PLR0917 (one call a message: keywords cost time here)
+    broker: Broker, draft: Draft, base: int, offset: int, reason: str | None, recall_handle: str = ""
+) -> None:
     """Tell a producer that its message is stored at `offset` of the queue whose offset 0 is at `base`, or why not."""
     command = draft.command
     if reason is not None:
@@ -74,7 +80,9 @@ def answer(broker: Broker, draft: Draft, base: int, offset: int, reason: str | N
         message_id = broker.message_id_prefix + b"%016X" % (base + offset)
         unique_id = draft.properties[names.UNIQUE_KEY]
         draft.connection.write(
-            answers.send_answer(command.opaque, broker.region, message_id, draft.queue.queue_id, offset, unique_id)
+            answers.send_answer(
+                command.opaque, broker.region, message_id, draft.queue.queue_id, offset, unique_id, recall_handle
+            )
         )
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from brokercore.protocol.bodies.reading import objects, read_object, text
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.errors import LenientJsonError
+from brokercore.server import named
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
-from brokercore.server.pop.names import acknowledged_topic
 from brokercore.server.security import Caller
-from brokercore.server.storage.groups import SYSTEM_GROUPS
-from brokercore.server.storage.topics import group_of
+from brokercore.server.unsupported import REFUSED
 
 PUBLISH, SUBSCRIBE = "mq:PUB", "mq:SUB"
 QUERY_TOPIC, QUERY_GROUP, QUERY_MESSAGE = "mq:QueryTopic", "mq:QueryGroup", "mq:QueryMessage"
@@ -40,98 +37,11 @@ class Need(NamedTuple):
     names: Names
 
 
-def _resource(topic: str) -> str:
-    """Retry and dead-letter topics belong to their group."""
-    return group_of(topic) or topic
-
-
-def _given(command: Command, *fields: str) -> tuple[str, ...]:
-    """Every name that stands in one of `fields`: which of them the handler reads must not matter here."""
-    ext = command.ext
-    return tuple({name for field in fields if (name := ext.get(field))}) or ("",)
-
-
-def _sent_topic(command: Command) -> tuple[str, ...]:
-    return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic))
-
-
-def _sent_retry(command: Command) -> tuple[str, ...]:
-    return tuple(group for topic in _given(command, "b", "topic") if (group := group_of(topic)))
-
-
-def _topic(command: Command) -> tuple[str, ...]:
-    return (_resource(command.ext.get("topic") or ""),)
-
-
-def _acknowledged(command: Command) -> tuple[str, ...]:
-    return (_resource(acknowledged_topic(command.ext)),)
-
-
-def _optional_topic(command: Command) -> tuple[str, ...]:
-    return _topic(command) if command.ext.get("topic") else ()
-
-
-def _group(command: Command) -> tuple[str, ...]:
-    groups = _given(command, "consumerGroup", "group", "groupName")
-    return tuple(group for group in groups if group not in SYSTEM_GROUPS)
-
-
-def _producer_group(command: Command) -> tuple[str, ...]:
-    return (command.ext.get("producerGroup") or "",)
-
-
-def _cloned_groups(command: Command) -> tuple[str, ...]:
-    return command.ext.get("srcGroup") or "", command.ext.get("destGroup") or ""
-
-
-def _locked(command: Command) -> tuple[str, ...]:
-    fields = _body(command)
-    return text(fields, "consumerGroup"), *{_resource(text(queue, "topic")) for queue in objects(fields, "mqSet")}
-
-
-def _listed_topics(command: Command) -> tuple[str, ...]:
-    return tuple(_resource(text(item, "topicName")) for item in objects(_body(command), "topicConfigList")) or ("",)
-
-
-def _group_in_body(command: Command) -> tuple[str, ...]:
-    return (text(_body(command), "groupName"),)
-
-
-def _consuming_group(command: Command) -> tuple[str, ...]:
-    return (text(_body(command), "consumerGroup"),)
-
-
-def _listed_groups(command: Command) -> tuple[str, ...]:
-    return tuple(text(item, "groupName") for item in objects(_body(command), "groupConfigList")) or ("",)
-
-
-def _counted(command: Command) -> tuple[str, ...]:
-    """Statistics keys are `topic`, `topic@group`, `queueId@topic@group` or the cluster's name."""
-    name, parts = command.ext.get("statsName", ""), command.ext.get("statsKey", "").split("@")
-    if name == "GROUP_GET_LATENCY":
-        parts = parts[1:]
-    if name.startswith("QUEUE_"):
-        parts = parts[:1]
-    return tuple(_resource(part) for part in parts) or ("",)
-
-
-def _ordered_topic(command: Command) -> tuple[str, ...]:
-    return (command.ext.get("key", ""),) if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ()
-
-
-def _other_namespace(command: Command) -> tuple[str, ...]:
-    return () if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ("",)
-
-
-def _everything(_command: Command) -> tuple[str, ...]:
-    return ("*",)
-
-
-_SEND = (Need((PUBLISH,), _sent_topic), Need((SUBSCRIBE,), _sent_retry))
-_PULL = (Need((SUBSCRIBE,), _topic), Need((SUBSCRIBE,), _group))
-_ACKNOWLEDGE = (Need((SUBSCRIBE,), _acknowledged), Need((SUBSCRIBE,), _group))
-_OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), _group),)
-_SYSTEM = (Need(SYSTEM_ONLY, _everything),)
+_SEND = (Need((PUBLISH,), named.sent_topic), Need((SUBSCRIBE,), named.sent_retry))
+_PULL = (Need((SUBSCRIBE,), named.topic), Need((SUBSCRIBE,), named.group))
+_ACKNOWLEDGE = (Need((SUBSCRIBE,), named.acknowledged), Need((SUBSCRIBE,), named.group))
+_OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), named.group),)
+_SYSTEM = (Need(SYSTEM_ONLY, named.everything),)
 _SIGNED: tuple[Need, ...] = ()
 """Every signed caller may ask; the handler answers with what the caller may see."""
 
@@ -140,6 +50,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.SEND_MESSAGE_V2: _SEND,
     Code.SEND_BATCH_MESSAGE: _SEND,
     # A reply names a request; the handler asks for mq:SUB on the request's topic.
+    Code.RECALL_MESSAGE: (Need((PUBLISH,), named.topic),),
     Code.SEND_REPLY_MESSAGE: _SIGNED,
     Code.SEND_REPLY_MESSAGE_V2: _SIGNED,
     Code.END_TRANSACTION: _SIGNED,  # the half message names the topic; the handler asks for mq:PUB on it
@@ -147,75 +58,93 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.LITE_PULL_MESSAGE: _PULL,
     Code.QUERY_CONSUMER_OFFSET: _OFFSET,
     Code.UPDATE_CONSUMER_OFFSET: _OFFSET,
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: (Need(READS_TOPIC, _topic),),
-    Code.GET_MAX_OFFSET: (Need(READS_TOPIC, _topic),),
-    Code.GET_MIN_OFFSET: (Need(READS_TOPIC, _topic),),
-    Code.GET_EARLIEST_MSG_STORETIME: (Need(READS_TOPIC, _topic),),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: (Need(READS_TOPIC, named.topic),),
+    Code.GET_MAX_OFFSET: (Need(READS_TOPIC, named.topic),),
+    Code.GET_MIN_OFFSET: (Need(READS_TOPIC, named.topic),),
+    Code.GET_EARLIEST_MSG_STORETIME: (Need(READS_TOPIC, named.topic),),
     Code.HEART_BEAT: _SIGNED,  # groups without mq:SUB are left out
     Code.UNREGISTER_CLIENT: _SIGNED,  # only ever touches the connection it came on
     Code.CHECK_CLIENT_CONFIG: _SIGNED,
-    Code.GET_CONSUMER_LIST_BY_GROUP: (Need(READS_GROUP, _group),),
-    Code.CONSUMER_SEND_MSG_BACK: (Need((SUBSCRIBE,), _group),),
-    Code.LOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
-    Code.UNLOCK_BATCH_MQ: (Need((SUBSCRIBE,), _locked),),
+    Code.GET_CONSUMER_LIST_BY_GROUP: (Need(READS_GROUP, named.group),),
+    Code.CONSUMER_SEND_MSG_BACK: (Need((SUBSCRIBE,), named.group),),
+    Code.LOCK_BATCH_MQ: (Need((SUBSCRIBE,), named.locked),),
+    Code.UNLOCK_BATCH_MQ: (Need((SUBSCRIBE,), named.locked),),
     Code.POP_MESSAGE: _PULL,
     Code.ACK_MESSAGE: _ACKNOWLEDGE,
     Code.CHANGE_MESSAGE_INVISIBLETIME: _ACKNOWLEDGE,
+    Code.BATCH_ACK_MESSAGE: (Need((SUBSCRIBE,), named.batch),),
     Code.NOTIFICATION: _PULL,
+    Code.PEEK_MESSAGE: _PULL,
     Code.POLLING_INFO: _PULL,
-    Code.SET_MESSAGE_REQUEST_MODE: (Need(("mq:UpdateGroup",), _consuming_group),),
-    Code.QUERY_ASSIGNMENT: (Need(READS_GROUP, _consuming_group),),
+    Code.SET_MESSAGE_REQUEST_MODE: (Need(("mq:UpdateGroup",), named.consuming_group),),
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: _SIGNED,
+    Code.QUERY_ASSIGNMENT: (Need(READS_GROUP, named.consuming_group),),
     # Name server
     Code.GET_ROUTEINFO_BY_TOPIC: _SIGNED,
     Code.GET_BROKER_CLUSTER_INFO: _SIGNED,
     Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _SIGNED,
     Code.GET_TOPICS_BY_CLUSTER: _SIGNED,
     Code.GET_SYSTEM_TOPIC_LIST_FROM_NS: _SIGNED,
-    Code.PUT_KV_CONFIG: (Need(("mq:UpdateTopic",), _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
-    Code.DELETE_KV_CONFIG: (Need(("mq:UpdateTopic",), _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
-    Code.GET_KV_CONFIG: (Need(READS_TOPIC, _ordered_topic), Need(SYSTEM_ONLY, _other_namespace)),
+    Code.PUT_KV_CONFIG: (Need(("mq:UpdateTopic",), named.ordered_topic), Need(SYSTEM_ONLY, named.other_namespace)),
+    Code.DELETE_KV_CONFIG: (Need(("mq:UpdateTopic",), named.ordered_topic), Need(SYSTEM_ONLY, named.other_namespace)),
+    Code.GET_KV_CONFIG: (Need(READS_TOPIC, named.ordered_topic), Need(SYSTEM_ONLY, named.other_namespace)),
     Code.GET_KVLIST_BY_NAMESPACE: _SYSTEM,
-    Code.DELETE_TOPIC_IN_NAMESRV: (Need(("mq:DeleteTopic",), _topic),),
+    Code.WIPE_WRITE_PERM_OF_BROKER: _SYSTEM,
+    Code.ADD_WRITE_PERM_OF_BROKER: _SYSTEM,
+    Code.GET_NAMESRV_CONFIG: _SYSTEM,
+    Code.UPDATE_NAMESRV_CONFIG: _SYSTEM,
+    Code.DELETE_TOPIC_IN_NAMESRV: (Need(("mq:DeleteTopic",), named.topic),),
     # Topics
-    Code.UPDATE_AND_CREATE_TOPIC: (Need(("mq:CreateTopic", "mq:UpdateTopic"), _topic),),
-    Code.UPDATE_AND_CREATE_TOPIC_LIST: (Need(("mq:CreateTopic", "mq:UpdateTopic"), _listed_topics),),
-    Code.DELETE_TOPIC_IN_BROKER: (Need(("mq:DeleteTopic",), _topic),),
+    Code.UPDATE_AND_CREATE_TOPIC: (Need(("mq:CreateTopic", "mq:UpdateTopic"), named.topic),),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: (Need(("mq:CreateTopic", "mq:UpdateTopic"), named.listed_topics),),
+    Code.DELETE_TOPIC_IN_BROKER: (Need(("mq:DeleteTopic",), named.topic),),
     Code.GET_ALL_TOPIC_CONFIG: _SIGNED,
-    Code.GET_TOPIC_CONFIG: (Need(READS_TOPIC, _topic),),
+    Code.GET_TOPIC_CONFIG: (Need(READS_TOPIC, named.topic),),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _SIGNED,
-    Code.GET_TOPIC_STATS_INFO: (Need(READS_TOPIC, _topic),),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: (Need((QUERY_TOPIC,), _topic),),
+    Code.GET_TOPIC_STATS_INFO: (Need(READS_TOPIC, named.topic),),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: (Need((QUERY_TOPIC,), named.topic),),
     # Groups
-    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (Need(("mq:CreateGroup", "mq:UpdateGroup"), _group_in_body),),
-    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (Need(("mq:CreateGroup", "mq:UpdateGroup"), _listed_groups),),
-    Code.DELETE_SUBSCRIPTIONGROUP: (Need(("mq:DeleteGroup",), _group),),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (Need(("mq:CreateGroup", "mq:UpdateGroup"), named.group_in_body),),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (Need(("mq:CreateGroup", "mq:UpdateGroup"), named.listed_groups),),
+    Code.DELETE_SUBSCRIPTIONGROUP: (Need(("mq:DeleteGroup",), named.group),),
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _SIGNED,
-    Code.GET_SUBSCRIPTIONGROUP_CONFIG: (Need(READS_GROUP, _group),),
-    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), _group),),
-    Code.GET_CONSUME_STATS: (Need(READS_GROUP, _group),),
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: (Need(READS_GROUP, named.group),),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), named.group),),
+    Code.GET_CONSUME_STATS: (Need(READS_GROUP, named.group),),
     Code.GET_BROKER_CONSUME_STATS: _SYSTEM,
-    Code.GET_CONSUMER_CONNECTION_LIST: (Need(READS_GROUP, _group),),
-    Code.GET_PRODUCER_CONNECTION_LIST: (Need((QUERY_GROUP, PUBLISH), _producer_group),),
+    Code.GET_CONSUMER_CONNECTION_LIST: (Need(READS_GROUP, named.group),),
+    Code.GET_PRODUCER_CONNECTION_LIST: (Need((QUERY_GROUP, PUBLISH), named.producer_group),),
     Code.GET_ALL_PRODUCER_INFO: _SYSTEM,
-    Code.GET_CONSUMER_RUNNING_INFO: (Need((QUERY_GROUP,), _group),),
-    Code.CONSUME_MESSAGE_DIRECTLY: (Need((SUBSCRIBE, "mq:ResendDeadLetter"), _group),),
-    Code.GET_CONSUMER_STATUS_FROM_CLIENT: (Need((QUERY_GROUP,), _group),),
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (Need((QUERY_GROUP,), _group),),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: (Need(("mq:ResetOffset",), _group),),
-    Code.CLONE_GROUP_OFFSET: (Need(("mq:ResetOffset",), _cloned_groups),),
-    Code.QUERY_TOPICS_BY_CONSUMER: (Need(READS_GROUP, _group),),
-    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (Need(READS_GROUP, _group),),
-    Code.QUERY_CONSUME_TIME_SPAN: (Need(READS_GROUP, _group),),
+    Code.GET_CONSUMER_RUNNING_INFO: (Need((QUERY_GROUP,), named.group),),
+    Code.CONSUME_MESSAGE_DIRECTLY: (Need((SUBSCRIBE, "mq:ResendDeadLetter"), named.group),),
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT: (Need((QUERY_GROUP,), named.group),),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (Need((QUERY_GROUP,), named.group),),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: (Need(("mq:ResetOffset",), named.group),),
+    Code.CLONE_GROUP_OFFSET: (Need(("mq:ResetOffset",), named.cloned_groups),),
+    Code.QUERY_TOPICS_BY_CONSUMER: (Need(READS_GROUP, named.group),),
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (Need(READS_GROUP, named.group),),
+    Code.QUERY_CONSUME_TIME_SPAN: (Need(READS_GROUP, named.group),),
     Code.GET_ALL_CONSUMER_OFFSET: _SIGNED,
     Code.GET_ALL_DELAY_OFFSET: _SYSTEM,
     # Messages
-    Code.QUERY_MESSAGE: (Need(READS_MESSAGE, _topic),),
-    Code.VIEW_MESSAGE_BY_ID: (Need(READS_MESSAGE, _optional_topic),),  # the handler asks for the message's own topic
-    Code.QUERY_CONSUME_QUEUE: (Need(READS_MESSAGE, _topic),),
+    Code.QUERY_MESSAGE: (Need(READS_MESSAGE, named.topic),),
+    Code.VIEW_MESSAGE_BY_ID: (
+        Need(READS_MESSAGE, named.optional_topic),
+    ),  # the handler asks for the message's own topic
+    Code.QUERY_CONSUME_QUEUE: (Need(READS_MESSAGE, named.topic),),
     # Broker
     Code.GET_BROKER_RUNTIME_INFO: _SYSTEM,
-    Code.VIEW_BROKER_STATS_DATA: (Need(("mq:QueryTrend", QUERY_TOPIC), _counted),),
+    Code.VIEW_BROKER_STATS_DATA: (Need(("mq:QueryTrend", QUERY_TOPIC), named.counted),),
     Code.GET_BROKER_CONFIG: _SYSTEM,
+    Code.UPDATE_BROKER_CONFIG: _SYSTEM,
+    Code.GET_BROKER_HA_STATUS: _SYSTEM,
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: _SYSTEM,
+    Code.CLEAN_UNUSED_TOPIC: _SYSTEM,
+    Code.DELETE_EXPIRED_COMMITLOG: _SYSTEM,
+    Code.GET_UNIT_TOPIC_LIST: _SIGNED,
+    Code.GET_HAS_UNIT_SUB_TOPIC_LIST: _SIGNED,
+    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _SIGNED,
+    **dict.fromkeys(REFUSED, _SIGNED),  # a sentence that says what is there instead
 }
 
 
@@ -258,7 +187,7 @@ def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:
 
 def may_see_topic(caller: Caller, connection: Connection, topic: str) -> bool:
     """True when a list of topics may show this one to the caller."""
-    return caller.is_system or any(caller.may(action, _resource(topic), connection) for action in READS_TOPIC)
+    return caller.is_system or any(caller.may(action, named.resource(topic), connection) for action in READS_TOPIC)
 
 
 def may_see_group(caller: Caller, connection: Connection, group: str) -> bool:
@@ -268,13 +197,6 @@ def may_see_group(caller: Caller, connection: Connection, group: str) -> bool:
 
 def require(caller: Caller, connection: Connection, actions: tuple[str, ...], topic: str) -> None:
     """Raise Refusal unless the caller may do one of `actions` on a topic (or the group a retry topic belongs to)."""
-    name = _resource(topic)
+    name = named.resource(topic)
     if not caller.is_system and not any(caller.may(action, name, connection) for action in actions):
         raise denied(caller, actions, name)
-
-
-def _body(command: Command) -> dict[str, object]:
-    try:
-        return read_object(command.body)
-    except LenientJsonError as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error

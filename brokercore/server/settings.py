@@ -11,6 +11,14 @@ from pathlib import Path
 from brokercore.server.errors import SettingsError
 from brokercore.server.tls_mode import TlsMode
 
+BOUNDS = {
+    "store_max_bytes": (1 << 20, 1 << 50),
+    "retention_hours": (1, 24 * 3650),
+    "hot_bytes": (1 << 20, 1 << 40),
+    "transaction_check_seconds": (1, 86_400),
+}
+"""Smallest and largest value of a setting, also where it is changed while the broker runs."""
+
 _CHECK_TYPE = {"on": True, "off": False}
 
 
@@ -59,11 +67,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",
-        store_max_bytes=_whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, 1 << 20, 1 << 50),
-        retention_hours=_whole(environ, "GANTRY_STORE_RETENTION_HOURS", 72, 1, 24 * 3650),
-        hot_bytes=_whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, 1 << 20, 1 << 40),
+        store_max_bytes=_whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
+        retention_hours=_whole(environ, "GANTRY_STORE_RETENTION_HOURS", 72, *BOUNDS["retention_hours"]),
+        hot_bytes=_whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),
         check_message_type=_CHECK_TYPE[check],
-        transaction_check_seconds=_whole(environ, "GANTRY_TRANSACTION_CHECK_SECONDS", 30, 1, 86400),
+        transaction_check_seconds=_whole(
+            environ, "GANTRY_TRANSACTION_CHECK_SECONDS", 30, *BOUNDS["transaction_check_seconds"]
+        ),
         system_access_key_id=_secret(environ, "GANTRY_BROKER_ACCESS_KEY_ID", home / "secrets/broker_access_key_id"),
         system_access_key_secret=_secret(
             environ, "GANTRY_BROKER_ACCESS_KEY_SECRET", home / "secrets/broker_access_key_secret"

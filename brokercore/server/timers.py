@@ -72,6 +72,19 @@ class Timers:
 
         return self._parking.park(queue, until_ms, body, encode_properties(properties), stored, **fields)
 
+    async def cancel(self, until_ms: int, topic: str, unique_id: str) -> bool:
+        """Throw away a message that waits for this time; False when it is none or was delivered meanwhile.
+
+        Raises StoreUnavailable.
+        """
+        places = await self._parking.waiting_until(until_ms)
+        for start in range(0, len(places), _AT_ONCE):
+            for frame in await self._broker.store.messages_at(places[start : start + _AT_ONCE]):
+                message = decode_stored(frame)[0]
+                if message.unique_id == unique_id and message.properties.get(names.REAL_TOPIC) == topic:
+                    return await self._parking.cancel(message.physical_offset)
+        return False
+
     async def run(self) -> None:
         """Deliver until cancelled."""
         while True:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from brokercore.server.handlers import (
+    batch_ack,
     clients,
     configuration,
     groups,
     locks,
+    maintenance,
     messages,
     nameserver,
     offsets,
     pop,
     pull,
+    recall,
     relay,
     reply,
     retry,
@@ -26,7 +29,7 @@ from brokercore.server.handlers import (
 
 HANDLERS: dict[int, Any] = {}
 for _module in (
-    clients, configuration, groups, locks, messages, nameserver, offsets, pop, pull, relay, reply, retry, runtime, send,
-    stats, topics, transaction,
+    batch_ack, clients, configuration, groups, locks, maintenance, messages, nameserver, offsets, pop, pull, recall,
+    relay, reply, retry, runtime, send, stats, topics, transaction,
 ):  # fmt: skip
     HANDLERS.update(_module.HANDLERS)

@@ -19,6 +19,8 @@ from brokercore.server.storage.topics import SYSTEM_QUEUES
 
 _OK = ResponseCode.SUCCESS
 _WRITABLE = 2
+_BROKER_NAMESPACE, _READ_ONLY = "GANTRY_BROKER_PERMISSION", "read"
+"""Where a broker whose write permission was wiped is remembered, over restarts too."""
 
 
 def route(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -33,11 +35,12 @@ def route(broker: Broker, _connection: Connection, command: Command, _caller: Ca
             ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}; create it first"
         )
     config = topic.config
+    perm = config.perm & ~_WRITABLE if _is_wiped(broker) else config.perm
     order = broker.key_values.get(ORDER_NAMESPACE, name) or ""
     if config.order and not order:
         order = f"{broker.name}:{config.write_queues}"
     answer = TopicRoute(
-        [QueueData(broker.name, config.read_queues, config.write_queues, config.perm, config.system_flag)],
+        [QueueData(broker.name, config.read_queues, config.write_queues, perm, config.system_flag)],
         [_broker_data(broker)],
         order,
     )
@@ -102,6 +105,30 @@ def namespace_values(broker: Broker, _connection: Connection, command: Command, 
     return command.response(_OK, body=orjson.dumps({"table": table}))
 
 
+async def wipe_write_permission(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """WIPE_WRITE_PERM_OF_BROKER: routes say that it takes no messages; what clients send all the same is stored."""
+    _own_name(broker, command)
+    await broker.key_values.put(_BROKER_NAMESPACE, broker.name, _READ_ONLY)
+    return command.response(_OK, ext={"wipeTopicCount": str(len(broker.topics.names()))})
+
+
+async def add_write_permission(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """ADD_WRITE_PERM_OF_BROKER: routes name each topic's own permission again."""
+    _own_name(broker, command)
+    await broker.key_values.delete(_BROKER_NAMESPACE, broker.name)
+    return command.response(_OK, ext={"addTopicCount": str(len(broker.topics.names()))})
+
+
+def _own_name(broker: Broker, command: Command) -> None:
+    name = text(command.ext, "brokerName")
+    if name != broker.name:
+        raise Refusal(ResponseCode.BROKER_NOT_EXIST, f"this is broker {broker.name}, not {name[:127]}")
+
+
+def _is_wiped(broker: Broker) -> bool:
+    return broker.key_values.get(_BROKER_NAMESPACE, broker.name) == _READ_ONLY
+
+
 def _broker_data(broker: Broker) -> BrokerData:
     return BrokerData(broker.settings.cluster_name, broker.name, {MASTER: broker.address})
 
@@ -118,4 +145,6 @@ HANDLERS = {
     RequestCode.GET_KV_CONFIG: get,
     RequestCode.DELETE_KV_CONFIG: delete,
     RequestCode.GET_KVLIST_BY_NAMESPACE: namespace_values,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write_permission,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write_permission,
 }

@@ -1,4 +1,4 @@
-"""POP consumption: 200050, 200051, 200053 to 200055, and who consumes so (400, 401) (docs/broker.md, "POP")."""
+"""POP consumption: 200050 to 200055, and who consumes so (400 to 402) (docs/broker.md, "POP")."""
 
 from __future__ import annotations
 
@@ -164,6 +164,19 @@ async def notification(broker: Broker, connection: Connection, command: Command,
     return command.response(_OK, ext={"hasMsg": str(has_message).lower(), "pollingFull": "false"})
 
 
+async def peek(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
+    """PEEK_MESSAGE: what a pop would get now. Nobody's turn changes; the messages have no receipt handles."""
+    command.ext.setdefault("invisibleTime", str(LEAST_INVISIBLE_MS))
+    request = _request(broker, connection, command, caller)
+    found = await request.look()
+    head = _head(request, found) | {"invisibleTime": "0"}
+    if not found:
+        return command.response(ResponseCode.PULL_NOT_FOUND, "nothing is visible now", head)
+    frames = [popped.frame for popped in found]
+    connection.send_frames(command.response(_OK, ext=head), frames, sum(map(len, frames)))
+    return None
+
+
 def polling_info(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """POLLING_INFO: how many requests wait on a topic's queues."""
     topic = readable(broker, text(command.ext, "consumerGroup"), text(command.ext, "topic"))
@@ -183,6 +196,16 @@ async def set_mode(broker: Broker, _connection: Connection, command: Command, _c
     readable(broker, group, topic)
     await broker.request_modes.set(group, topic, mode)
     return command.response(_OK)
+
+
+def all_modes(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """GET_ALL_MESSAGE_REQUEST_MODE: who pops, of the groups the caller may see; everybody else pulls."""
+    table: dict[str, dict[str, dict[str, object]]] = defaultdict(dict)
+    for group, topic in broker.request_modes.popping():
+        if permissions.may_see_group(caller, connection, group):
+            row = {"consumerGroup": group, "mode": POP, "popShareQueueNum": 0, "topic": topic}
+            table[topic][group] = row
+    return command.response(_OK, body=orjson.dumps({"messageRequestModeMap": table}))
 
 
 def assignment(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -219,7 +242,9 @@ HANDLERS = {
     RequestCode.ACK_MESSAGE: acknowledge,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: change_invisible_time,
     RequestCode.NOTIFICATION: notification,
+    RequestCode.PEEK_MESSAGE: peek,
     RequestCode.POLLING_INFO: polling_info,
     RequestCode.SET_MESSAGE_REQUEST_MODE: set_mode,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: all_modes,
     RequestCode.QUERY_ASSIGNMENT: assignment,
 }

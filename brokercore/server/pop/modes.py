@@ -25,6 +25,10 @@ class RequestModes:
         """PULL or POP."""
         return POP if (group, topic) in self._pop else PULL
 
+    def popping(self) -> list[tuple[str, str]]:
+        """Groups and topics whose mode is POP."""
+        return sorted(self._pop)
+
     async def set(self, group: str, topic: str, mode: str) -> None:
         """Change the mode. Raises StoreUnavailable."""
         await self._writer.call("SADD" if mode == POP else "SREM", self._key, f"{group}@{topic}")

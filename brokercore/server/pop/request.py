@@ -28,6 +28,9 @@ MAX_SCANNED = 1000
 _RECONSUME_AT = 72
 """Where a stored frame has its count of earlier deliveries, as four bytes."""
 
+_QUEUE_OFFSET_AT = 20
+"""Where a stored frame has its offset in its queue, as eight bytes."""
+
 _turns = itertools.count()
 _Found = TypeVar("_Found")
 
@@ -104,6 +107,21 @@ class PopRequest:
                 state.busy = False
             if answer.is_full:
                 break
+        return answer.messages
+
+    async def look(self) -> list[Popped]:
+        """What a pop would take now; nothing is taken. Raises StoreUnavailable."""
+        self.popped_ms = int(time.time() * 1000)
+        answer = _Answer(self.count)
+        for queue in self.queues:
+            state = self._state(queue)
+            due = [queue.base + offset for offset in state.due(self.popped_ms)[: self.count]]
+            for frame in await self.broker.store.messages_at(due):
+                offset = int.from_bytes(frame[_QUEUE_OFFSET_AT : _QUEUE_OFFSET_AT + 8], "big")
+                if not answer.is_full:
+                    answer.add(queue, offset, frame)
+            if not answer.is_full:
+                await self._new(queue, state.next_offset, answer, [])
         return answer.messages
 
     async def has_messages(self) -> bool:

@@ -6,12 +6,14 @@ by one script, so that neither a crash nor a repeated attempt delivers it twice 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from brokercore.protocol.message import StoredMessage, encode_stored
 from brokercore.protocol.properties import encode_properties
+from brokercore.server.errors import StoreUnavailable
 from brokercore.server.storage.index import index_member
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.scripts import Argument, Script
@@ -52,6 +54,11 @@ class Parking:
     async def due(self, now_ms: int, count: int) -> list[int]:
         """Physical offsets of up to `count` messages whose time has come. Raises StoreUnavailable."""
         members = await self._store.reader.call("ZRANGEBYSCORE", self._key, "-inf", now_ms, "LIMIT", 0, count)
+        return [int.from_bytes(member, "big") for member in members]
+
+    async def waiting_until(self, until_ms: int) -> list[int]:
+        """Physical offsets of the messages that wait for exactly this time. Raises StoreUnavailable."""
+        members = await self._store.reader.call("ZRANGEBYSCORE", self._key, until_ms, until_ms)
         return [int.from_bytes(member, "big") for member in members]
 
     async def next_ms(self) -> int | None:
@@ -101,14 +108,29 @@ class Parking:
         """Throw a parked message away. Raises StoreUnavailable."""
 
         def answered(reply: Any) -> None:
-            if not is_error(reply):
-                self._forget(physical_offset)
             if moved:
                 moved(not is_error(reply))
 
+        self._discard(physical_offset, answered)
+
+    async def cancel(self, physical_offset: int) -> bool:
+        """Throw a parked message away; False when it does not wait any more. Raises StoreUnavailable."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._discard(physical_offset, answered.set_result)
+        reply = await answered
+        if is_error(reply):
+            raise StoreUnavailable(str(reply))
+        return bool(reply)
+
+    def _discard(self, physical_offset: int, answered: Callable[[Any], None]) -> None:
+        def gone(reply: Any) -> None:
+            if not is_error(reply):
+                self._forget(physical_offset)
+            answered(reply)
+
         parked = self._parked(physical_offset)
         arguments: list[Argument] = [_member(physical_offset), parked[1]]
-        DISCARD.run(self._store.writer, [self._key, parked[0]], arguments, answered)
+        DISCARD.run(self._store.writer, [self._key, parked[0]], arguments, gone)
 
     def _parked(self, physical_offset: int) -> tuple[bytes, str]:
         number, offset = split_physical(physical_offset)

@@ -13,6 +13,7 @@ from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.server.handlers import HANDLERS
 from brokercore.server.permissions import NEEDS
+from brokercore.server.unsupported import REFUSED
 from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import BrokerProcess, eventually
 
@@ -65,12 +66,19 @@ CASES: dict[int, Case] = {
     Code.SEND_BATCH_MESSAGE: Case(PUBLISH, _SEND | {"m": "true"}),
     Code.SEND_REPLY_MESSAGE: Case(ANYBODY, {"topic": "DefaultCluster_REPLY_TOPIC"}),
     Code.SEND_REPLY_MESSAGE_V2: Case(ANYBODY, {"b": "DefaultCluster_REPLY_TOPIC"}),
+    Code.RECALL_MESSAGE: Case(PUBLISH, {"topic": TOPIC, "recallHandle": "bm9uZQ=="}),
     Code.END_TRANSACTION: Case(ANYBODY, {"commitLogOffset": 1 << 40, "commitOrRollback": 8, "producerGroup": "PG"}),
     Code.PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
     Code.LITE_PULL_MESSAGE: Case(SUBSCRIBE, _PULL),
     Code.POP_MESSAGE: Case(SUBSCRIBE, _BOTH | {"invisibleTime": 1000, "pollTime": 0}),
     Code.ACK_MESSAGE: Case(SUBSCRIBE, _RECEIPT),
     Code.CHANGE_MESSAGE_INVISIBLETIME: Case(SUBSCRIBE, _RECEIPT | {"invisibleTime": 1000}),
+    Code.PEEK_MESSAGE: Case(SUBSCRIBE, _BOTH),
+    Code.BATCH_ACK_MESSAGE: Case(
+        SUBSCRIBE,
+        body={"brokerName": "broker-a", "acks": [{"c": GROUP, "t": TOPIC, "q": 0, "so": 0, "pt": 1, "b": "AQ=="}]},
+    ),
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: Case(ANYBODY),
     Code.NOTIFICATION: Case(SUBSCRIBE, _BOTH | {"pollTime": 0}),
     Code.POLLING_INFO: Case(SUBSCRIBE, _BOTH),
     Code.SET_MESSAGE_REQUEST_MODE: Case(OWNERS, body={"consumerGroup": GROUP, "topic": TOPIC, "mode": "PULL"}),
@@ -138,6 +146,19 @@ CASES: dict[int, Case] = {
     Code.GET_BROKER_RUNTIME_INFO: Case(SYSTEM),
     Code.VIEW_BROKER_STATS_DATA: Case(STATS, {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}),
     Code.GET_BROKER_CONFIG: Case(SYSTEM),
+    Code.UPDATE_BROKER_CONFIG: Case(SYSTEM),
+    Code.GET_NAMESRV_CONFIG: Case(SYSTEM),
+    Code.UPDATE_NAMESRV_CONFIG: Case(SYSTEM),
+    Code.WIPE_WRITE_PERM_OF_BROKER: Case(SYSTEM, {"brokerName": "another"}),
+    Code.ADD_WRITE_PERM_OF_BROKER: Case(SYSTEM, {"brokerName": "another"}),
+    Code.GET_BROKER_HA_STATUS: Case(SYSTEM),
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: Case(SYSTEM),
+    Code.CLEAN_UNUSED_TOPIC: Case(SYSTEM),
+    Code.DELETE_EXPIRED_COMMITLOG: Case(SYSTEM),
+    Code.GET_UNIT_TOPIC_LIST: Case(ANYBODY),
+    Code.GET_HAS_UNIT_SUB_TOPIC_LIST: Case(ANYBODY),
+    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: Case(ANYBODY),
+    **{code: Case(ANYBODY) for code in REFUSED},
 }
 
 

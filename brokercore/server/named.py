@@ -1,0 +1,111 @@
+"""What a request names: the topics and groups that its permission hangs on (permissions.NEEDS)."""
+
+from __future__ import annotations
+
+from brokercore.protocol.bodies.reading import objects, read_object, text
+from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import LenientJsonError
+from brokercore.server.errors import Refusal
+from brokercore.server.pop.names import acknowledged_topic, named_in
+from brokercore.server.storage.groups import SYSTEM_GROUPS
+from brokercore.server.storage.topics import group_of
+
+
+def resource(topic: str) -> str:
+    """Retry and dead-letter topics belong to their group."""
+    return group_of(topic) or topic
+
+
+def _given(command: Command, *fields: str) -> tuple[str, ...]:
+    """Every name that stands in one of `fields`: which of them the handler reads must not matter here."""
+    ext = command.ext
+    return tuple({name for field in fields if (name := ext.get(field))}) or ("",)
+
+
+def sent_topic(command: Command) -> tuple[str, ...]:
+    return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic))
+
+
+def sent_retry(command: Command) -> tuple[str, ...]:
+    return tuple(group for topic in _given(command, "b", "topic") if (group := group_of(topic)))
+
+
+def topic(command: Command) -> tuple[str, ...]:
+    return (resource(command.ext.get("topic") or ""),)
+
+
+def acknowledged(command: Command) -> tuple[str, ...]:
+    return (resource(acknowledged_topic(command.ext)),)
+
+
+def batch(command: Command) -> tuple[str, ...]:
+    names = {name for entry in objects(_body(command), "acks") for name in named_in(entry)}
+    return tuple({resource(name) for name in names}) or ("",)
+
+
+def optional_topic(command: Command) -> tuple[str, ...]:
+    return topic(command) if command.ext.get("topic") else ()
+
+
+def group(command: Command) -> tuple[str, ...]:
+    groups = _given(command, "consumerGroup", "group", "groupName")
+    return tuple(group for group in groups if group not in SYSTEM_GROUPS)
+
+
+def producer_group(command: Command) -> tuple[str, ...]:
+    return (command.ext.get("producerGroup") or "",)
+
+
+def cloned_groups(command: Command) -> tuple[str, ...]:
+    return command.ext.get("srcGroup") or "", command.ext.get("destGroup") or ""
+
+
+def locked(command: Command) -> tuple[str, ...]:
+    fields = _body(command)
+    return text(fields, "consumerGroup"), *{resource(text(queue, "topic")) for queue in objects(fields, "mqSet")}
+
+
+def listed_topics(command: Command) -> tuple[str, ...]:
+    return tuple(resource(text(item, "topicName")) for item in objects(_body(command), "topicConfigList")) or ("",)
+
+
+def group_in_body(command: Command) -> tuple[str, ...]:
+    return (text(_body(command), "groupName"),)
+
+
+def consuming_group(command: Command) -> tuple[str, ...]:
+    return (text(_body(command), "consumerGroup"),)
+
+
+def listed_groups(command: Command) -> tuple[str, ...]:
+    return tuple(text(item, "groupName") for item in objects(_body(command), "groupConfigList")) or ("",)
+
+
+def counted(command: Command) -> tuple[str, ...]:
+    """Statistics keys are `topic`, `topic@group`, `queueId@topic@group` or the cluster's name."""
+    name, parts = command.ext.get("statsName", ""), command.ext.get("statsKey", "").split("@")
+    if name == "GROUP_GET_LATENCY":
+        parts = parts[1:]
+    if name.startswith("QUEUE_"):
+        parts = parts[:1]
+    return tuple(resource(part) for part in parts) or ("",)
+
+
+def ordered_topic(command: Command) -> tuple[str, ...]:
+    return (command.ext.get("key", ""),) if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ()
+
+
+def other_namespace(command: Command) -> tuple[str, ...]:
+    return () if command.ext.get("namespace") == "ORDER_TOPIC_CONFIG" else ("",)
+
+
+def everything(_command: Command) -> tuple[str, ...]:
+    return ("*",)
+
+
+def _body(command: Command) -> dict[str, object]:
+    try:
+        return read_object(command.body)
+    except LenientJsonError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
