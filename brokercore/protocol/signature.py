@@ -6,8 +6,10 @@ Java clients disagree on which fields are signed; `verify` accepts each of them 
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -15,6 +17,7 @@ SECURITY_TOKEN = "SecurityToken"  # noqa: S105 (the name of a header field)
 
 _UNSIGNED_BY_SOME = frozenset({"_UNIQUE_KEY_QUERY", "__ZONE_NAME", "__ZONE_MODE"})
 _ROUTE_CODE = 105
+_BLOCK = 64
 _ROUTE_SPLIT = ("split", "\x01")
 """ons-client signs this static field of its route request class, and never sends it."""
 
@@ -61,3 +64,14 @@ def _digest(fields: Iterable[tuple[str, str]], body: bytes, secret: str) -> str:
 def _utf16_units(item: tuple[str, str]) -> bytes:
     """Java compares strings by UTF-16 code units; for ASCII that is Python's own order."""
     return item[0].encode("utf-16-be", "surrogatepass")
+
+
+def hmac_states(secret: str) -> tuple[Any, Any]:
+    """SHA-1 states after the two key blocks of HMAC: copying them is cheaper than starting an HMAC anew."""
+    key = secret.encode()
+    if len(key) > _BLOCK:
+        key = hashlib.sha1(key, usedforsecurity=False).digest()
+    key = key.ljust(_BLOCK, b"\0")
+    inner = hashlib.sha1(bytes(byte ^ 0x36 for byte in key), usedforsecurity=False)
+    outer = hashlib.sha1(bytes(byte ^ 0x5C for byte in key), usedforsecurity=False)
+    return inner, outer

@@ -13,12 +13,14 @@ from brokercore.protocol.ids import pack_host
 from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.joining import catch_up
 from brokercore.server.key_values import KeyValues
 from brokercore.server.limits import TenantLimits
 from brokercore.server.locks import QueueLocks
 from brokercore.server.pop.flights import FlightTable
 from brokercore.server.pop.modes import RequestModes
-from brokercore.server.replies import AwaitedReplies
+from brokercore.server.registry import Registry
+from brokercore.server.replies import AwaitedReplies, reply_cluster
 from brokercore.server.retention import expire_messages
 from brokercore.server.security import Security
 from brokercore.server.settings import Settings, ipv4_of
@@ -50,9 +52,6 @@ class Broker:
         self.store_host = pack_host(ipv4_of(host), int(port))
         self.message_id_prefix = self.store_host.hex().upper().encode()
         self.region = settings.region.encode()
-        self.added_properties = (
-            f"MSG_REGION\x01{settings.region}\x02TRACE_ON\x01true\x02CLUSTER\x01{settings.cluster_name}\x02"
-        )
         self.started_ms = int(time.time() * 1000)
         keys = Keys(settings.broker_name)
         self.turn = Turn(asyncio.get_running_loop())
@@ -61,7 +60,9 @@ class Broker:
         self.topics = TopicTable(self.store)
         self.groups = GroupTable(writer, keys)
         self.offsets = OffsetTable(writer, keys)
-        self.key_values = KeyValues(writer, keys)
+        self.key_values = KeyValues(writer)
+        self.registry = Registry(settings, advertise, keys, writer, self._name_cluster)
+        self._name_cluster()
         self.limits = TenantLimits()
         self.security = Security(settings, self.store.reader, self.limits)
         self.clients = ClientTable()
@@ -92,10 +93,14 @@ class Broker:
                 self.topics, self.groups, self.offsets, self.key_values, self.flights, self.request_modes,
             ):  # fmt: skip
                 await table.load()
+            await self.registry.load()
+            await catch_up(self)
+            await self.registry.announce()
         except RedisError as error:
             raise StoreUnavailable(str(error)) from error
         await self.security.refresh()
         self._own(self.security.watch(), "permissions")
+        self._own(self.registry.run(), "registry")
         self._own(self.timers.run(), "timers")
         self._own(self.transactions.run(), "transaction checks")
         self._own(_every(_CLIENT_CHECK_SECONDS, self._check_clients), "clients")
@@ -115,6 +120,7 @@ class Broker:
         await asyncio.gather(*self._tasks, *self._requests, return_exceptions=True)
         try:
             await asyncio.wait_for(self.offsets.flush(), 5)
+            await asyncio.wait_for(self.registry.announce(stopped=True), 5)
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             logger.error("the last offsets are not stored: %s", error)
         await self.store.close()
@@ -153,6 +159,13 @@ class Broker:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.critical("the task for %s ended: %r", task.get_name(), task.exception())
+
+    def _name_cluster(self) -> None:
+        """What stored messages are told of their cluster; clients make the address of a reply from it."""
+        cluster = self.settings.cluster_name
+        if not self.registry.alone:
+            cluster = reply_cluster(cluster, self.name)
+        self.added_properties = f"MSG_REGION\x01{self.settings.region}\x02TRACE_ON\x01true\x02CLUSTER\x01{cluster}\x02"
 
     async def _check_clients(self) -> None:
         self.clients.expire()

@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from brokercore.protocol.command import Command, decode
 from brokercore.protocol.errors import FrameError
@@ -15,6 +15,9 @@ from brokercore.protocol.frame import FrameReader
 from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
 from brokercore.server.turn import Turn
+
+if TYPE_CHECKING:
+    from brokercore.server.limits import Account
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ class Connection(asyncio.Protocol):
         self.peer = ("0.0.0.0", 0)  # noqa: S104 (an unknown peer, nothing is bound)
         self.host_bytes = bytes(8)
         self.last_seen = 0.0
+        self.account: Account | None = None
+        """The tenant that it counts as a connection of; None before the first signed request, and of the system."""
         self.secure = False
         """Whether the peer speaks TLS, which conditions of policies ask about."""
 

@@ -17,6 +17,7 @@ from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.handlers import HANDLERS
+from brokercore.server.limits import TooManyConnections
 from brokercore.server.security import Caller
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ class Dispatcher:
             return
         try:
             caller = self._broker.security.authenticate(connection, command)
+            if caller.account is not connection.account:
+                self._broker.limits.connect(connection, caller.account)
             permissions.check(connection, command, caller)
             answer = handler(self._broker, connection, command, caller)
         except Exception as error:  # noqa: BLE001 (the border: a request never takes the broker down)
@@ -67,6 +70,8 @@ class Dispatcher:
     def _failed(self, connection: Connection, command: Command, error: Exception) -> None:
         if isinstance(error, Refusal):
             refuse(connection, command, error)
+            if isinstance(error, TooManyConnections):
+                connection.close()
         elif isinstance(error, ProtocolError):
             respond(connection, command, ResponseCode.SYSTEM_ERROR, str(error))
         elif isinstance(error, struct.error):

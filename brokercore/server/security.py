@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import hmac
 import logging
 import time
@@ -18,12 +17,13 @@ from cryptography.fernet import Fernet, InvalidToken
 from brokercore.policy import Context, Grantee, PolicyError, Statement, decide, mq_resource, parse_policy
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, verify
+from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, hmac_states, verify
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
 from brokercore.server.key_uses import KeyUses
+from brokercore.server.limits import Account, TenantLimits, texts
 from brokercore.server.settings import Settings
-from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_VERSION
+from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_LIMITS, ACL_OWNERS, ACL_VERSION
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,6 @@ CHECK_SECONDS = 0.25
 CHECK_TIMEOUT = 2.0
 _MAX_DECISIONS = 10_000
 _MAX_ORDERS = 2_000
-_BLOCK = 64
 
 _Getter = Callable[[dict[str, str]], tuple[str, ...]]
 
@@ -42,13 +41,17 @@ _Getter = Callable[[dict[str, str]], tuple[str, ...]]
 class Caller:
     """One AccessKey: its secret, its rights and the decisions made so far."""
 
-    def __init__(self, key_id: str, secret: str, grantee: Grantee | None, row: dict[str, Any]) -> None:
+    def __init__(
+        self, key_id: str, secret: str, grantee: Grantee | None, row: dict[str, Any], account: Account | None = None
+    ) -> None:
         self.key_id, self.secret, self.grantee = key_id, secret, grantee
         self.tenant = str(row.get("tenant") or "")
+        self.account = account
+        """What the tenant has taken of this broker; None of the system key, which no limit holds for."""
         self.name = str(row.get("principal") or key_id)
         self.token: str | None = row.get("token") or None
         self.expires_ms: int | None = row.get("expires_ms")
-        self._inner, self._outer = _hmac_states(secret)
+        self._inner, self._outer = hmac_states(secret)
         rows = (*grantee.statements, *grantee.grants, *grantee.delegated) if grantee else ()
         self.conditional = any(statement.conditions for statement in rows)
         self.noted = grantee is None or self.token is not None  # the console asks about neither
@@ -105,14 +108,14 @@ def _circumstances(connection: Connection) -> Context:
 class Security:
     """The AccessKey table, kept up to date, and the check of every request's signature."""
 
-    def __init__(self, settings: Settings, redis: RedisConnection) -> None:
+    def __init__(self, settings: Settings, redis: RedisConnection, limits: TenantLimits) -> None:
         if not settings.system_access_key_id or not settings.system_access_key_secret:
             raise SettingsError("GANTRY_BROKER_ACCESS_KEY_ID and GANTRY_BROKER_ACCESS_KEY_SECRET must be set.")
         try:
             self._fernet = Fernet(settings.master_key)
         except ValueError as error:
             raise SettingsError("GANTRY_MASTER_KEY is not a Fernet key (32 bytes in URL-safe Base64).") from error
-        self._redis = redis
+        self._redis, self._limits = redis, limits
         self._uses = KeyUses(redis)
         self._system = Caller(
             settings.system_access_key_id, settings.system_access_key_secret, None, {"principal": "system"}
@@ -207,8 +210,12 @@ class Security:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 version = await self._redis.call("GET", ACL_VERSION)
                 if version != self._version or not self._loaded:
-                    self._take_holders(await self._redis.call("HGETALL", ACL_HOLDERS))
-                    self._take(await self._redis.call("HGETALL", ACL_KEYS))
+                    keys, holders, owners, limits = await self._redis.call_many(
+                        [("HGETALL", name) for name in (ACL_KEYS, ACL_HOLDERS, ACL_OWNERS, ACL_LIMITS)]
+                    )
+                    self._take_holders(holders)
+                    self._limits.take_tables(limits, owners, holders)
+                    self._take(keys)
                     self._version = version
                     self.on_changed()
         except (StoreUnavailable, RedisError, TimeoutError) as error:
@@ -221,8 +228,7 @@ class Security:
 
     def _take_holders(self, table: list[bytes]) -> None:
         """All callers share one mapping, so that a table of many groups and many keys stays small."""
-        words = (word.decode("utf-8", "replace") for word in table)
-        holders = {mq_resource(name): holder for name, holder in zip(words, words, strict=True)}
+        holders = {mq_resource(name): holder for name, holder in texts(table)}
         if holders == self._holders:
             return
         self._holders.clear()
@@ -258,7 +264,7 @@ class Security:
             row.get("is_account") is True,
             str(row.get("region") or ""),
         )
-        return Caller(key_id, secret, grantee, row)
+        return Caller(key_id, secret, grantee, row, self._limits.account(str(row.get("tenant") or "")))
 
 
 def _statements(rows: Iterable[dict[str, Any]] | None) -> tuple[Statement, ...]:
@@ -281,14 +287,3 @@ def _nothing() -> None:
 
 def _pick(names: list[str]) -> _Getter:
     return lambda ext: tuple(ext[name] for name in names)
-
-
-def _hmac_states(secret: str) -> tuple[Any, Any]:
-    """SHA-1 states after the two key blocks of HMAC: copying them is cheaper than starting an HMAC anew."""
-    key = secret.encode()
-    if len(key) > _BLOCK:
-        key = hashlib.sha1(key, usedforsecurity=False).digest()
-    key = key.ljust(_BLOCK, b"\0")
-    inner = hashlib.sha1(bytes(byte ^ 0x36 for byte in key), usedforsecurity=False)
-    outer = hashlib.sha1(bytes(byte ^ 0x5C for byte in key), usedforsecurity=False)
-    return inner, outer

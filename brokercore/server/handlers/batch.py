@@ -12,15 +12,17 @@ from brokercore.server.connection import respond
 from brokercore.server.delays import is_delayed
 from brokercore.server.errors import Refusal
 from brokercore.server.incoming import Draft, check_body, check_kind, count_put, message_keys, stored_properties
+from brokercore.server.limits import Account
 from brokercore.server.storage.topics import group_of
 
 
-def send_batch(broker: Broker, draft: Draft) -> None:
+def send_batch(broker: Broker, draft: Draft, account: Account | None) -> None:
     """Store the messages in the draft's body; each keeps its own unique id.
 
     The batch is answered once, when its last message is safe. Raises Refusal before anything is stored.
     """
     drafts = _messages(broker, draft)
+    broker.limits.more_messages(account, draft.queue.topic, len(drafts) - 1)
     answered: list[str | None] = []
     offsets: list[int] = []
 

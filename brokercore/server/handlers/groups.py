@@ -14,8 +14,8 @@ from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
-from brokercore.server.handlers.topics import remove_topic
 from brokercore.server.headers import boolean, text
+from brokercore.server.removal import forget_progress, remove_topic
 from brokercore.server.security import Caller
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -44,9 +44,7 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     await broker.groups.delete(name)
     broker.waiting.review()
     if boolean(command.ext, "cleanOffset"):
-        await broker.offsets.forget(group=name)
-        await broker.flights.forget(group=name)
-        await broker.request_modes.forget(group=name)
+        await forget_progress(broker, name)
     for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
         await remove_topic(broker, prefix + name)
     return command.response(ResponseCode.SUCCESS)
@@ -93,6 +91,8 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
         action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
         if not caller.may(action, name, connection):
             raise permissions.denied(caller, (action,), name)
+        if broker.groups.get(name) is None:
+            broker.limits.check_count(caller.account, "groups", (group for group, _ in broker.groups.items()))
     await broker.groups.save(config)
     broker.waiting.review()
     await broker.topics.ensure(RETRY_PREFIX + name, config.retry_queues)

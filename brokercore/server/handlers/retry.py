@@ -40,6 +40,8 @@ async def send_back(broker: Broker, connection: Connection, command: Command, ca
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {ext['offset']}")
     message = decode_stored(frame)[0]
     permissions.require(caller, connection, (permissions.SUBSCRIBE,), message.topic)
+    if not caller.is_system:
+        broker.limits.admit_again(group, len(frame))
     limit = config.retry_max_times
     if command.version >= _VERSION_WITH_LIMIT and "maxReconsumeTimes" in ext:
         limit = integer(ext, "maxReconsumeTimes")

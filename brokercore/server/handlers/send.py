@@ -26,7 +26,7 @@ _TRANSACTION_BITS = 0xC
 _MAX_RECONSUME_TIMES = 16
 
 
-def send(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command | None:
+def send(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
     """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10) and SEND_BATCH_MESSAGE (320)."""
     ext = command.ext if command.code != RequestCode.SEND_MESSAGE else _short(command.ext)
     try:
@@ -42,8 +42,9 @@ def send(broker: Broker, connection: Connection, command: Command, _caller: Call
         }
     except (KeyError, ValueError):
         raise _malformed(ext) from None
+    broker.limits.admit(caller.account, name, 1, len(command.body) + len(given))
     if ext.get("m") == "true" or command.code == RequestCode.SEND_BATCH_MESSAGE:
-        send_batch(broker, Draft(connection, command, topic, queue, command.body, {}, b"", fields))
+        send_batch(broker, Draft(connection, command, topic, queue, command.body, {}, b"", fields), caller.account)
         return None
     check_body(command.body)
     properties = decode_properties(given)

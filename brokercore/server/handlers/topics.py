@@ -14,7 +14,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_topic
 from brokercore.server.headers import boolean, integer, text
-from brokercore.server.key_values import ORDER_NAMESPACE
+from brokercore.server.removal import remove_topic
 from brokercore.server.security import Caller
 from brokercore.server.storage.topics import SYSTEM_QUEUES, group_of, is_system_topic
 
@@ -70,17 +70,6 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(ResponseCode.SUCCESS)
 
 
-async def remove_topic(broker: Broker, name: str) -> None:
-    """Delete a topic and everything that refers to it. Raises StoreUnavailable."""
-    await broker.topics.delete(name)
-    await broker.offsets.forget(topic=name)
-    await broker.flights.forget(topic=name)
-    await broker.request_modes.forget(topic=name)
-    if broker.key_values.get(ORDER_NAMESPACE, name) is not None:
-        await broker.key_values.delete(ORDER_NAMESPACE, name)
-    broker.statistics.forget(name)
-
-
 def all_topics(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_ALL_TOPIC_CONFIG: the topics the caller may see."""
     seen = {
@@ -101,6 +90,8 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
     _check(broker, config)
     action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
     permissions.require(caller, connection, (action,), config.topic)
+    if broker.topics.get(config.topic) is None:
+        broker.limits.check_count(caller.account, "topics", broker.topics.names())
     await broker.topics.save(config)
     broker.waiting.review()
 

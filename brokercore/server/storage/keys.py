@@ -5,7 +5,13 @@ from __future__ import annotations
 ACL_VERSION = "gantry:acl:version"
 ACL_KEYS = "gantry:acl:keys"
 ACL_HOLDERS = "gantry:acl:holders"
+ACL_LIMITS = "gantry:acl:limits"
+ACL_OWNERS = "gantry:acl:owners"
 ACL_USED = "gantry:acl:used"
+
+BROKERS = "gantry:brokers"
+BROKER_BEATS = "gantry:brokers:beats"
+KEY_VALUES = "gantry:kv"
 
 
 class Keys:
@@ -23,11 +29,12 @@ class Keys:
         self.pop_flights = prefix + "pop:flights"
         self.pop_modes = prefix + "pop:modes"
         self.forbidden = prefix + "forbidden"
-        self.key_values = prefix + "kv"
+        self.deleted = prefix + "deleted"
         self.index_hours = prefix + "index"
         self.timers = prefix + "timers"
         self.half = prefix + "half"
         self.half_checks = prefix + "half:checks"
+        self.writer = prefix + "writer"
         self.counters = prefix + "counters"
 
     def stream(self, number: int) -> str:

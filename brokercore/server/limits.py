@@ -1,0 +1,273 @@
+"""How much one tenant may take of this broker: connections, topics, groups, send rate, bytes stored (docs/limits.md).
+
+The console publishes the limits with the table of AccessKeys. What a client sends is looked at once, before it is
+stored; what the broker moves by itself (timers, ends of transactions, dead letters of POP) is never refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from brokercore.protocol.codes import ResponseCode
+from brokercore.server.errors import Refusal
+from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
+from brokercore.server.storage.topics import group_of
+
+if TYPE_CHECKING:
+    from brokercore.server.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+BURST_SECONDS = 1.0
+"""What a tenant has not sent in so long it may send at once."""
+
+SECOND_CHANCE_FACTOR = 2
+"""A message that its consumer failed on is stored again above the limit, up to so many times the limit."""
+
+DEFAULTS = "*"
+"""The tenant under which the console publishes the limits of those that have none of their own."""
+
+INSTANCE_PREFIX = "MQ_INST_"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one tenant may take. 0 is no limit; sizes are bytes."""
+
+    connections: int = 0
+    topics: int = 0
+    groups: int = 0
+    messages_per_second: int = 0
+    bytes_per_second: int = 0
+    stored_bytes: int = 0
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], brokers: int = 1) -> Limits:
+        """The limits of a published row at one of `brokers` brokers, which share rates and bytes stored.
+
+        Raises ValueError for a value that is no number.
+        """
+        values = {field.name: max(0, int(row.get(field.name) or 0)) for field in fields(cls)}
+        for name in ("messages_per_second", "bytes_per_second", "stored_bytes"):
+            values[name] = -(-values[name] // max(1, brokers))
+        return cls(**values)
+
+
+class LimitReached(Refusal):
+    """A tenant has taken what it may; `reason` says of what."""
+
+    def __init__(self, code: int, reason: str, remark: str) -> None:
+        super().__init__(code, remark)
+        self.reason = reason
+
+
+class TooManyConnections(LimitReached):
+    """The connection is closed once this is said."""
+
+
+class Account:
+    """One tenant at this broker: its limits, and what it has taken of them.
+
+    The rates are kept as the moments (monotonic seconds) until which what was sent is paid for: a tenant sends while
+    neither lies further ahead than the burst. A message of any size passes, and is paid for afterwards.
+    """
+
+    __slots__ = (
+        "bytes_in", "bytes_paid_until", "connections", "limits", "messages_in", "messages_paid_until",
+        "most_stored", "refused", "seconds_per_byte", "seconds_per_message", "stored_bytes", "uid",
+    )  # fmt: skip
+
+    def __init__(self, uid: str, limits: Limits) -> None:
+        self.uid = uid
+        self.connections = self.messages_in = self.bytes_in = self.stored_bytes = 0
+        self.messages_paid_until = self.bytes_paid_until = 0.0
+        self.refused: dict[str, int] = {}
+        """How often a request of the tenant was refused, by reason."""
+        self.take(limits)
+
+    def take(self, limits: Limits) -> None:
+        """From now on these limits hold."""
+        self.limits = limits
+        self.seconds_per_message = 1 / limits.messages_per_second if limits.messages_per_second else 0.0
+        self.seconds_per_byte = 1 / limits.bytes_per_second if limits.bytes_per_second else 0.0
+        self.most_stored = limits.stored_bytes or 1 << 62
+        latest = time.monotonic() + BURST_SECONDS
+        self.messages_paid_until = min(self.messages_paid_until, latest)
+        self.bytes_paid_until = min(self.bytes_paid_until, latest)
+
+
+class TenantLimits:
+    """The accounts of all tenants at this broker, and whose topic is whose."""
+
+    def __init__(self, brokers: int = 1) -> None:
+        self._brokers = brokers
+        self._default = Limits()
+        self._own: dict[str, Limits] = {}
+        self.accounts: dict[str, Account] = {}
+        self._owners: dict[str, str] = {}
+        self._holders: Mapping[str, str] = {}
+        self._of_topic: dict[str, Account] = {}
+
+    # The published table
+
+    def take_tables(self, limits: list[bytes], owners: list[bytes], holders: list[bytes]) -> None:
+        """Take over three hashes as Redis answers them; limits that cannot be read leave those of before."""
+        try:
+            self.take(
+                [(uid, orjson.loads(row)) for uid, row in texts(limits)], dict(texts(owners)), dict(texts(holders))
+            )
+        except (ValueError, TypeError, AttributeError) as error:
+            logger.error("the limits of tenants cannot be read, those of before hold: %r", error)
+
+    def take(
+        self, rows: Iterable[tuple[str, Mapping[str, Any]]], owners: Mapping[str, str], holders: Mapping[str, str]
+    ) -> None:
+        """Take over limits by tenant, owners of topics without a namespace, and holders of groups by name.
+
+        Raises ValueError, and changes nothing, for limits that are no numbers.
+        """
+        own = {uid: Limits.from_row(row, self._brokers) for uid, row in rows}
+        self._default = own.pop(DEFAULTS, Limits())
+        self._own = own
+        for account in self.accounts.values():
+            account.take(own.get(account.uid, self._default))
+        self._owners, self._holders = dict(owners), dict(holders)
+        self._of_topic.clear()
+
+    def account(self, uid: str) -> Account:
+        """The account of a tenant."""
+        found = self.accounts.get(uid)
+        if found is None:
+            found = self.accounts[uid] = Account(uid, self._own.get(uid, self._default) if uid else Limits())
+        return found
+
+    def owner(self, topic: str) -> Account:
+        """The account whose bytes the messages of a topic are. Nobody's is the account without a uid."""
+        found = self._of_topic.get(topic)
+        if found is None:
+            found = self._of_topic[topic] = self.account(self.owner_uid(topic))
+        return found
+
+    def owner_uid(self, topic: str) -> str:
+        """The tenant that a topic belongs to; a retry or dead-letter topic belongs to the account of its group."""
+        group = group_of(topic)
+        if group:
+            return self.group_owner_uid(group)
+        return self._owners.get(topic) or _of_namespace(topic)
+
+    def group_owner_uid(self, group: str) -> str:
+        """The tenant that made a group, which may be one in another tenant's namespace."""
+        return self._holders.get(group, "").partition("/")[0] or _of_namespace(group)
+
+    # Requests
+
+    def admit(self, account: Account | None, topic: str, messages: int, size: int) -> None:
+        """Let a client's message or batch pass, or raise LimitReached; None is the system key, which always passes."""
+        if account is None:
+            return
+        owner = self._of_topic.get(topic) or self.owner(topic)
+        if topic[0] == "%":
+            self._again(owner, topic)
+        else:
+            now = time.monotonic()
+            latest = now + BURST_SECONDS
+            paid, bytes_paid = account.messages_paid_until, account.bytes_paid_until
+            if paid > latest or bytes_paid > latest:
+                raise _too_fast(account, by_count=paid > latest)
+            if owner.stored_bytes >= owner.most_stored:
+                raise _full(owner, topic)
+            account.messages_paid_until = (paid if paid > now else now) + messages * account.seconds_per_message
+            account.bytes_paid_until = (bytes_paid if bytes_paid > now else now) + size * account.seconds_per_byte
+        account.messages_in += messages
+        account.bytes_in += size
+        owner.stored_bytes += size + OVERHEAD_BYTES
+
+    def more_messages(self, account: Account | None, topic: str, messages: int) -> None:
+        """A batch turned out to hold so many messages more than it was let in for: they are paid for afterwards."""
+        if account is not None:
+            account.messages_in += messages
+            account.messages_paid_until += messages * account.seconds_per_message
+            self.owner(topic).stored_bytes += messages * OVERHEAD_BYTES
+
+    def admit_again(self, group: str, size: int) -> None:
+        """Let a message that a group failed on be stored once more, or raise LimitReached."""
+        topic = f"%RETRY%{group}"
+        owner = self.owner(topic)
+        self._again(owner, topic)
+        owner.stored_bytes += int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES
+
+    def connect(self, connection: Connection, account: Account | None) -> None:
+        """A connection now speaks for `account`. Raises TooManyConnections when that has as many as it may."""
+        before, connection.account = connection.account, None
+        if before is not None:
+            before.connections -= 1
+        if account is None:
+            return
+        if account.limits.connections and account.connections >= account.limits.connections:
+            raise TooManyConnections(
+                ResponseCode.SYSTEM_BUSY,
+                "connections",
+                f"account {account.uid} has {account.connections} connections to this broker, which is all it may have;"
+                " this one is closed",
+            )
+        account.connections += 1
+        connection.account = account
+        connection.on_close[self] = lambda: self._left(connection)
+
+    def check_count(self, account: Account | None, what: str, names: Iterable[str]) -> None:
+        """Raise LimitReached when a tenant that makes one more of `what` (topics, groups) would have too many."""
+        limit: int = getattr(account.limits, what) if account is not None else 0
+        if account is None or not limit:
+            return
+        whose = self.group_owner_uid if what == "groups" else self.owner_uid
+        count = sum(1 for name in names if not group_of(name) and whose(name) == account.uid)
+        if count >= limit:
+            raise LimitReached(
+                ResponseCode.INVALID_PARAMETER, what, f"account {account.uid} has {count} {what}; allowed are {limit}"
+            )
+
+    def _again(self, owner: Account, topic: str) -> None:
+        if owner.stored_bytes >= owner.most_stored * SECOND_CHANCE_FACTOR:
+            raise _full(owner, topic)
+
+    def _left(self, connection: Connection) -> None:
+        account, connection.account = connection.account, None
+        if account is not None:
+            account.connections -= 1
+
+
+def texts(table: list[bytes]) -> Iterator[tuple[str, str]]:
+    """The fields and values of a hash of texts."""
+    words = (word.decode("utf-8", "replace") for word in table)
+    return zip(words, words, strict=True)
+
+
+def _too_fast(account: Account, *, by_count: bool) -> LimitReached:
+    limits = account.limits
+    what = f"{limits.messages_per_second} messages" if by_count else f"{limits.bytes_per_second} bytes"
+    return LimitReached(
+        ResponseCode.FLOW_CONTROL,
+        "messages_per_second" if by_count else "bytes_per_second",
+        f"flow control: account {account.uid} may send {what} a second to this broker; try again later",
+    )
+
+
+def _full(owner: Account, topic: str) -> LimitReached:
+    return LimitReached(
+        ResponseCode.SYSTEM_BUSY,
+        "stored_bytes",
+        f"account {owner.uid}, which owns {topic}, stores {owner.stored_bytes} bytes at this broker; allowed are "
+        f"{owner.most_stored}; messages leave after GANTRY_STORE_RETENTION_HOURS, or with their topic",
+    )
+
+
+def _of_namespace(name: str) -> str:
+    """`42` of `MQ_INST_42_abcdefgh%flights`; "" of a name without a namespace."""
+    namespace, mark, _ = name.partition("%")
+    return namespace[len(INSTANCE_PREFIX) :].partition("_")[0] if mark and name.startswith(INSTANCE_PREFIX) else ""
