@@ -18,7 +18,7 @@ from brokercore.server.dispatch import Dispatcher
 from brokercore.server.doorway import Doorway
 from brokercore.server.errors import SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings, read_settings
-from brokercore.server.storage.redis_connection import check_url
+from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
 from brokercore.server.watching import Watching
 
@@ -36,7 +36,11 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         check_url(settings.redis_url)
         self._settings = settings
-        self._sockets = [_listen(settings.host, port) for port in (settings.namesrv_port, settings.broker_port)]
+        shared = settings.namesrv_fd
+        self._sockets = [
+            _listen(settings.host, settings.namesrv_port) if shared is None else _inherited(shared),
+            _listen(settings.host, settings.broker_port),
+        ]
         watched = settings.metrics_port
         self._watched = None if watched is None else _listen(settings.host, watched)
         self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets)
@@ -94,6 +98,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = Server(settings)
+    server.broker.store.on_superseded = stop.set  # whoever restarts this process lets it begin anew
     await _start(server, stop)
     if not stop.is_set():
         gc.collect()
@@ -136,6 +141,18 @@ def _listen(host: str, port: int) -> socket.socket:
                 " to a free one."
             ) from error
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
+    listening.setblocking(False)
+    return listening
+
+
+def _inherited(descriptor: int) -> socket.socket:
+    """The socket that the launcher opened for all brokers: whoever of them lives accepts its connections."""
+    try:
+        listening = socket.socket(fileno=descriptor)
+        if not listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise SettingsError(f"GANTRY_NAMESRV_FD is {descriptor}, a socket that does not listen.")
+    except OSError as error:
+        raise SettingsError(f"GANTRY_NAMESRV_FD is {descriptor}, which is no socket: {error.strerror}.") from error
     listening.setblocking(False)
     return listening
 

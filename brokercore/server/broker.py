@@ -61,7 +61,7 @@ class Broker:
         self.groups = GroupTable(writer, keys)
         self.offsets = OffsetTable(writer, keys)
         self.key_values = KeyValues(writer)
-        self.registry = Registry(settings, advertise, keys, writer, self._name_cluster)
+        self.registry = Registry(settings, advertise, self.store_host, keys, writer, self._name_cluster)
         self._name_cluster()
         self.limits = TenantLimits()
         self.security = Security(settings, self.store.reader, self.limits)
@@ -109,6 +109,7 @@ class Broker:
 
     async def close(self) -> None:
         """Answer what is under way, say good-bye to all connections, store the last offsets, leave Redis."""
+        await self.registry.leave()
         self.waiting.release()
         if self._requests:
             await asyncio.wait(self._requests, timeout=5)
@@ -120,7 +121,6 @@ class Broker:
         await asyncio.gather(*self._tasks, *self._requests, return_exceptions=True)
         try:
             await asyncio.wait_for(self.offsets.flush(), 5)
-            await asyncio.wait_for(self.registry.announce(stopped=True), 5)
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             logger.error("the last offsets are not stored: %s", error)
         await self.store.close()
@@ -131,8 +131,8 @@ class Broker:
 
     def trouble(self) -> str:
         """Why requests cannot be answered now, in one sentence; empty while they can."""
-        if not self.store.ready:
-            return "the message store (Redis) cannot be reached"
+        if trouble := self.store.trouble:
+            return f"the message store is not available: {trouble}"
         return self.security.trouble
 
     def opened(self, connection: Connection) -> None:

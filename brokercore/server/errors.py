@@ -50,3 +50,4 @@ class StoreUnavailable(Refusal):
 
     def __init__(self, reason: str) -> None:
         super().__init__(ResponseCode.SYSTEM_BUSY, f"the message store is not available: {reason}")
+        self.reason = reason

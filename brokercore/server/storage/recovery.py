@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from brokercore.server.errors import RedisError
+from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.redis_connection import RedisConnection
+
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _STORE_TIMESTAMP_AT = 56
@@ -21,8 +24,22 @@ def store_timestamp(frame: bytes) -> int:
     return int.from_bytes(frame[_STORE_TIMESTAMP_AT : _STORE_TIMESTAMP_AT + 8], "big")
 
 
+async def check_role(redis: RedisConnection) -> None:
+    """Raise StoreUnavailable when Redis is a replica: a failover left the address with one that refuses writes."""
+    try:
+        role = await redis.call("ROLE")
+    except RedisError:  # its user may not ask; a write will tell
+        return
+    if role and role[0] == b"slave":
+        raise StoreUnavailable("Redis is a replica and takes no writes")
+
+
 async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) -> None:
-    """Fill `queues` (by number) with offsets and times; queues that are there already keep their identity."""
+    """Fill `queues` (by number) with offsets and times; queues that are there already keep their identity.
+
+    Offsets never go back while this process lives: consumers know the ones of messages that Redis has lost, and
+    would pass over new messages that got them again.
+    """
     table: list[bytes] = await redis.call("HGETALL", keys.queues)
     for name, number in zip(table[::2], table[1::2], strict=True):
         if int(number) not in queues:
@@ -30,7 +47,10 @@ async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) 
             queues[int(number)] = Queue(topic, int(queue_id), int(number), keys.stream(int(number)).encode())
     for some in _chunks(queues.values()):
         for queue, information in zip(some, await _information(redis, some), strict=True):
+            known = queue.max_offset
             _take(queue, information)
+            if queue.max_offset < known:
+                await _go_on_at(redis, queue, known)
 
 
 async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -> int:
@@ -70,6 +90,20 @@ def _take(queue: Queue, information: dict[bytes, Any]) -> None:
     queue.in_flight = 0
     queue.tail.clear()
     queue.tail_start = queue.max_offset
+
+
+async def _go_on_at(redis: RedisConnection, queue: Queue, offset: int) -> None:
+    lost = offset - queue.max_offset
+    logger.error("Redis has lost the last %d messages of %s queue %d", lost, queue.topic, queue.queue_id)
+    queue.max_offset = queue.next_offset = queue.tail_start = offset
+    if not queue.first_ms:
+        queue.min_offset = offset
+    try:  # an entry that comes and goes leaves its id as the stream's last, which the next start reads
+        for command in (("MULTI",), ("XADD", queue.key, f"0-{offset}", "m", ""), ("XDEL", queue.key, f"0-{offset}")):
+            await redis.call(*command)
+        await redis.call("EXEC")
+    except RedisError as error:  # full memory or disk: the next message leaves its id there as well
+        logger.warning("redis %s: %s", redis.name, error)
 
 
 def _chunks(items: Iterable[Queue]) -> Iterator[list[Queue]]:

@@ -8,11 +8,12 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import hiredis
 
-from brokercore.server.errors import RedisError, SettingsError, StoreUnavailable
+from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.storage.pulse import Pulse
+from brokercore.server.storage.redis_address import credentials, dial, shown
 from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class RedisConnection(asyncio.Protocol):
     ) -> None:
         self.url, self.name = url, name
         self.connected = False
+        self.hangs = False  # Redis is silent for long (`pulse`): nothing more is taken
+        self.refused = ""  # why the last try to connect failed
         self._on_connect, self._on_lost = on_connect, on_lost
         self._on_flush: list[Callable[[], None]] = []
         self._transport: asyncio.Transport | None = None
@@ -65,17 +68,22 @@ class RedisConnection(asyncio.Protocol):
         self._keeper: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._turn = turn or Turn(self._loop)
+        self._pulse = Pulse(self, self._loop)
 
     # Life
 
     async def start(self) -> None:
         """Connect, and keep connecting whenever the connection breaks. Raises StoreUnavailable at the first try."""
+        if self._keeper is not None:
+            return
+        self._pulse.start()
         await self._connect()
         self._keeper = self._loop.create_task(self._keep(), name=f"redis {self.name}")
 
     async def close(self) -> None:
         """Close the connection; what is in flight fails."""
         self._closing = True
+        self._pulse.stop()
         if self._keeper:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -83,6 +91,29 @@ class RedisConnection(asyncio.Protocol):
         if self._transport:
             self._transport.close()
         self._fail_all("the broker is closing")
+
+    @property
+    def trouble(self) -> str:
+        """Why no command is taken, empty while commands are."""
+        if not self.connected:
+            return "Redis cannot be reached"
+        return f"Redis has not answered for {self._pulse.silent_seconds:.0f} s" if self.hangs else ""
+
+    @property
+    def oldest(self) -> object:
+        """The command that has waited longest for its answer; None when none waits."""
+        return self._in_flight[0] if self._in_flight else None
+
+    def beat(self) -> None:
+        """Ask something that any Redis answers: PING is refused by one whose disk is full."""
+        if self.connected and not self._in_flight:
+            self.send("ECHO", "gantry")
+
+    def reset(self, reason: str) -> None:
+        """Give this connection up and open another one; what is in flight fails."""
+        if self._transport is not None and not self._closing:
+            logger.error("redis %s: connection given up: %s", self.name, reason)
+            self._transport.abort()
 
     def before_flush(self, hook: Callable[[], None]) -> None:
         """Call `hook` before each write, to add what it gathered during the loop turn with `submit_first`."""
@@ -97,7 +128,7 @@ class RedisConnection(asyncio.Protocol):
         """
         if not self.connected:
             raise StoreUnavailable("Redis cannot be reached")
-        if self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
+        if self.hangs or self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
             raise StoreUnavailable("Redis does not answer")
         self._batch += command
         self._batch_callbacks.append(callback)
@@ -159,6 +190,7 @@ class RedisConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         was_connected, self.connected, self._transport = self.connected, False, None
+        self.hangs = False
         if self._on_lost:
             self._on_lost()
         self._fail_all(f"the connection to Redis broke ({error or 'closed by Redis'})")
@@ -218,7 +250,7 @@ class RedisConnection(asyncio.Protocol):
                     await self._connect()
                 except StoreUnavailable as error:
                     if attempt in (0, 10) or attempt % 60 == 0:
-                        logger.error("redis %s: %s", self.name, error.remark)
+                        logger.error("redis %s: %s", self.name, error.reason)
                     continue
                 logger.info("redis %s: connected again", self.name)
                 break
@@ -229,46 +261,29 @@ class RedisConnection(asyncio.Protocol):
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await self._open()
             self.connected = True  # so that on_connect can use this connection
-            await self.call("PING")
+            await self.call("ECHO", "gantry")  # refused while Redis loads; PING also while its disk is full
             if self._on_connect:
                 await self._on_connect()
-        except (OSError, TimeoutError, RedisError, StoreUnavailable) as error:
+            self.refused = ""
+        except Exception as error:  # whatever the owner stumbles over, the keeper must go on connecting
             self.connected = False
             if self._transport:
                 self._transport.abort()
-            reason = error.remark if isinstance(error, StoreUnavailable) else str(error) or "no answer"
-            raise StoreUnavailable(f"{_shown(self.url)}: {reason}") from error
+            if not isinstance(error, OSError | RedisError | StoreUnavailable):
+                logger.exception("redis %s: what Redis holds cannot be read", self.name)
+            self.refused = reason = error.reason if isinstance(error, StoreUnavailable) else str(error) or "no answer"
+            raise StoreUnavailable(f"{shown(self.url)}: {reason}") from error
 
     async def _open(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme == "unix":
-            await self._loop.create_unix_connection(lambda: self, unquote(parts.path))
-        else:
-            await self._loop.create_connection(
-                lambda: self, parts.hostname or "127.0.0.1", parts.port or 6379, ssl=parts.scheme == "rediss" or None
-            )
-        if parts.password:
+        await dial(self._loop, self.url, self)
+        if words := credentials(self.url):
             self.connected = True
-            words = (unquote(parts.username), unquote(parts.password)) if parts.username else (unquote(parts.password),)
             await self.call("AUTH", *words)
 
 
 def _pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
     packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
     return packed
-
-
-def check_url(url: str) -> None:
-    """Raise SettingsError when the address is none that `RedisConnection` can open."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("unix", "redis", "rediss") or (parts.scheme == "unix" and not parts.path):
-        raise SettingsError(f"REDIS_URL is {_shown(url)!r}; it is unix:///path or redis://host:port.")
-
-
-def _shown(url: str) -> str:
-    """The address without its password."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _settle(future: asyncio.Future[Any], reply: Any) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import hiredis
 
 from brokercore.protocol.message import encode_stored
-from brokercore.server.errors import StoreFull, StoreUnavailable
+from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
 from brokercore.server.settings import Settings
 from brokercore.server.storage import recovery
 from brokercore.server.storage.index import KeyIndex
@@ -20,6 +20,7 @@ from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.redis_connection import RedisConnection
 from brokercore.server.storage.scripts import Script
+from brokercore.server.storage.sole_writer import SoleWriter
 from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,13 @@ class MessageStore:
         self.used_bytes = 0
         self.ready = False
         self.scripts: list[Script] = []
+        self.mending: list[Callable[[], Awaitable[None]]] = []
+        """What writes back to Redis, after a break, what it has forgotten of the tables in memory."""
+
+        self.on_superseded: Callable[[], None] = lambda: None
+        """Called when another broker of this name has written meanwhile: what is in memory holds no more."""
+
+        self._sole_writer = SoleWriter(keys, settings.broker_name)
         self.on_stored: Callable[[Queue], None] = lambda queue: None
         self._hot: deque[Queue] = deque()
         self._hot_bytes = 0
@@ -54,6 +62,11 @@ class MessageStore:
         """Connect and read back what is stored. Raises StoreUnavailable."""
         await self.reader.start()
         await self.writer.start()
+
+    @property
+    def trouble(self) -> str:
+        """Why messages cannot be stored or read now, empty while they can."""
+        return (self.writer.trouble or self.reader.trouble) if self.ready else self._not_ready()
 
     async def close(self) -> None:
         """Close both connections."""
@@ -65,8 +78,8 @@ class MessageStore:
         """Wait until every write has its answer, at most so long."""
         try:
             async with asyncio.timeout(seconds):
-                await self.writer.call("PING")  # answered after everything that was written before it
-        except (StoreUnavailable, TimeoutError) as error:
+                await self.writer.call("ECHO", "gantry")  # answered after everything that was written before it
+        except (StoreUnavailable, RedisError, TimeoutError) as error:
             logger.error("the last writes have no answer: %s", error)
 
     # Writing
@@ -132,7 +145,7 @@ class MessageStore:
     def admit(self) -> None:
         """Raise StoreUnavailable or StoreFull when no message can be taken now."""
         if not self.ready:
-            raise StoreUnavailable("Redis cannot be reached")
+            raise StoreUnavailable(self._not_ready())
         if self.used_bytes >= self.settings.store_max_bytes:
             raise StoreFull(self.used_bytes, self.settings.store_max_bytes)
 
@@ -183,6 +196,8 @@ class MessageStore:
         queue.in_flight -= 1
         if not queue.in_flight:
             queue.next_offset = queue.max_offset
+        if isinstance(reply, hiredis.ReplyError):
+            self._refused(str(reply))
         return f"the message store is not available: {reply}"
 
     # Reading
@@ -232,13 +247,30 @@ class MessageStore:
     def _lost(self) -> None:
         self.ready = False
 
+    def _not_ready(self) -> str:
+        return self.writer.refused or self.writer.trouble or "what is stored is being read back"
+
+    def _refused(self, error: str) -> None:
+        """Redis is another one than we think: read back what it holds, or wait until it may be written to."""
+        if self.ready and ("equal or smaller" in error or error.startswith("READONLY")):
+            self.ready = False
+            self.writer.reset(error)
+
     async def _recover(self) -> None:
         self.ready = False
+        await recovery.check_role(self.writer)
+        ours = await self._sole_writer.claim(self.writer)
+        if not ours:
+            logger.critical("another broker named %s has written to Redis: this one ends", self.settings.broker_name)
+            self.on_superseded()
+            raise StoreUnavailable("another broker of this name has written to it meanwhile; this one must start anew")
         self._hot.clear()
         self._hot_bytes = 0
         for script in self.scripts:
             await script.load(self.writer)
         await recovery.recover(self.writer, self.keys, self.by_number)
+        for mend in self.mending:
+            await mend()
         self.index.forget_hours()
         self.used_bytes = await recovery.measure(self.writer, self.keys, self.by_number.values())
         self.ready = True

@@ -1,0 +1,81 @@
+"""One broker writes under one name: a second one that is started by mistake steps back and says why.
+
+Offsets are given out in memory, so two writers would give out the same ones. Each names its connection to Redis,
+which lists connections in the order in which they came: the first stays. What a broker that died still had on its
+way is thus also over before its successor reads the streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from brokercore.server.errors import RedisError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from brokercore.server.storage.keys import Keys
+    from brokercore.server.storage.redis_connection import RedisConnection
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 3.0
+"""How long the connection of a broker that was killed may still be listed: Redis ends it when it reads its end."""
+
+_DEAD_SECONDS = 15
+"""A writer asks Redis something every second; one that has been silent for so long is dead or frozen."""
+
+
+class SoleWriter:
+    """The right to write, taken anew with each connection."""
+
+    def __init__(self, keys: Keys, broker_name: str) -> None:
+        self._key, self._broker_name = keys.writer, broker_name
+        self._token = secrets.token_hex(8)
+        self._had_it = False
+
+    async def claim(self, redis: RedisConnection) -> bool:
+        """Take it; True when nobody else had it since this process did, so that what is in memory still holds.
+
+        Raises StoreUnavailable while another broker of this name is connected.
+        """
+        try:
+            await self._step_in(redis)
+        except RedisError as error:  # a Redis whose user may not ask for connections
+            logger.warning("whether another broker writes to this Redis cannot be told: %s", error)
+        holder = await redis.call("GET", self._key)
+        before, self._had_it = self._had_it, True
+        ours = before and holder in (None, self._token.encode())
+        try:
+            await redis.call("SET", self._key, self._token)
+        except RedisError as error:  # full memory or disk: consumers can still be served
+            logger.warning("redis %s: %s", redis.name, error)
+        return ours or not before
+
+    async def _step_in(self, redis: RedisConnection) -> None:
+        prefix = f"gantry:{self._broker_name}:writer:"
+        await redis.call("CLIENT", "SETNAME", prefix + self._token)
+        own = int(await redis.call("CLIENT", "ID"))
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while True:
+            earlier = [client for client in _clients(await redis.call("CLIENT", "LIST"))
+                       if client["name"].startswith(prefix) and int(client["id"]) < own]  # fmt: skip
+            for client in earlier:
+                if client["name"] == prefix + self._token or int(client["idle"]) > _DEAD_SECONDS:
+                    await redis.call("CLIENT", "KILL", "ID", client["id"])
+            if not earlier:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise StoreUnavailable(
+                    f"another broker named {self._broker_name} writes to this Redis ({earlier[0]['addr']}); "
+                    "end it, or give one of them another GANTRY_BROKER_NAME"
+                )
+            await asyncio.sleep(0.02)
+
+
+def _clients(reply: bytes) -> list[dict[str, str]]:
+    """The lines of CLIENT LIST, as fields by name."""
+    lines = reply.decode(errors="replace").splitlines()
+    rows = [dict(word.partition("=")[::2] for word in line.split(" ")) for line in lines]
+    return [{"name": "", "idle": "0", "id": "0", "addr": "?"} | row for row in rows]
