@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.keys import KEY_VALUES
 from brokercore.server.storage.redis_connection import RedisConnection
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -12,18 +12,20 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 
 class KeyValues:
-    """Values by namespace and key; changes are in Redis before they are seen here."""
+    """Values by namespace and key; changes are in Redis before they are seen here. All brokers share them."""
 
-    def __init__(self, writer: RedisConnection, keys: Keys) -> None:
-        self._writer, self._keys = writer, keys
+    def __init__(self, writer: RedisConnection) -> None:
+        self._writer = writer
         self._values: dict[tuple[str, str], str] = {}
 
     async def load(self) -> None:
-        """Read all values. Raises StoreUnavailable."""
-        table: list[bytes] = await self._writer.call("HGETALL", self._keys.key_values)
+        """Read all values, also those that other brokers changed. Raises StoreUnavailable."""
+        table: list[bytes] = await self._writer.call("HGETALL", KEY_VALUES)
+        values: dict[tuple[str, str], str] = {}
         for name, value in zip(table[::2], table[1::2], strict=True):
             namespace, key = orjson.loads(name)
-            self._values[namespace, key] = value.decode()
+            values[namespace, key] = value.decode()
+        self._values = values
 
     def get(self, namespace: str, key: str) -> str | None:
         """One value."""
@@ -35,10 +37,10 @@ class KeyValues:
 
     async def put(self, namespace: str, key: str, value: str) -> None:
         """Set one value. Raises StoreUnavailable."""
-        await self._writer.call("HSET", self._keys.key_values, orjson.dumps([namespace, key]), value)
+        await self._writer.call("HSET", KEY_VALUES, orjson.dumps([namespace, key]), value)
         self._values[namespace, key] = value
 
     async def delete(self, namespace: str, key: str) -> None:
         """Delete one value. Raises StoreUnavailable."""
-        await self._writer.call("HDEL", self._keys.key_values, orjson.dumps([namespace, key]))
+        await self._writer.call("HDEL", KEY_VALUES, orjson.dumps([namespace, key]))
         self._values.pop((namespace, key), None)

@@ -62,6 +62,11 @@ def _key(properties: Mapping[str, str]) -> tuple[str, str]:
     return properties.get(names.CORRELATION_ID, ""), properties.get(names.REPLY_TO_CLIENT, "")
 
 
+def reply_cluster(cluster: str, broker_name: str) -> str:
+    """What a message says its cluster is where there are several brokers: a reply must reach the requester's own."""
+    return f"{cluster}_{broker_name}"
+
+
 def is_reply_topic(name: str, cluster: str) -> bool:
     """Whether replies are sent there: the cluster's reply topic, in whatever namespace a client puts it."""
     return name.rpartition("%")[2] == cluster + REPLY_TOPIC

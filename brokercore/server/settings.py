@@ -29,6 +29,8 @@ class Settings:
     redis_url: str
     host: str = "127.0.0.1"
     namesrv_port: int = 9876
+    namesrv_fd: int | None = None
+    """A socket that listens already and is shared with the cluster's other brokers, instead of the port."""
     broker_port: int = 10911
     metrics_port: int | None = None
     """Where figures and health are told; None: nowhere."""
@@ -57,11 +59,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     check = environ.get("GANTRY_CHECK_MESSAGE_TYPE") or "on"
     if check not in _CHECK_TYPE:
         raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
+    shared = _whole(environ, "GANTRY_NAMESRV_FD", 0, 3, 1 << 20) if environ.get("GANTRY_NAMESRV_FD") else None
     metrics = _whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
     return Settings(
         redis_url=environ.get("REDIS_URL") or f"unix://{home}/run/redis.sock",
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
         namesrv_port=_whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
+        namesrv_fd=shared,
         broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
         metrics_port=metrics,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
 import orjson
 
+from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.bodies.route import MASTER, BrokerData, ClusterInfo, QueueData, TopicRoute
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -13,7 +17,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.headers import text
 from brokercore.server.key_values import ORDER_NAMESPACE
-from brokercore.server.replies import is_reply_topic
+from brokercore.server.replies import is_reply_topic, reply_cluster
 from brokercore.server.security import Caller
 from brokercore.server.storage.topics import SYSTEM_QUEUES
 
@@ -23,54 +27,90 @@ _BROKER_NAMESPACE, _READ_ONLY = "GANTRY_BROKER_PERMISSION", "read"
 """Where a broker whose write permission was wiped is remembered, over restarts too."""
 
 
-def route(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+def route(
+    broker: Broker, _connection: Connection, command: Command, _caller: Caller
+) -> Command | Coroutine[Any, Any, Command]:
     """GET_ROUTEINFO_BY_TOPIC. TBW102 has no route: topics are not made by sending."""
     name = text(command.ext, "topic")
-    if is_reply_topic(name, broker.settings.cluster_name):
-        virtual = TopicRoute([QueueData(broker.name, 1, 1, _WRITABLE, 0)], [_broker_data(broker)])
-        return command.response(_OK, body=virtual.to_json())
+    replies = _reply_route(broker, name)
+    if replies is not None:
+        return command.response(_OK, body=replies.to_json())
+    if broker.registry.alone or name in SYSTEM_QUEUES:
+        return _route(broker, command, name, {})
+    return _cluster_route(broker, command, name)
+
+
+async def _cluster_route(broker: Broker, command: Command, name: str) -> Command:
+    elsewhere = await broker.registry.topic(name)
+    await broker.registry.catch_up_with(broker.key_values.load)
+    return _route(broker, command, name, elsewhere)
+
+
+def _route(broker: Broker, command: Command, name: str, elsewhere: Mapping[str, TopicConfig]) -> Command:
+    configs = dict(elsewhere)
     topic = broker.topics.get(name)
-    if topic is None or name in SYSTEM_QUEUES:
+    if topic is not None and name not in SYSTEM_QUEUES:
+        configs[broker.name] = topic.config
+    if not configs:
         raise Refusal(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}; create it first"
         )
-    config = topic.config
-    perm = config.perm & ~_WRITABLE if _is_wiped(broker) else config.perm
+    brokers = _brokers(broker)
     order = broker.key_values.get(ORDER_NAMESPACE, name) or ""
-    if config.order and not order:
-        order = f"{broker.name}:{config.write_queues}"
+    if not order and any(config.order for config in configs.values()):
+        order = ";".join(f"{holder}:{config.write_queues}" for holder, config in sorted(configs.items()))
     answer = TopicRoute(
-        [QueueData(broker.name, config.read_queues, config.write_queues, perm, config.system_flag)],
-        [_broker_data(broker)],
+        [
+            QueueData(holder, config.read_queues, config.write_queues, config.perm, config.system_flag)
+            for holder, config in sorted(configs.items())
+            if holder in brokers
+        ],
+        [brokers[holder] for holder in sorted(configs) if holder in brokers],
         order,
     )
     return command.response(_OK, body=answer.to_json())
 
 
+def _reply_route(broker: Broker, name: str) -> TopicRoute | None:
+    """The route of a reply topic, which holds no messages: the broker that it names, or every broker."""
+    cluster, brokers = broker.settings.cluster_name, _brokers(broker)
+    if not is_reply_topic(name, cluster):
+        brokers = {
+            holder: data for holder, data in brokers.items() if is_reply_topic(name, reply_cluster(cluster, holder))
+        }
+        if not brokers:
+            return None
+    return TopicRoute([QueueData(holder, 1, 1, _WRITABLE, 0) for holder in brokers], list(brokers.values()))
+
+
 def cluster(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_BROKER_CLUSTER_INFO."""
-    info = ClusterInfo({broker.name: _broker_data(broker)}, {broker.settings.cluster_name: [broker.name]})
-    return command.response(_OK, body=info.to_json())
+    brokers = _brokers(broker)
+    return command.response(_OK, body=ClusterInfo(brokers, {broker.settings.cluster_name: sorted(brokers)}).to_json())
 
 
-def topic_names(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+async def topic_names(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_ALL_TOPIC_LIST_FROM_NAMESERVER and GET_TOPICS_BY_CLUSTER: the topics the caller may see."""
+    names = set(broker.topics.names())
+    if not broker.registry.alone:
+        names |= await broker.registry.topic_names()
+    seen = [name for name in sorted(names) if permissions.may_see_topic(caller, connection, name)]
     wanted = command.ext.get("cluster", broker.settings.cluster_name)
-    names = [name for name in broker.topics.names() if permissions.may_see_topic(caller, connection, name)]
     return command.response(
-        _OK, body=orjson.dumps({"topicList": names if wanted == broker.settings.cluster_name else []})
+        _OK, body=orjson.dumps({"topicList": seen if wanted == broker.settings.cluster_name else []})
     )
 
 
 def system_topics(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_SYSTEM_TOPIC_LIST_FROM_NS and ..._FROM_BROKER: the topics the broker itself writes."""
     return command.response(
-        _OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": [*SYSTEM_QUEUES, broker.name]})
+        _OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": [*SYSTEM_QUEUES, *_brokers(broker)]})
     )
 
 
-def delete_topic(_broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """DELETE_TOPIC_IN_NAMESRV: routes are made from the broker's own topics, so there is nothing left to delete."""
+async def delete_topic(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_TOPIC_IN_NAMESRV: routes come from the brokers' own topics; those that are away delete theirs later."""
+    await broker.registry.deleted(text(command.ext, "topic"))
     return command.response(_OK)
 
 
@@ -81,8 +121,9 @@ async def put(broker: Broker, _connection: Connection, command: Command, _caller
     return command.response(_OK)
 
 
-def get(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def get(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_KV_CONFIG."""
+    await broker.registry.catch_up_with(broker.key_values.load)
     namespace, key = text(command.ext, "namespace"), text(command.ext, "key")
     value = broker.key_values.get(namespace, key)
     if value is None:
@@ -96,8 +137,9 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(_OK)
 
 
-def namespace_values(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def namespace_values(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_KVLIST_BY_NAMESPACE."""
+    await broker.registry.catch_up_with(broker.key_values.load)
     namespace = text(command.ext, "namespace")
     table = broker.key_values.namespace(namespace)
     if not table:
@@ -129,8 +171,11 @@ def _is_wiped(broker: Broker) -> bool:
     return broker.key_values.get(_BROKER_NAMESPACE, broker.name) == _READ_ONLY
 
 
-def _broker_data(broker: Broker) -> BrokerData:
-    return BrokerData(broker.settings.cluster_name, broker.name, {MASTER: broker.address})
+def _brokers(broker: Broker) -> dict[str, BrokerData]:
+    """What routes tell of this broker and of the others that serve, by name."""
+    addresses = {broker.name: broker.address} | {peer.name: peer.address for peer in broker.registry.serving}
+    cluster_name = broker.settings.cluster_name
+    return {name: BrokerData(cluster_name, name, {MASTER: addresses[name]}) for name in sorted(addresses)}
 
 
 HANDLERS = {

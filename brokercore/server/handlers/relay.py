@@ -7,7 +7,7 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import LenientJsonError
 from brokercore.protocol.fastjson import dumps_object_keyed, dumps_with
-from brokercore.protocol.ids import parse_offset_message_id
+from brokercore.protocol.ids import pack_host, parse_offset_message_id
 from brokercore.protocol.message import decode_stored
 from brokercore.server import permissions
 from brokercore.server.broker import Broker
@@ -36,7 +36,9 @@ async def consume_directly(broker: Broker, connection: Connection, command: Comm
     client = _online(broker, text(ext, "consumerGroup"), text(ext, "clientId"))
     body = command.body
     if ext.get("msgId"):
-        frame = await broker.store.message_at(parse_offset_message_id(ext["msgId"])[2])
+        host, port, offset = parse_offset_message_id(ext["msgId"])
+        elsewhere = broker.registry.is_other(pack_host(host, port))
+        frame = None if elsewhere else await broker.store.message_at(offset)
         if frame is None:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"the message {ext['msgId']} does not exist")
         permissions.require(caller, connection, permissions.READS_MESSAGE, decode_stored(frame)[0].topic)

@@ -14,7 +14,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.headers import SEND_FIELDS, integer
 from brokercore.server.incoming import check_body
-from brokercore.server.replies import is_reply_topic
+from brokercore.server.replies import is_reply_topic, reply_cluster
 from brokercore.server.security import Caller
 
 PASS_ON_SECONDS = 10
@@ -34,7 +34,8 @@ async def reply(broker: Broker, connection: Connection, command: Command, caller
     ext = command.ext
     header = {SEND_FIELDS[short]: ext.get(SEND_FIELDS[short]) or ext.get(short) for short in _PASSED_ON}
     name = header["topic"] or ""
-    if not is_reply_topic(name, broker.settings.cluster_name):
+    cluster = broker.settings.cluster_name
+    if not any(is_reply_topic(name, called) for called in (cluster, reply_cluster(cluster, broker.name))):
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"replies are not sent to topic {name or 'without a name'}")
     check_body(command.body)
     properties = decode_properties(header["properties"] or "")

@@ -55,6 +55,7 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "runtime": _duration(now - broker.started_ms),
         "sendThreadPoolQueueSize": "0",
         "startAcceptSendRequestTimeStamp": "0",
+        "gantryBrokers": " ".join(f"{name}={state}" for name, state in broker.registry.states.items()),
         "gantryConnections": str(len(broker.connections)),
         "gantryMessagesLastHour": str(put.over(HOUR).total),
         "gantryResidentBytes": str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),

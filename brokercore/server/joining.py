@@ -1,0 +1,78 @@
+"""What a broker catches up on when it starts: topics and groups that the cluster deleted or made without it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
+from brokercore.server.pop.modes import POP
+from brokercore.server.removal import forget_progress, remove_topic
+from brokercore.server.storage.topics import RETRY_PREFIX, SYSTEM_QUEUES, group_of
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+    from brokercore.server.registry import Peer
+
+logger = logging.getLogger(__name__)
+
+
+async def catch_up(broker: Broker) -> None:
+    """Delete what was deleted meanwhile, then copy what the other brokers have. Raises StoreUnavailable, RedisError.
+
+    The others need not run: their tables lie in the same Redis. Configurations are copied, never messages or offsets,
+    and nothing that this broker has is changed.
+    """
+    deleted = broker.registry.own_keys.deleted
+    for name in [member.decode() for member in await broker.store.writer.call("SMEMBERS", deleted)]:
+        await remove_topic(broker, name)
+        if name.startswith(RETRY_PREFIX):
+            await broker.groups.delete(group_of(name))
+            await forget_progress(broker, group_of(name))
+        await broker.store.writer.call("SREM", deleted, name)
+        logger.info("topic %s is deleted, as the cluster's was meanwhile", name)
+    for peer in broker.registry.peers.values():
+        await _copy(broker, peer)
+
+
+async def _copy(broker: Broker, peer: Peer) -> None:
+    keys = peer.keys
+    topics, groups, forbidden, popping, gone = await broker.store.writer.call_many(
+        [
+            ("HGETALL", keys.topics),
+            ("HGETALL", keys.groups),
+            ("SMEMBERS", keys.forbidden),
+            ("SMEMBERS", keys.pop_modes),
+            ("SMEMBERS", keys.deleted),
+        ]
+    )
+    deleted = {name.decode() for name in gone}
+    made_topics = made_groups = 0
+    for name, config in _pairs(topics):
+        if name in SYSTEM_QUEUES or group_of(name) or name in deleted or broker.topics.get(name):
+            continue
+        await broker.topics.save(TopicConfig.from_json(config))
+        made_topics += 1
+    for name, config in _pairs(groups):
+        if RETRY_PREFIX + name in deleted or broker.groups.get(name):
+            continue
+        group = GroupConfig.from_json(config)
+        await broker.groups.save(group)
+        await broker.topics.ensure(RETRY_PREFIX + name, group.retry_queues)
+        for topic in _of(name, forbidden):
+            await broker.groups.set_readable(name, topic, readable=False)
+        for topic in _of(name, popping):
+            await broker.request_modes.set(name, topic, POP)
+        made_groups += 1
+    if made_topics or made_groups:
+        logger.info("%d topics and %d groups are taken over from %s", made_topics, made_groups, peer.name)
+
+
+def _pairs(table: list[bytes]) -> list[tuple[str, bytes]]:
+    return [(name.decode(), value) for name, value in zip(table[::2], table[1::2], strict=True)]
+
+
+def _of(group: str, members: Any) -> list[str]:
+    """The topics of the members `<group>@<topic>`."""
+    split = [member.decode().partition("@") for member in members]
+    return [topic for name, _, topic in split if name == group]
