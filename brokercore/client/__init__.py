@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from brokercore.client.admin import Admin, Cluster
 from brokercore.client.credentials import Credentials
+from brokercore.client.lite_pull_consumer import LitePullConsumer
 from brokercore.client.messages import (
     ConsumeResult,
     Message,
@@ -18,6 +19,7 @@ from brokercore.client.messages import (
 from brokercore.client.producer import Producer
 from brokercore.client.pulling import PullResult, PullStatus
 from brokercore.client.push_consumer import PushConsumer
+from brokercore.client.selector import MessageSelector
 from brokercore.protocol.bodies.clients import Connection, ConsumerConnection, ConsumeStatus, DirectResult, RunningInfo
 from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
 from brokercore.protocol.bodies.heartbeat import SubscriptionData
@@ -39,8 +41,10 @@ __all__ = [
     "Credentials",
     "DirectResult",
     "GroupConfig",
+    "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "MessageSelector",
     "MessageView",
     "Producer",
     "PullResult",

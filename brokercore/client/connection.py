@@ -25,6 +25,7 @@ RequestHandler = Callable[["Connection", Command], None]
 """Takes a request that the server sent; it runs in the reader thread and must not block."""
 
 _READ_BYTES = 256 * 1024
+_CLOSE_S = 2.0
 _WAKE_EVERY_S = 0.25
 """The reader looks for expired requests this often; nothing but the precision of time-outs depends on it."""
 
@@ -80,8 +81,10 @@ class Connection:
         self._write(response.encode())
 
     def close(self) -> None:
-        """Close; requests in flight fail. Can be called again."""
+        """Close; requests in flight fail. Its thread has ended then. Can be called again."""
         self._break("the connection was closed")
+        if self._reader is not threading.current_thread():
+            self._reader.join(_CLOSE_S)
 
     def forget(self) -> None:
         """Give up the socket without a word to the peer: in a forked child the parent goes on using it."""
@@ -125,6 +128,9 @@ class Connection:
         except OSError as error:
             reason = _reason(error)
         self._break(reason)
+        # Only here: a number closed while another thread reads from it could already be another socket's.
+        with self._write_lock:
+            self._socket.close()
 
     def _decrypt(self, tls: TlsStream, data: bytes) -> bytes:
         """One lock for both directions: reading can have something to say too, and a TLS session is not thread-safe."""
@@ -158,7 +164,6 @@ class Connection:
             self._closed = reason
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
         while self._waiting:
             with contextlib.suppress(KeyError):
                 _fail(self._waiting.popitem()[1][0], self._gone())

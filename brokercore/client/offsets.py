@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from brokercore.client.errors import QueryNotFound
 from brokercore.client.process_queue import ProcessQueue
+from brokercore.client.queue_offsets import QueueOffsets, commit_call
 from brokercore.client.routes import Routes
-from brokercore.client.session import Call, Session, integer
-from brokercore.protocol.codes import RequestCode
+from brokercore.client.session import Session
 from brokercore.protocol.message_queue import MessageQueue
 
 
@@ -35,26 +34,15 @@ class BrokerOffsets:
         self._session = session
         self._routes = routes
         self._group = group
+        self._queues = QueueOffsets(session, routes)
 
     def read(self, queue: MessageQueue) -> int | None:
-        address = self._routes.address(queue.broker_name)
-        call = Call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
-        try:
-            return integer(self._session.call(call), "offset", address)
-        except QueryNotFound:
-            return None
+        return self._queues.committed(self._group, queue)
 
     def commit(self, queues: Iterable[ProcessQueue], *, wait: bool) -> None:
         changed = [(item, item.commit_offset) for item in queues]
         changed = [(item, offset) for item, offset in changed if offset != item.committed]
-        calls = [
-            Call(
-                self._routes.address(item.queue.broker_name),
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                self._fields(item.queue) | {"commitOffset": str(offset)},
-            )
-            for item, offset in changed
-        ]
+        calls = [commit_call(self._routes, self._group, item.queue, offset) for item, offset in changed]
         if wait:
             for result in self._session.call_all(calls):
                 if isinstance(result, Exception):
@@ -64,14 +52,6 @@ class BrokerOffsets:
                 self._session.oneway(call)
         for item, offset in changed:
             item.committed = offset
-
-    def _fields(self, queue: MessageQueue) -> dict[str, str]:
-        return {
-            "consumerGroup": self._group,
-            "topic": queue.topic,
-            "queueId": str(queue.queue_id),
-            "bname": queue.broker_name,
-        }
 
 
 class FileOffsets:

@@ -36,10 +36,14 @@ class Periodic:
         """Run now."""
         self._wake.set()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """Stop and wait for a run that is under way, at most `timeout_s`. Can be called again."""
+    def signal(self) -> None:
+        """Let it stop, without waiting for a run that is under way."""
         self._stopped = True
         self._wake.set()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Stop and wait for a run that is under way, at most `timeout_s`. Can be called again."""
+        self.signal()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 

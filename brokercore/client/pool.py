@@ -16,7 +16,7 @@ class Pool:
     def __init__(self, on_request: RequestHandler, connect_timeout_ms: int, tls: ssl.SSLContext | None = None) -> None:
         self._on_request = on_request
         self._tls = tls
-        self._connect_timeout_ms = connect_timeout_ms
+        self.connect_timeout_ms = connect_timeout_ms
         self._closed = False
         self._connections: dict[str, Connection] = {}
         self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -31,9 +31,16 @@ class Pool:
             if connection is None or not connection.is_open:
                 if self._closed:
                     raise ClientClosed("The client is closed.")
-                connection = Connection(address, self._on_request, self._connect_timeout_ms, self._tls)
+                connection = Connection(address, self._on_request, self.connect_timeout_ms, self._tls)
                 self._connections[address] = connection
+                self._close_if_late(connection)
             return connection
+
+    def _close_if_late(self, connection: Connection) -> None:
+        """Another thread may have closed the pool while this one connected."""
+        if self._closed:
+            connection.close()
+            raise ClientClosed("The client is closed.")
 
     def has(self, address: str) -> bool:
         """True when there is an open connection to `host:port` already."""

@@ -14,6 +14,9 @@ MAX_CACHED_MESSAGES = 1000
 MAX_CACHED_BYTES = 100 * 1024 * 1024
 """Pulling pauses above these, per queue, as Java's pullThresholdForQueue and pullThresholdSizeForQueue."""
 
+LOCK_HOLDS_S = 30.0
+"""A lock not renewed for so long counts as lost: half the time after which the broker gives it to another client."""
+
 
 class ProcessQueue:
     """A queue this consumer owns. Once `dropped` its results no longer count: another consumer has the queue."""
@@ -27,7 +30,9 @@ class ProcessQueue:
         """The last pull failed; it is said once, not every second."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
+        self.last_lock_ms = 0
         self._lock = threading.Lock()
+        self._locked_until = 0.0
         self._pull_offset = offset
         self._cached: dict[int, int] = {}
         self._bytes = 0
@@ -47,6 +52,16 @@ class ProcessQueue:
     def is_full(self) -> bool:
         """True when pulling should pause."""
         return len(self._cached) >= MAX_CACHED_MESSAGES or self._bytes >= MAX_CACHED_BYTES
+
+    @property
+    def is_locked(self) -> bool:
+        """True while the broker's lock is surely ours."""
+        return time.monotonic() < self._locked_until
+
+    def locked(self) -> None:
+        """The broker gave this client the lock, or renewed it."""
+        self.last_lock_ms = _now_ms()
+        self._locked_until = time.monotonic() + LOCK_HOLDS_S
 
     def add(self, messages: Iterable[StoredMessage], next_offset: int) -> None:
         """Take what a pull brought, in queue order, and where to pull next."""
@@ -75,9 +90,9 @@ class ProcessQueue:
             "commitOffset": self.commit_offset,
             "droped": self.dropped,
             "lastConsumeTimestamp": self.last_consume_ms,
-            "lastLockTimestamp": 0,
+            "lastLockTimestamp": self.last_lock_ms,
             "lastPullTimestamp": self.last_pull_ms,
-            "locked": False,
+            "locked": self.is_locked,
             "transactionMsgCount": 0,
             "transactionMsgMaxOffset": 0,
             "transactionMsgMinOffset": 0,

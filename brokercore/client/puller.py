@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from brokercore.client.consumption import Deliveries
 from brokercore.client.errors import BrokerUnreachable, ClientError
 from brokercore.client.meter import ConsumeMeter
 from brokercore.client.process_queue import ProcessQueue
@@ -16,8 +17,7 @@ from brokercore.client.scheduler import Scheduler
 from brokercore.client.session import Session
 from brokercore.protocol.bodies.heartbeat import SubscriptionData
 from brokercore.protocol.command import Command
-from brokercore.protocol.filters import TagFilter, parse_tags
-from brokercore.protocol.message import StoredMessage
+from brokercore.protocol.filters import parse_tags
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _ERROR_PAUSE_S = 1.0
 
 
 class Puller:
-    """Keeps one pull per queue going and hands messages to `deliver`; `moved` learns of offsets out of range."""
+    """Keeps one pull per queue going and hands messages to `deliveries`; `moved` learns of offsets out of range."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Puller:
         subscription: Callable[[str], SubscriptionData],
         commit_on_pull: bool,
         meter: ConsumeMeter,
-        deliver: Callable[[ProcessQueue, StoredMessage], None],
-        moved: Callable[[ProcessQueue, int], None],
+        deliveries: Deliveries,
+        moved: Callable[[ProcessQueue, int], object],
         lost: Callable[[str], None],
     ) -> None:
         self._session = session
@@ -53,7 +53,7 @@ class Puller:
         self._subscription = subscription
         self._commit_on_pull = commit_on_pull
         self._meter = meter
-        self._deliver = deliver
+        self._deliveries = deliveries
         self._moved = moved
         self._lost = lost
 
@@ -64,7 +64,7 @@ class Puller:
     def _pull(self, item: ProcessQueue) -> None:
         if item.dropped:
             return
-        if item.is_full:
+        if self._deliveries.is_full(item):
             self._scheduler.call(lambda: self._pull(item), _FULL_PAUSE_S)
             return
         subscription = self._subscription(item.queue.topic)
@@ -79,6 +79,7 @@ class Puller:
             self._group,
             item.pull_offset,
             expression=subscription.expression,
+            expression_type=subscription.expression_type,
             subscription_version=subscription.version,
             suspend_ms=SUSPEND_MS,
             commit_offset=item.commit_offset if self._commit_on_pull else None,
@@ -105,18 +106,19 @@ class Puller:
             log.info("%s: offset %d of %s moves to %d", self._group, item.pull_offset, item.queue, result.next_offset)
             self._moved(item, result.next_offset)
             return
-        self._take(item, result, parse_tags(subscription.expression), (time.monotonic() - begun) * 1000)
+        self._take(item, result, subscription, (time.monotonic() - begun) * 1000)
         self._pull(item)
 
-    def _take(self, item: ProcessQueue, result: PullResult, tags: TagFilter, spent_ms: float) -> None:
-        """The broker compares hashes of tags only: here the tags themselves are compared."""
+    def _take(self, item: ProcessQueue, result: PullResult, subscription: SubscriptionData, spent_ms: float) -> None:
+        """A broker may compare hashes of tags only: here the tags themselves are compared."""
+        tags = parse_tags(subscription.expression if subscription.expression_type == "TAG" else "*")
         matching = [message for message in result.messages if tags.matches(message.tags)]
         item.add(matching, result.next_offset)
         item.pull_fails = False
         if result.messages:
             self._meter.pulled(item.queue.topic, len(matching), spent_ms)
         for message in matching:
-            self._deliver(item, message)
+            self._deliveries.deliver(item, message)
 
     def _again(self, item: ProcessQueue, error: ClientError) -> None:
         log.log(

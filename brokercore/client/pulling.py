@@ -59,6 +59,7 @@ def pull_call(
     *,
     max_messages: int = 32,
     expression: str = "*",
+    expression_type: str = "TAG",
     subscription_version: int = 0,
     suspend_ms: int = 0,
     commit_offset: int | None = None,
@@ -77,7 +78,7 @@ def pull_call(
         "suspendTimeoutMillis": str(suspend_ms),
         "subscription": expression,
         "subVersion": str(subscription_version),
-        "expressionType": "TAG",
+        "expressionType": expression_type,
         "bname": queue.broker_name,
     }
     return Call(address, RequestCode.PULL_MESSAGE, ext)

@@ -7,24 +7,43 @@ import time
 from pathlib import Path
 from typing import Literal, Self
 
-from brokercore.client.consumption import Handler
+from brokercore.client.consumption import Consumption
 from brokercore.client.credentials import Credentials
 from brokercore.client.errors import ClientClosed, ClientError
+from brokercore.client.fork import restart_after_fork
+from brokercore.client.handling import Handler, Handling
 from brokercore.client.identity import new_client_id
+from brokercore.client.meter import ConsumeMeter
 from brokercore.client.namespace import RETRY_PREFIX, wrap
+from brokercore.client.ordered import OrderedConsumption
+from brokercore.client.periodic import Periodic
 from brokercore.client.routes import Routes
 from brokercore.client.running_consumer import ConsumerSettings, RunningConsumer
+from brokercore.client.scheduler import Scheduler
+from brokercore.client.selector import MessageSelector, selector_of
 from brokercore.client.session import Session
 from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import CLUSTERING, CONSUME_PASSIVELY, SubscriptionData
+from brokercore.protocol.bodies.heartbeat import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, SubscriptionData
+
+ConsumeFrom = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
+
+_CONCURRENT_RETRIES = 16
+_LOOK_FOR_LATE_S = 15.0
 
 
 class PushConsumer:
     """Consumes for a group; a context manager. Make and start it in the process that consumes, not before a fork.
 
     `model`: CLUSTERING shares the queues among the clients of the group, the broker keeps the offsets and delivers
-    again what failed, up to `max_reconsume_times`, then as a dead letter. BROADCASTING gives every client every
+    again what failed, up to `max_reconsume_times` (16), then as a dead letter. BROADCASTING gives every client every
     message; offsets are kept in `offset_file`. `threads` run the handler at the same time.
+
+    `ordered`: one message of a queue at a time, in its order; one that fails holds up its queue and is consumed again
+    after `suspend_s`, without end unless `max_reconsume_times` is given.
+
+    `consume_from`: where a group without offsets begins; CONSUME_FROM_TIMESTAMP begins at `consume_timestamp_ms`
+    (epoch ms, default half an hour ago). A message that is in the handler for more than `consume_timeout_s` counts as
+    failed and is delivered again; its thread goes on until the handler returns.
     """
 
     def __init__(
@@ -35,9 +54,13 @@ class PushConsumer:
         *,
         namespace: str = "",
         model: Literal["CLUSTERING", "BROADCASTING"] = "CLUSTERING",
-        max_reconsume_times: int = 16,
+        ordered: bool = False,
+        suspend_s: float = 1.0,
+        max_reconsume_times: int | None = None,
         threads: int = 4,
-        consume_from: Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET"] = "CONSUME_FROM_LAST_OFFSET",
+        consume_timeout_s: float = 15 * 60,
+        consume_from: ConsumeFrom = "CONSUME_FROM_LAST_OFFSET",
+        consume_timestamp_ms: int | None = None,
         offset_file: Path | None = None,
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
@@ -45,9 +68,14 @@ class PushConsumer:
         self.group = wrap(namespace, group)
         self.namespace = namespace
         self._model = model
-        self._max_reconsume_times = max_reconsume_times
+        self._ordered = ordered
+        self._suspend_s = suspend_s
+        retries = -1 if ordered else _CONCURRENT_RETRIES
+        self._max_reconsume_times = retries if max_reconsume_times is None else max_reconsume_times
         self._threads = threads
+        self._consume_timeout_s = consume_timeout_s
         self._consume_from = consume_from
+        self._consume_timestamp_ms = consume_timestamp_ms
         self._offset_file = offset_file
         self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self._routes = Routes(self._session)
@@ -56,6 +84,7 @@ class PushConsumer:
         self._running: RunningConsumer | None = None
         self._started_ms = 0
         self.client_id = ""
+        restart_after_fork(self)
 
     def __enter__(self) -> Self:
         return self
@@ -63,16 +92,26 @@ class PushConsumer:
     def __exit__(self, *_: object) -> None:
         self.shutdown()
 
-    def subscribe(self, topic: str, expression: str = "*") -> Self:
-        """Want the messages of a topic with these tags: `*`, `tagA`, `tagA || tagB`. Raises SubscriptionError.
+    def start_anew(self) -> None:
+        """In a forked child: what runs belongs to the parent, which stays the member of the group."""
+        self._running = None
 
-        All clients of a group must have the same subscriptions.
+    def subscribe(self, topic: str, selector: str | MessageSelector = "*") -> Self:
+        """Want the messages of a topic that pass: tags (`*`, `tagA`, `tagA || tagB`) or MessageSelector.by_sql.
+
+        All clients of a group must have the same subscriptions. Raises SubscriptionError for malformed tags.
         """
         name = wrap(self.namespace, topic)
-        self._subscriptions[name] = SubscriptionData.of_tags(name, expression, int(time.time() * 1000))
+        self._subscriptions[name] = selector_of(selector).subscription(name)
         if self._running is not None:
             self._running.resubscribe()
         return self
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want a topic no longer; its queues are given up soon."""
+        self._subscriptions.pop(wrap(self.namespace, topic), None)
+        if self._running is not None:
+            self._running.resubscribe()
 
     def on_message(self, handler: Handler) -> Handler:
         """Set the handler; also a decorator. It runs in several threads; what it raises counts as RECONSUME_LATER."""
@@ -80,34 +119,20 @@ class PushConsumer:
         return handler
 
     def start(self) -> Self:
-        """Join the group and begin to consume. Raises ClientError when brokers refuse or cannot be reached."""
+        """Join the group and begin to consume.
+
+        Raises ClientError when brokers refuse or cannot be reached, SubscriptionInvalid for a filter they do not take.
+        """
         if self._handler is None or not self._subscriptions:
             raise ClientError("A push consumer needs a subscription and a handler before it starts.")
         if self._running is not None:
             raise ClientError("The push consumer was started already.")
         if self._model == CLUSTERING:
             retry = RETRY_PREFIX + self.group
-            self._subscriptions[retry] = SubscriptionData.of_tags(retry, "*", int(time.time() * 1000))
+            self._subscriptions[retry] = MessageSelector().subscription(retry)
         self.client_id = new_client_id(self._session.name_servers[0])
         self._started_ms = int(time.time() * 1000)
-        settings = ConsumerSettings(
-            self.group,
-            self.namespace,
-            self._model,
-            self._max_reconsume_times,
-            self._threads,
-            self._consume_from,
-            self._offset_file,
-            self.client_id,
-        )
-        self._running = RunningConsumer(
-            self._session,
-            self._routes,
-            settings,
-            subscriptions=self._subscriptions,
-            handler=self._handler,
-            running_info=self.running_info,
-        )
+        self._running = self._assemble(self._handler)
         try:
             self._running.start()
         except ClientError:
@@ -116,7 +141,10 @@ class PushConsumer:
         return self
 
     def shutdown(self, timeout_s: float = 10.0) -> None:
-        """Stop: handlers that run may end (at most `timeout_s`), offsets are committed, the group is left."""
+        """Stop: handlers that run may end (at most `timeout_s`), offsets are committed, the group is left.
+
+        Can be called again. A broker that is gone holds it up for a few seconds.
+        """
         running, self._running = self._running, None
         if running is not None:
             running.stop(timeout_s)
@@ -133,7 +161,7 @@ class PushConsumer:
                 "PROP_CLIENT_VERSION": "V5_3_3",
                 "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
                 "PROP_NAMESERVER_ADDR": ";".join(self._session.name_servers),
-                "PROP_CONSUMEORDERLY": "false",
+                "PROP_CONSUMEORDERLY": "true" if self._ordered else "false",
                 "PROP_THREADPOOL_CORE_SIZE": str(self._threads),
                 "consumerGroup": self.group,
                 "messageModel": self._model,
@@ -145,3 +173,57 @@ class PushConsumer:
             queues={item.queue: item.info() for item in running.owned()},
             status=running.meter.status(),
         )
+
+    def _assemble(self, handler: Handler) -> RunningConsumer:
+        meter, scheduler = ConsumeMeter(), Scheduler(f"pull {self.group}")
+        handling = Handling(
+            session=self._session,
+            routes=self._routes,
+            meter=meter,
+            group=self.group,
+            namespace=self.namespace,
+            max_reconsume_times=self._max_reconsume_times,
+            handler=handler,
+        )
+        deliveries, jobs = self._deliveries(handling, scheduler)
+        settings = ConsumerSettings(
+            self.group,
+            self._model,
+            CONSUME_PASSIVELY,
+            self._consume_from,
+            self.client_id,
+            self._consume_timestamp_ms,
+            self._offset_file,
+            self._ordered,
+        )
+        return RunningConsumer(
+            self._session,
+            self._routes,
+            settings,
+            subscriptions=self._subscriptions,
+            scheduler=scheduler,
+            deliveries=deliveries,
+            meter=meter,
+            handle=handling.handle,
+            running_info=self.running_info,
+            jobs=jobs,
+        )
+
+    def _deliveries(
+        self, handling: Handling, scheduler: Scheduler
+    ) -> tuple[Consumption | OrderedConsumption, list[Periodic]]:
+        broadcasting = self._model == BROADCASTING
+        if self._ordered:
+            ordered = OrderedConsumption(
+                handling, scheduler, threads=self._threads, suspend_s=self._suspend_s, locks=not broadcasting
+            )
+            return ordered, []
+        concurrent = Consumption(
+            handling,
+            scheduler,
+            broadcasting=broadcasting,
+            threads=self._threads,
+            timeout_s=self._consume_timeout_s,
+        )
+        interval_s = min(_LOOK_FOR_LATE_S, self._consume_timeout_s / 2)
+        return concurrent, [Periodic(f"timeouts {self.group}", interval_s, concurrent.expire)]

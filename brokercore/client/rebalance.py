@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from brokercore.client.errors import ClientError, TopicNotExist
 from brokercore.client.membership import ConsumerMembership
 from brokercore.client.offsets import OffsetStore
 from brokercore.client.process_queue import ProcessQueue
+from brokercore.client.queue_locks import QueueLocks
 from brokercore.client.routes import Routes
 from brokercore.protocol.message_queue import MessageQueue
 
@@ -31,8 +32,16 @@ def allocate_averagely(queues: Sequence[MessageQueue], clients: Sequence[str], c
     return ordered[start : start + size + (1 if index < extra else 0)]
 
 
+Release = Callable[[ProcessQueue, Callable[[], None]], None]
+"""Runs its second argument once the offset of a queue that was given up does not change any more."""
+
+
 class Rebalancer:
-    """Takes and gives up queues; the table of owned queues lives here."""
+    """Takes and gives up queues; the table of owned queues lives here.
+
+    With `locks` a queue is taken only together with the broker's lock on it. `assigned` returns queues that do not
+    depend on the group, or None. Unless `commits`, offsets are kept only on request.
+    """
 
     def __init__(
         self,
@@ -45,6 +54,10 @@ class Rebalancer:
         offsets: OffsetStore,
         first_offset: Callable[[MessageQueue], int],
         start_pulling: Callable[[ProcessQueue], None],
+        release: Release,
+        locks: QueueLocks | None = None,
+        assigned: Callable[[], Mapping[str, list[MessageQueue]] | None] = lambda: None,
+        commits: bool = True,
     ) -> None:
         self._group = group
         self._broadcasting = broadcasting
@@ -54,6 +67,10 @@ class Rebalancer:
         self._offsets = offsets
         self._first_offset = first_offset
         self._start_pulling = start_pulling
+        self._release = release
+        self._locks = locks
+        self._assigned = assigned
+        self._commits = commits
         self._lock = threading.Lock()
         self._owned: dict[MessageQueue, ProcessQueue] = {}
 
@@ -67,41 +84,81 @@ class Rebalancer:
 
         Raises ClientError when no broker of the topics can be reached.
         """
-        queues: dict[str, list[MessageQueue]] = {}
+        queues, complete = self._wanted()
+        for topic in {item.queue.topic for item in self.owned()} - queues.keys():
+            if topic not in self._topics():
+                queues[topic] = []
+        for topic, mine in queues.items():
+            complete = self._update(topic, mine) and complete
+        return None if complete else SOON_S
+
+    def keep_locks(self) -> float | None:
+        """Renew the locks; a queue that another client has locked meanwhile is given up, unread messages and all."""
+        if self._locks is None:
+            return None
+        owned = self.owned()
+        ours, others = self._locks.lock(item.queue for item in owned)
+        for item in owned:
+            if item.queue in ours:
+                item.locked()
+            elif item.queue in others:
+                log.warning("%s: %s is locked by another client", self._group, item.queue)
+                with self._lock:
+                    item.dropped = True
+                    if self._owned.get(item.queue) is item:
+                        del self._owned[item.queue]
+        return SOON_S if others else None
+
+    def jump(self, queue: MessageQueue, offset: int, *, commit: bool = True) -> bool:
+        """Go on at another offset: it was reset, or the old one is outside the queue. False when it is not ours."""
+        with self._lock:
+            old = self._owned.get(queue)
+            if old is None:
+                return False
+            old.dropped = True
+            fresh = self._owned[queue] = ProcessQueue(queue, offset)
+            fresh.committed = old.committed
+            if old.is_locked:
+                fresh.locked()
+        try:
+            if commit:
+                fresh.committed = None
+                self._offsets.commit([fresh], wait=True)
+        finally:
+            self._start_pulling(fresh)
+        return True
+
+    def release_all(self) -> None:
+        """Give up every queue; results that come later do not count."""
+        with self._lock:
+            queues = list(self._owned)
+            for item in self._owned.values():
+                item.dropped = True
+            self._owned.clear()
+        if self._locks is not None:
+            self._locks.unlock(queues)
+
+    def _wanted(self) -> tuple[dict[str, list[MessageQueue]], bool]:
+        """What should be ours by topic, as far as it is known, and whether all of it is."""
+        assigned = self._assigned()
+        if assigned is not None:
+            for topic in assigned:
+                self._membership.join(self._routes.masters(topic).values())
+            return dict(assigned), True
+        all_queues: dict[str, list[MessageQueue]] = {}
         complete = True
         for topic in self._topics():
             try:
-                queues[topic] = self._routes.read_queues(topic)
+                all_queues[topic] = self._routes.read_queues(topic)
                 self._membership.join(self._routes.masters(topic).values())
             except TopicNotExist:
                 complete = False
                 if not topic.startswith("%RETRY%"):
                     log.warning("topic %s has no route yet", topic)
-        for topic, all_queues in queues.items():
-            mine = self._mine(topic, all_queues)
-            done = mine is not None and self._update(topic, mine)
-            complete = complete and done
-        return None if complete else SOON_S
-
-    def jump(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at another offset: it was reset, or the old one is outside the queue."""
-        with self._lock:
-            old = self._owned.get(queue)
-            if old is None:
-                return
-            old.dropped = True
-            fresh = self._owned[queue] = ProcessQueue(queue, offset)
-        try:
-            self._offsets.commit([fresh], wait=True)
-        finally:
-            self._start_pulling(fresh)
-
-    def release_all(self) -> None:
-        """Give up every queue; results that come later do not count."""
-        with self._lock:
-            for item in self._owned.values():
-                item.dropped = True
-            self._owned.clear()
+        # Every broker knows of the membership before the first list of members is asked for.
+        mine = {topic: self._mine(topic, queues) for topic, queues in all_queues.items()}
+        known = {topic: queues for topic, queues in mine.items() if queues is not None}
+        return known, complete and len(known) == len(mine)
 
     def _mine(self, topic: str, queues: list[MessageQueue]) -> list[MessageQueue] | None:
         if self._broadcasting:
@@ -128,9 +185,13 @@ class Rebalancer:
             wanted = [queue for queue in mine if queue not in self._owned]
         if given_up:
             log.info("%s gives up %s", self._group, [item.queue for item in given_up])
-            self._keep_offsets(given_up)
-        complete = True
-        for queue in wanted:
+        for item in given_up:
+            self._release(item, lambda item=item: self._let_go(item))  # type: ignore[misc]
+        allowed = set(wanted)
+        if self._locks is not None and wanted and not self._broadcasting:
+            allowed = self._locks.lock(wanted)[0]
+        complete = len(allowed) == len(wanted)
+        for queue in sorted(allowed):
             try:
                 self._take(queue)
             except ClientError as error:
@@ -138,16 +199,22 @@ class Rebalancer:
                 complete = False
         return complete
 
-    def _keep_offsets(self, given_up: list[ProcessQueue]) -> None:
+    def _let_go(self, item: ProcessQueue) -> None:
+        """Keep the offset before the lock is given back: the next owner begins there."""
         try:
-            self._offsets.commit(given_up, wait=True)
+            if self._commits:
+                self._offsets.commit([item], wait=True)
         except ClientError as error:
-            log.warning("%s: offsets of queues given up were not committed: %s", self._group, error)
+            log.warning("%s: the offset of %s was not committed: %s", self._group, item.queue, error)
+        if self._locks is not None:
+            self._locks.unlock([item.queue])
 
     def _take(self, queue: MessageQueue) -> None:
         offset = self._offsets.read(queue)
         item = ProcessQueue(queue, self._first_offset(queue) if offset is None else offset)
         item.committed = offset
+        if self._locks is not None:
+            item.locked()
         with self._lock:
             self._owned[queue] = item
         log.info("%s takes %s at offset %d", self._group, queue, item.pull_offset)

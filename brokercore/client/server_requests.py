@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable
 
-from brokercore.client.consumption import Consumption
 from brokercore.client.messages import ConsumeResult
 from brokercore.client.rebalance import Rebalancer
 from brokercore.client.session import Session
@@ -19,33 +18,36 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.fastjson import dumps_with
-from brokercore.protocol.message import decode_stored
+from brokercore.protocol.message import StoredMessage, decode_stored
 
 log = logging.getLogger(__name__)
+
+Handle = Callable[[StoredMessage, str], ConsumeResult]
+"""The handler's word on a message that came from the broker of this name."""
 
 
 class ServerRequests:
     """Answers NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT,
-    GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
+    GET_CONSUMER_RUNNING_INFO and, where there is a handler, CONSUME_MESSAGE_DIRECTLY."""
 
     def __init__(
         self,
         session: Session,
         rebalancer: Rebalancer,
-        consumption: Consumption,
+        handle: Handle | None,
         *,
         wake: Callable[[], None],
         running_info: Callable[[], RunningInfo],
     ) -> None:
         self._rebalancer = rebalancer
-        self._consumption = consumption
         self._wake = wake
         self._running_info = running_info
         session.handle(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
         session.handle(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self._reset)
         session.handle(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, self._status)
         session.handle(RequestCode.GET_CONSUMER_RUNNING_INFO, self._tell)
-        session.handle(RequestCode.CONSUME_MESSAGE_DIRECTLY, self._consume)
+        if handle is not None:
+            session.handle(RequestCode.CONSUME_MESSAGE_DIRECTLY, lambda _address, command: _consume(command, handle))
 
     def _members_changed(self, _address: str, _command: Command) -> None:
         self._wake()
@@ -73,20 +75,21 @@ class ServerRequests:
             info.jstack = stack_dump()
         return command.response(ResponseCode.SUCCESS, body=info.to_json())
 
-    def _consume(self, _address: str, command: Command) -> Command:
-        begun = time.monotonic()
-        try:
-            message = decode_stored(command.body)[0]
-        except (ProtocolError, IndexError):
-            return command.response(ResponseCode.SYSTEM_ERROR, "the body is no message")
-        try:
-            consumed = self._consumption.handle(message, command.ext.get("brokerName", ""))
-            result = DirectResult("CR_SUCCESS" if consumed is ConsumeResult.SUCCESS else "CR_LATER")
-        except Exception as error:
-            log.exception("the handler failed on message %s, consumed on request", message.unique_id)
-            result = DirectResult("CR_THROW_EXCEPTION", remark=f"{type(error).__name__}: {error}")
-        result.spent_ms = int((time.monotonic() - begun) * 1000)
-        return command.response(ResponseCode.SUCCESS, body=result.to_json())
+
+def _consume(command: Command, handle: Handle) -> Command:
+    begun = time.monotonic()
+    try:
+        message = decode_stored(command.body)[0]
+    except (ProtocolError, IndexError):
+        return command.response(ResponseCode.SYSTEM_ERROR, "the body is no message")
+    try:
+        consumed = handle(message, command.ext.get("brokerName", ""))
+        result = DirectResult("CR_SUCCESS" if consumed is ConsumeResult.SUCCESS else "CR_LATER")
+    except Exception as error:
+        log.exception("the handler failed on message %s, consumed on request", message.unique_id)
+        result = DirectResult("CR_THROW_EXCEPTION", remark=f"{type(error).__name__}: {error}")
+    result.spent_ms = int((time.monotonic() - begun) * 1000)
+    return command.response(ResponseCode.SUCCESS, body=result.to_json())
 
 
 def stack_dump() -> str:

@@ -6,7 +6,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from brokercore.client.credentials import Credentials
 from brokercore.client.errors import BadResponse, BrokerUnreachable, ClientError, RequestTimeout, for_code
 from brokercore.client.fork import restart_after_fork
 from brokercore.client.pool import Pool
+from brokercore.client.workers import Workers
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 
@@ -24,6 +25,7 @@ ServerRequest = Callable[[str, Command], Command | None]
 """Answers a request that came from the broker at the given address; None for one-way requests."""
 
 _GRACE_S = 1.0
+_CLOSE_S = 5.0
 _SERVER_REQUEST_THREADS = 4
 _ONLY_SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
 
@@ -57,14 +59,14 @@ class Session:
         self._credentials = credentials
         self._pool = Pool(self._on_request, timeout_ms, tls)
         self._handlers: dict[int, ServerRequest] = {}
-        self._executor: ThreadPoolExecutor | None = None
-        self._executor_lock = threading.Lock()
+        self._workers: Workers | None = None
+        self._workers_lock = threading.Lock()
         restart_after_fork(self)
 
     def start_anew(self) -> None:
         """In a forked child: connections and threads of the parent are left behind."""
-        self._executor = None
-        self._executor_lock = threading.Lock()
+        self._workers = None
+        self._workers_lock = threading.Lock()
         self._pool.start_anew()
 
     def handle(self, code: int, handler: ServerRequest) -> None:
@@ -121,6 +123,11 @@ class Session:
                 unreachable = error
         raise unreachable or BrokerUnreachable(",".join(self.name_servers), "no name server is configured")
 
+    def hurry(self, timeout_ms: int) -> None:
+        """Wait no longer than this from now on: goodbyes to a broker that is gone must not hold up a close."""
+        self.timeout_ms = min(self.timeout_ms, timeout_ms)
+        self._pool.connect_timeout_ms = self.timeout_ms
+
     def oneway(self, call: Call) -> None:
         """Send a request that gets no answer. Raises BrokerUnreachable."""
         self._pool.get(call.address).send_oneway(self._command(call))
@@ -135,9 +142,10 @@ class Session:
     def close(self) -> None:
         """Close all connections. Can be called again."""
         self._pool.close()
-        with self._executor_lock:
-            if self._executor is not None:
-                self._executor.shutdown(wait=False, cancel_futures=True)
+        with self._workers_lock:
+            workers = self._workers
+        if workers is not None and not workers.stop(_CLOSE_S):
+            log.warning("an answer to a broker's request is still being made after %s s", _CLOSE_S)
 
     def _command(self, call: Call) -> Command:
         ext = dict(call.ext)
@@ -152,13 +160,11 @@ class Session:
                 text = f" request type {command.code} not supported"
                 connection.answer(command.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text))
             return
-        with self._executor_lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(_SERVER_REQUEST_THREADS, "server request")
-            executor = self._executor
-        try:
-            executor.submit(self._answer, connection, command, handler)
-        except RuntimeError:
+        with self._workers_lock:
+            if self._workers is None:
+                self._workers = Workers(_SERVER_REQUEST_THREADS, "server request")
+            workers = self._workers
+        if not workers.submit(lambda: self._answer(connection, command, handler)):
             log.debug("< %s request %d while closing", connection.address, command.code)
 
     def _answer(self, connection: Connection, command: Command, handler: ServerRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from brokercore.client.admin.base import AdminBase, read
 from brokercore.client.errors import TopicNotExist
+from brokercore.client.queue_offsets import QueueOffsets
 from brokercore.client.session import Call, integer
 from brokercore.protocol.bodies.stats import (
     ConsumeStats,
@@ -71,27 +72,42 @@ class OffsetsAdmin(AdminBase):
 
     def min_offset(self, queue: MessageQueue) -> int:
         """Offset of the first message still stored."""
-        return self._offset(queue, RequestCode.GET_MIN_OFFSET)
+        return self._queue_offsets.min_offset(queue)
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Offset of the next message to be written."""
-        return self._offset(queue, RequestCode.GET_MAX_OFFSET)
+        return self._queue_offsets.max_offset(queue)
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int, boundary: str = "LOWER") -> int:
         """Offset of the first message stored at or after a time (epoch ms); `UPPER`: of the last one at it."""
-        ext = {"timestamp": str(timestamp_ms), "boundaryType": boundary}
-        return self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext)
+        return self._queue_offsets.search_offset(queue, timestamp_ms, boundary)
+
+    def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the first message still stored was stored, in epoch ms; -1 when there is none."""
+        address = self.routes.address(queue.broker_name)
+        ext = {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name}
+        response = self.session.call(Call(address, RequestCode.GET_EARLIEST_MSG_STORETIME, ext))
+        return integer(response, "timestamp", address)
+
+    def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset that a group has committed, None when it has not."""
+        return self._queue_offsets.committed(group, queue)
 
     def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Commit an offset for a group (UPDATE_CONSUMER_OFFSET); online consumers of the group overwrite it."""
-        ext = _queue_fields(queue) | {"consumerGroup": group, "commitOffset": str(offset)}
-        address = self.routes.address(queue.broker_name)
-        self.session.call(Call(address, RequestCode.UPDATE_CONSUMER_OFFSET, ext))
+        self._queue_offsets.commit(group, {queue: offset})
 
-    def _offset(self, queue: MessageQueue, code: RequestCode, ext: dict[str, str] | None = None) -> int:
-        address = self.routes.address(queue.broker_name)
-        return integer(self.session.call(Call(address, code, _queue_fields(queue) | (ext or {}))), "offset", address)
+    def clone_group_offset(self, source: str, target: str, topic: str) -> None:
+        """Let a group stand in a topic where another one stands, as `mqadmin cloneGroupOffset` does.
 
+        Both groups must exist; online consumers of the target overwrite it. Raises GroupNotExist.
+        """
+        stats = self.consume_stats(source, topic)
+        self._queue_offsets.commit(
+            target,
+            {queue: progress.consumer_offset for queue, progress in stats.queues.items() if queue.topic == topic},
+        )
 
-def _queue_fields(queue: MessageQueue) -> dict[str, str]:
-    return {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name}
+    @property
+    def _queue_offsets(self) -> QueueOffsets:
+        return QueueOffsets(self.session, self.routes)
