@@ -13,7 +13,7 @@ from brokercore.protocol.ids import pack_host
 from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.joining import catch_up
+from brokercore.server.joining import join
 from brokercore.server.key_values import KeyValues
 from brokercore.server.limits import TenantLimits
 from brokercore.server.locks import QueueLocks
@@ -94,8 +94,7 @@ class Broker:
             ):  # fmt: skip
                 await table.load()
             await self.registry.load()
-            await catch_up(self)
-            await self.registry.announce()
+            await join(self)
         except RedisError as error:
             raise StoreUnavailable(str(error)) from error
         await self.security.refresh()

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def catch_up(broker: Broker) -> None:
-    """Delete what was deleted meanwhile, then copy what the other brokers have. Raises StoreUnavailable, RedisError.
+async def join(broker: Broker) -> None:
+    """Delete what was deleted meanwhile, join the cluster, then copy what the others have.
 
+    Raises StoreUnavailable and RedisError.
     The others need not run: their tables lie in the same Redis. Configurations are copied, never messages or offsets,
     and nothing that this broker has is changed.
     """
@@ -31,6 +32,7 @@ async def catch_up(broker: Broker) -> None:
             await forget_progress(broker, group_of(name))
         await broker.store.writer.call("SREM", deleted, name)
         logger.info("topic %s is deleted, as the cluster's was meanwhile", name)
+    await broker.registry.join()
     for peer in broker.registry.peers.values():
         await _copy(broker, peer)
 

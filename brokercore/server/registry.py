@@ -8,6 +8,7 @@ takes no writes stops all beats, and must not make the whole cluster vanish.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -33,6 +34,9 @@ LOOK_SECONDS = 0.5
 
 ASK_LOOKS, SILENT_ASKS = 2, 3
 """Looks without a beat after which a broker is asked, and unanswered questions after which it leaves the routes."""
+
+SEEN_SECONDS = 3.0
+"""How long a broker that starts waits until the others have seen it."""
 
 ANSWER_SECONDS = 1.0
 """How long another broker may take for an answer; and how long the name server waits for Redis."""
@@ -136,10 +140,25 @@ class Registry:
         await self.redis.call("HSET", BROKERS, self.settings.broker_name, orjson.dumps(row))
         return True
 
+    async def join(self) -> None:
+        """Announce this broker and wait until all others that serve have seen it: a change sent to every master from
+        then on is sent to this one too. Raises StoreUnavailable and RedisError.
+        """
+        await self.announce()
+        before = {name: peer.beat for name, peer in self.peers.items()}
+        await asyncio.gather(*(self._ask(peer) for peer in self.serving))
+        with contextlib.suppress(TimeoutError):  # one that hangs
+            async with asyncio.timeout(SEEN_SECONDS):
+                while any(peer.beat == before.get(peer.name) for peer in self.serving):
+                    await asyncio.sleep(LOOK_SECONDS / 10)
+                    await self.load()
+
     async def leave(self) -> None:
         """Tell the others that this broker stops; without Redis they will notice by themselves."""
         if await self._soon(self.announce(stopped=True)) is None:
             logger.warning("the other brokers are not told that this one stops")
+        elif not self.alone:
+            await asyncio.sleep(LOOK_SECONDS)  # the routes forget this broker before it closes its connections
 
     async def run(self) -> None:
         """Look and beat until cancelled."""
@@ -153,14 +172,17 @@ class Registry:
     async def look(self) -> None:
         """One look at the others, and a beat for them. Raises StoreUnavailable and RedisError."""
         before = self.states
+        beat = None if self.alone else self._beat()  # ahead of what is read, so that a beat tells that all was seen
         if not await self.load():
             await self.announce()
         await asyncio.gather(*(self._ask(peer) for peer in self.peers.values() if peer.in_doubt))
         for name, state in self.states.items():
             if before.get(name) is not state:
                 logger.info("broker %s is %s", name, state)
-        if not self.alone:
-            await self.redis.call("HINCRBY", BROKER_BEATS, self.settings.broker_name, 1)
+        if beat is None and not self.alone:
+            beat = self._beat()
+        if beat is not None:
+            await beat
 
     # What the others have
 
@@ -223,6 +245,11 @@ class Registry:
             peer.beat, peer.looks_without_beat, peer.unanswered, peer.refused = beat, 0, 0, False
         else:
             peer.looks_without_beat += 1
+
+    def _beat(self) -> asyncio.Future[int]:
+        beat = self.redis.call("HINCRBY", BROKER_BEATS, self.settings.broker_name, 1)
+        beat.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it any more
+        return beat
 
     async def _ask(self, peer: Peer) -> None:
         match await ask(peer.address, self.settings.tls_mode, ANSWER_SECONDS):
