@@ -8,7 +8,7 @@ CHECK_HOME := $(CURDIR)/.pytest_cache/home
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic test test-postgres lint fmt types bench bench-console bench-sql clean runtime tools
+.PHONY: help up traffic test test-postgres lint fmt types bench bench-broker bench-console bench-soak bench-sql clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ types: tools ## mypy, strict
 
 bench: tools ## rates and latencies beside the published figures
 	@exec $(VENV)/python -m tests.bench
+
+bench-broker: tools ## the broker beside Apache RocketMQ, 5 rounds (about 18 minutes; ROUNDS=1 for one)
+	@exec $(VENV)/python -m tests.bench broker --rounds $(or $(ROUNDS),5)
+
+bench-soak: tools ## an hour at 70 % of the broker's highest rate: latency and memory (MINUTES=10 for less)
+	@exec $(VENV)/python -m tests.bench soak --minutes $(or $(MINUTES),60)
 
 bench-console: tools ## the console at 200 accounts, 10,000 topics and 5,000 groups, beside the limits
 	@exec $(VENV)/python -m tests.bench console

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class Settings:
     cluster_name: str = "DefaultCluster"
     region: str = "DefaultRegion"
     store_max_bytes: int = 1 << 30
-    retention_hours: int = 72
+    retention_hours: float = 72.0
     hot_bytes: int = 64 << 20
     check_message_type: bool = True
     transaction_check_seconds: int = 30
@@ -72,7 +73,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",
         store_max_bytes=_whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
-        retention_hours=_whole(environ, "GANTRY_STORE_RETENTION_HOURS", 72, *BOUNDS["retention_hours"]),
+        retention_hours=_hours(environ, "GANTRY_STORE_RETENTION_HOURS", 72.0, 0.1, BOUNDS["retention_hours"][1]),
         hot_bytes=_whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),
         check_message_type=_CHECK_TYPE[check],
         transaction_check_seconds=_whole(
@@ -104,6 +105,13 @@ def _whole(environ: Mapping[str, str], name: str, default: int, low: int, high: 
     if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
         raise SettingsError(f"{name} is {value!r}; allowed are whole numbers from {low} to {high}.")
     return int(value)
+
+
+def _hours(environ: Mapping[str, str], name: str, default: float, low: float, high: float) -> float:
+    value = environ.get(name) or str(default)
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value) or not low <= float(value) <= high:
+        raise SettingsError(f"{name} is {value!r}; allowed are hours from {low:g} to {high:g}, such as 72 or 0.5.")
+    return float(value)
 
 
 def _mode(environ: Mapping[str, str]) -> TlsMode:

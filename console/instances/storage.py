@@ -19,7 +19,7 @@ class BrokerStorage:
     ratio: float
     used_bytes: int | None
     max_bytes: int | None
-    retention_hours: int | None
+    retention_hours: float | None
 
     @property
     def percent(self) -> int:
@@ -45,7 +45,7 @@ def brokers() -> list[BrokerStorage]:
                     ratio=used / limit if used is not None and limit else _ratio(table.get("commitLogDiskRatio")),
                     used_bytes=used,
                     max_bytes=limit,
-                    retention_hours=_number(table.get("gantryRetentionHours")),
+                    retention_hours=_ratio(table.get("gantryRetentionHours")) or None,
                 )
             )
     return found

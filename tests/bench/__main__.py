@@ -1,22 +1,30 @@
-"""`python -m tests.bench [broker|sql|pages|console]`: the figures of docs/performance.md, as Markdown tables."""
+"""`python -m tests.bench [broker|soak|sql|pages|console]`: the figures of docs/performance.md, as Markdown tables."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from tests.bench import broker, console, pages, sql
+from tests.bench import broker, broker_lines, console, pages, soak, sql
 
 
 def main() -> None:
-    """Print the tables asked for; without a name all of them."""
+    """Print the tables asked for; without a name all of them but the soak, which takes an hour."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("broker", "sql", "pages", "console", "all"), default="all")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of the broker figures (default 3)")
+    parser.add_argument("what", nargs="?", choices=("broker", "soak", "sql", "pages", "console", "all"), default="all")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of the broker figures (default 5)")
+    parser.add_argument("--quick", action="store_true", help="one short round of the broker figures")
+    parser.add_argument(
+        "--only", action="append", choices=tuple(broker_lines.STEPS), default=[], help="these broker figures alone"
+    )
+    parser.add_argument("--minutes", type=int, default=60, help="minutes of the soak (default 60)")
+    parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
     parser.add_argument("--demo", type=Path, help="demo.json of a running copy; without it one is started")
     arguments = parser.parse_args()
     if arguments.what in ("broker", "all"):
-        print("\n" + broker.main(arguments.rounds), flush=True)
+        print("\n" + broker.main(arguments.rounds, arguments.only, quick=arguments.quick), flush=True)
+    if arguments.what == "soak":
+        print("\n" + soak.main(arguments.minutes, arguments.share), flush=True)
     if arguments.what in ("sql", "all"):
         print("\n" + sql.main(), flush=True)
     if arguments.what in ("pages", "all"):

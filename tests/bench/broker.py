@@ -1,97 +1,136 @@
-"""Send and consume rates, latency, CPU time and memory of the embedded broker beside Apache RocketMQ.
+"""The embedded broker beside Apache RocketMQ: the same Java client drives both, in turn, each from an empty store.
 
-Both are driven by the same Java client, in turn, each round from an empty store. The client takes most of a small
-machine itself, so the ratio of the rates understates the difference: compare the CPU time for the same work too.
+The client takes most of a small machine itself, so the ratio of rates understates the difference: the CPU time of both
+for the same work stands beside them. Every ratio is turned so that above 1 the embedded broker is ahead.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.bench import contenders, figures
-from tests.bench.contenders import Contender, Target
-from tests.support import processes
-from tests.support.apache import jars
-from tests.support.java import compile_java
+from brokercore.client.errors import ClientError
+from tests.bench import broker_lines, contenders, figures
+from tests.bench.broker_lines import Course, Figure, Figures
+from tests.bench.contenders import Contender
+from tests.bench.driver import Driver, LineFailedError, class_path, note
+from tests.support.apache import StartError
 
-BODY_BYTES = 1024
-#: Threads and how many messages they send together: some seconds of work for a broker on 2 cores.
-SENDING = {1: 5_000, 16: 30_000, 64: 60_000}
-DRIVER_HEAP = "-Xmx512m"
+QUICK_SHARE = 0.1
+HEAD = ("permissions on", "embedded broker", "Apache RocketMQ 5.3.3", "ahead by", "CPU ms", "theirs")
 
-Round = dict[str, float]
+Rounds = list[Figures]
 
 
-def main(rounds: int) -> str:
-    """Run `rounds` interleaved rounds and return the table."""
-    class_path = _driver()
-    ours: list[Round] = []
-    theirs: list[Round] = []
+def main(rounds: int, only: Sequence[str] = (), *, quick: bool = False) -> str:
+    """Run interleaved rounds and return the table; `only` names steps, `quick` is one short round of all."""
+    java_path = class_path()
+    steps = {flush: [name for name in _steps(flush) if not only or name in only] for flush in (False, True)}
+    results: dict[bool, tuple[Rounds, Rounds]] = {flush: ([], []) for flush, names in steps.items() if names}
     with tempfile.TemporaryDirectory(prefix="gantry-bench-") as folder:
-        for number in range(rounds):
-            pair = [(contenders.embedded, ours), (contenders.apache, theirs)]
-            # Who comes first changes: neither has the warmer machine every time.
-            for contender, results in pair if number % 2 == 0 else reversed(pair):
-                results.append(_round(contender, Path(folder) / "apache", class_path))
-                print(f"round {number + 1}: {contender.__name__} {results[-1]}", file=sys.stderr, flush=True)
-    return figures.table(
-        ("1 KB messages, permissions on", "embedded broker", "Apache RocketMQ 5.3.3", "ours / RocketMQ"),
-        [_row(name, ours, theirs) for name in ours[0]],
-    )
+        for number in range(1 if quick else rounds):
+            for synchronous, (ours, theirs) in results.items():
+                pair: list[tuple[Contender, Rounds]] = [(contenders.embedded, ours), (contenders.apache, theirs)]
+                # Who comes first changes: neither has the warmer machine every time.
+                for contender, found in pair if number % 2 == 0 else reversed(pair):
+                    note(f"round {number + 1}, {_flush(synchronous)}: {contender.__name__}")
+                    share = QUICK_SHARE if quick else 1.0
+                    found.append(
+                        _run(contender, Path(folder) / "apache", java_path, synchronous, steps[synchronous], share)
+                    )
+    return _report(results)
 
 
-def _driver() -> str:
-    class_path = jars()
-    classes = Path(class_path).parent.parent / "classes"
-    compile_java([Path(__file__).parent / "java" / "LoadDriver.java"], class_path, classes)
-    return f"{classes}:{class_path}"
+def _steps(synchronous: bool) -> Iterable[str]:
+    return broker_lines.SYNCHRONOUS_STEPS if synchronous else broker_lines.STEPS
 
 
-def _round(contender: Contender, home: Path, class_path: str) -> Round:
-    with contender(home) as target:
-        result: Round = {}
-        before = processes.cpu_seconds(target.pids)
-        total = 0
-        for threads, messages in SENDING.items():
-            arguments = (str(threads), str(messages), str(BODY_BYTES))
-            rate, p50, p99, failures, sent = _drive(target, class_path, "send", *arguments)
-            if failures:
-                raise RuntimeError(f"{failures:.0f} of {messages} sends failed with {threads} threads")
-            total += int(sent)
-            prefix = f"send, {threads} thread{'s' if threads > 1 else ''}"
-            result |= {f"{prefix}: msg/s": rate, f"{prefix}: p50 ms": p50, f"{prefix}: p99 ms": p99}
-        sending = processes.cpu_seconds(target.pids)
-        rate, received = _drive(target, class_path, "consume", str(total))
-        consuming = processes.cpu_seconds(target.pids)
-        return result | {
-            "consume a backlog, push: msg/s": rate,
-            "CPU ms for 1,000 sends": (sending - before) * 1e6 / total,
-            "CPU ms for 1,000 consumed": (consuming - sending) * 1e6 / received,
-            "resident memory, MB": processes.resident_bytes(target.pids) / 1e6,
-        }
+def _flush(synchronous: bool) -> str:
+    return "synchronous flush" if synchronous else "asynchronous flush"
 
 
-def _drive(target: Target, class_path: str, mode: str, *arguments: str) -> list[float]:
-    """Run the load driver and return the figures of its line."""
-    names = (target.namesrv, contenders.TOPIC, contenders.GROUP)
-    tenant = contenders.TENANT
-    keys = {"ACCESS_KEY": tenant.access_key_id, "SECRET_KEY": tenant.access_key_secret}
-    with tempfile.TemporaryDirectory(prefix="gantry-bench-home-") as home:
-        java = ["java", DRIVER_HEAP, f"-Duser.home={home}", "-cp", class_path, "LoadDriver", mode]
-        done = subprocess.run(
-            [*java, *names, *arguments], env=os.environ | keys, capture_output=True, text=True, check=False, timeout=600
+def _run(  # noqa: PLR0917 (what one run is made of)
+    contender: Contender, home: Path, java_path: str, synchronous: bool, steps: Sequence[str], share: float
+) -> Figures:
+    """All steps on one broker. A step that fails has no figures; a broker that does not start has none at all."""
+    found: Figures = {}
+    try:
+        with contender(home, synchronous) as target:
+            driver = Driver(java_path, target.namesrv, contenders.TENANT)
+            try:
+                for name in steps:
+                    if not driver.alive:
+                        driver.close()
+                        driver = Driver(java_path, target.namesrv, contenders.TENANT)
+                    found |= _step(name, Course(target, driver, synchronous, share))
+            finally:
+                driver.close()
+    except (LineFailedError, StartError, ClientError, AssertionError, OSError) as error:
+        note(f"  failed: {contender.__name__}: {str(error)[-500:]}")
+    return found
+
+
+def _step(name: str, course: Course) -> Figures:
+    found: Figures = {}
+    warm = (broker_lines.warm_up,) if name in {"send", "batch"} else ()
+    for step in (*warm, *broker_lines.STEPS[name]):
+        try:
+            figures_of_step = step(course)
+        except LineFailedError as error:
+            note(f"  failed: {name}: {error}")
+            continue
+        for line, figure in figures_of_step.items():
+            note(f"  {line}: {figures.number(figure.value)}")
+        found |= figures_of_step
+    return found
+
+
+def _report(results: dict[bool, tuple[Rounds, Rounds]]) -> str:
+    rows: list[tuple[str, ...]] = []
+    ratios: list[float] = []
+    failed: list[str] = []
+    for synchronous, (ours, theirs) in results.items():
+        names = list(dict.fromkeys(name for found in (*ours, *theirs) for name in found))
+        rows.append((f"**{_flush(synchronous)}**", *[""] * (len(HEAD) - 1)))
+        for name in names:
+            mine, other = _of(name, ours), _of(name, theirs)
+            lacking = len(ours) + len(theirs) - len(mine) - len(other)
+            if lacking:
+                failed.append(f"{name} ({_flush(synchronous)}): {lacking} of {len(ours) + len(theirs)} runs")
+            row, ratio = _row(name, mine, other)
+            rows.append(row)
+            if ratio is not None and not name.startswith("("):
+                ratios.append(ratio)
+    parts = [figures.table(HEAD, rows)]
+    if ratios:
+        below = sum(ratio < 1 for ratio in ratios)
+        parts.append(
+            f"{len(ratios)} lines (those in brackets not counted), median {median(ratios):.2f}; below 1.0: {below}."
         )
-    lines = [line.split() for line in done.stdout.splitlines() if line.startswith(f"{mode} ")]
-    if not lines:
-        raise RuntimeError(f"the load driver printed no figures:\n{(done.stdout + done.stderr)[-3000:]}")
-    return [float(word) for word in lines[0][1:]]
+    if failed:
+        parts.append("Failed: " + "; ".join(failed) + ".")
+    return "\n\n".join(parts)
 
 
-def _row(name: str, ours: list[Round], theirs: list[Round]) -> tuple[str, str, str, str]:
-    mine, other = median(r[name] for r in ours), median(r[name] for r in theirs)
-    return name, figures.number(mine), figures.number(other), f"{mine / other:.2f}"
+def _of(name: str, rounds: Rounds) -> list[Figure]:
+    return [found[name] for found in rounds if name in found]
+
+
+def _row(name: str, ours: list[Figure], theirs: list[Figure]) -> tuple[tuple[str, ...], float | None]:
+    if not ours or not theirs:
+        return (name, _value(ours), _value(theirs), "", _cpu(ours), _cpu(theirs)), None
+    mine, other = (median(figure.value for figure in found) for found in (ours, theirs))
+    ratio = (mine / other if ours[0].high_is_better else other / mine) if mine and other else None
+    shown = "" if ratio is None else f"{ratio:.2f}"
+    return (name, _value(ours), _value(theirs), shown, _cpu(ours), _cpu(theirs)), ratio
+
+
+def _value(found: list[Figure]) -> str:
+    return figures.number(median(figure.value for figure in found)) if found else "failed"
+
+
+def _cpu(found: list[Figure]) -> str:
+    known = [figure.cpu for figure in found if figure.cpu is not None]
+    return figures.number(median(known)) if known else ""

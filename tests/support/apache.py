@@ -57,9 +57,16 @@ class ApacheRocketMQ:
         self._broker_lines = broker_lines
         self._class_path = jars()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.boot_seconds = 0.0
+        """From the start of the name server until the broker said that it is up."""
 
     def start(self) -> None:
-        """Start both from an empty store and wait until they are ready. Raises StartError."""
+        """Start both from an empty store and wait until clients can use them. Raises StartError."""
+        self.boot()
+        self._wait_until_registered()
+
+    def boot(self) -> None:
+        """Start both from an empty store; the broker may still have to register. Raises StartError."""
         shutil.rmtree(self.home, ignore_errors=True)
         configuration = self.home / "conf"
         configuration.mkdir(parents=True)
@@ -67,14 +74,22 @@ class ApacheRocketMQ:
         (configuration / "broker.conf").write_text("\n".join(self._broker_configuration()) + "\n")
         credentials = f"accessKey: {self.admin_key}\nsecretKey: {self.admin_secret}\n"
         (configuration / "tools.yml").write_text(credentials)
+        begin = time.monotonic()
         self._start("namesrv", NAMESRV_HEAP, "org.apache.rocketmq.namesrv.NamesrvStartup")
         self._start("broker", BROKER_HEAP, "org.apache.rocketmq.broker.BrokerStartup")
-        self._wait_until_registered()
+        self.boot_seconds = time.monotonic() - begin
 
     def stop(self) -> None:
         """End both, the broker first."""
         while self._processes:
             processes.end(self._processes.pop())
+
+    def kill(self) -> None:
+        """End both at once: nobody needs what they hold."""
+        for process in self._processes:
+            process.kill()
+        while self._processes:
+            self._processes.pop().wait()
 
     def pids(self) -> list[int]:
         """Process ids of name server and broker."""

@@ -35,7 +35,7 @@ def broker_configuration(broker: Broker, _connection: Connection, command: Comma
         "brokerPermission": "6",
         "brokerRole": "ASYNC_MASTER",
         "clientManageThreadPoolNums": "1",  # one event loop does all; tools expect the three numbers
-        "fileReservedTime": str(settings.retention_hours),
+        "fileReservedTime": str(max(1, round(settings.retention_hours))),
         "flushDiskType": "ASYNC_FLUSH",
         "listenPort": port,
         "maxMessageSize": str(4 << 20),

@@ -59,7 +59,7 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "gantryConnections": str(len(broker.connections)),
         "gantryMessagesLastHour": str(put.over(HOUR).total),
         "gantryResidentBytes": str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
-        "gantryRetentionHours": str(broker.settings.retention_hours),
+        "gantryRetentionHours": f"{broker.settings.retention_hours:g}",
         "gantryStoreMaxBytes": str(limit),
         "gantryStoreUsedBytes": str(used),
         "gantryTimersDelivered": str(broker.timers.delivered),
