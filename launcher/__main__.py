@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher import checks, config, lock, plan, secrets
+from launcher import brokers, checks, config, lock, plan, secrets
 from launcher.config import Config
 from launcher.errors import LauncherError
 from launcher.guard import Guard
@@ -53,6 +54,7 @@ def up() -> int:
     checks.prepare_home(settings)
     held = lock.take(settings.home)
     checks.check_ports(settings)
+    name_server = brokers.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
     environ = plan.environment(settings, os.environ)
     checks.check_java(environ)
@@ -61,7 +63,7 @@ def up() -> int:
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     output = Output(settings.home / "log", sys.stdout, colour=colour)
     try:
-        status = asyncio.run(_supervise(settings, environ, output, run_id))
+        status = asyncio.run(_supervise(settings, name_server, environ, output, run_id))
     finally:
         output.close()
     # Not in the finally: had the supervisor failed itself, the guard would have to end its children.
@@ -69,8 +71,11 @@ def up() -> int:
     return status
 
 
-async def _supervise(settings: Config, environ: dict[str, str], output: Output, run_id: str) -> int:
-    supervisor = Supervisor(plan.services(settings), environ, output, run_id)
+async def _supervise(
+    settings: Config, name_server: socket.socket | None, environ: dict[str, str], output: Output, run_id: str
+) -> int:
+    plans = plan.services(settings, name_server.fileno() if name_server else None)
+    supervisor = Supervisor(plans, environ, output, run_id)
     return await supervisor.run(lambda seconds: output.banner(_welcome(settings, seconds)))
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from urllib.parse import urlsplit
 
 from launcher.errors import LauncherError
@@ -24,6 +25,11 @@ PORTS = {
     "GANTRY_BROKER_PORT": 10911,
     "GANTRY_SQL_PORT": 10000,
 }
+
+#: Ports of which each embedded broker has one of its own, counted from the setting.
+COUNTED_PORTS = ("GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT")
+
+BROKERS_MAX = 8
 
 #: Each takes a gigabyte of memory or more.
 SPARK_WORKERS_MAX = 16
@@ -43,6 +49,9 @@ class Config:
     redis_url: str | None
     """Address of a Redis of one's own; None starts the embedded one."""
     append_fsync: str
+    brokers: int
+    """Processes of the embedded broker, one cluster."""
+    broker_names: tuple[str, ...]
     web_name: str
     """A host name that the console answers to."""
     spark_workers: int
@@ -66,18 +75,23 @@ class Config:
     def listening(self) -> dict[str, int]:
         """The ports that this start will open, by environment name."""
         embedded = self.namesrv is None
-        return {
+        ports = {
             name: port
             for name, port in self.ports.items()
-            if embedded or name not in ("GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT")
+            if embedded or name not in {"GANTRY_NAMESRV_PORT", *COUNTED_PORTS}
         }
+        return ports | (_further_ports(ports, self.broker_names) if embedded else {})
 
 
 def read(environ: Mapping[str, str]) -> Config:
     """Return the configuration that `environ` asks for; raise LauncherError on the first value that makes no sense."""
     ports = {name: _port(environ, name, default) for name, default in PORTS.items()}
+    brokers = _number(environ, "GANTRY_BROKERS", 1, most=BROKERS_MAX)
+    names = _broker_names(environ.get("GANTRY_BROKER_NAME") or "broker-a", brokers)
     seen: dict[int, str] = {}
-    for name, port in ports.items():
+    for name, port in (ports | _further_ports(ports, names)).items():
+        if port > 65535:
+            raise LauncherError(f"{name} is {port}: a port is a whole number from 1 to 65535.")
         if port in seen:
             raise LauncherError(f"{seen[port]} and {name} are both {port}: give each a port of its own.")
         seen[port] = name
@@ -88,9 +102,27 @@ def read(environ: Mapping[str, str]) -> Config:
         namesrv=_namesrv(environ.get("GANTRY_NAMESRV", "")),
         redis_url=_redis_url(_text_or_file(environ, "REDIS_URL")),
         append_fsync=_choice(environ, "GANTRY_APPENDFSYNC", FLUSH_MODES),
+        brokers=brokers,
+        broker_names=names,
         web_name=_web_name(environ.get("GANTRY_ALLOWED_HOSTS", "")),
         spark_workers=_number(environ, "GANTRY_SPARK_WORKERS", 1, most=SPARK_WORKERS_MAX),
     )
+
+
+def _broker_names(first: str, count: int) -> tuple[str, ...]:
+    """`broker-a`, `broker-b`, …; a first name of one's own is kept, since its messages lie under it."""
+    stem = first.removesuffix("-a")
+    return (first, *(f"{stem}-{letter}" for letter in ascii_lowercase[1:count]))
+
+
+def _further_ports(ports: Mapping[str, int], names: tuple[str, ...]) -> dict[str, int]:
+    """The ports of the second broker and those after it, under what says how they came about."""
+    return {
+        f"{setting} ({names[number]}: {ports[setting]} + {number})": ports[setting] + number
+        for setting in COUNTED_PORTS
+        if setting in ports
+        for number in range(1, len(names))
+    }
 
 
 def _port(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -59,6 +59,7 @@ class Child:
         mark: str,
         reaper: Reaper,
         on_line: Callable[[str], None],
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.mark = mark
         self.tail: deque[str] = deque(maxlen=TAIL)
@@ -76,6 +77,7 @@ class Child:
                 cwd=cwd,
                 env={**environ, leftovers.MARK: mark},
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
         except OSError:
             os.close(self._output)

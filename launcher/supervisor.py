@@ -129,6 +129,7 @@ class Supervisor:
                 mark=f"{self._run}:{service.name};",
                 reaper=self._reaper,
                 on_line=lambda text: self._output.line(service.name, text),
+                pass_fds=service.pass_fds,
             )
         except OSError as error:
             raise LauncherError(f"{service.name} cannot be started: {service.command[0]}: {error.strerror}.") from error
