@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher import readiness, secrets
+from launcher import brokers, readiness, secrets
 from launcher.config import ROOT, Config
 
 
@@ -28,6 +28,8 @@ class Service:
     grace: float = 4.0
     """Seconds between SIGTERM and SIGKILL."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    pass_fds: tuple[int, ...] = ()
+    """Descriptors of this process that the child inherits."""
     expendable: int | None = None
     """An exit status that is no fault of the service: it is started again at once, however often."""
 
@@ -44,6 +46,7 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
         "GANTRY_HOME": str(config.home),
         "GANTRY_HOST": config.host,
         "REDIS_URL": config.redis_url or f"unix://{config.redis_socket}",
+        "GANTRY_EMBEDDED_BROKER": "true" if config.namesrv is None else "false",
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "PYTHONUNBUFFERED": "1",
         # The checks of Django and Celery import every page, a second for each process; `make test` runs them.
@@ -54,15 +57,18 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
     return given | secrets.environment(config.home / "secrets", environ)
 
 
-def services(config: Config) -> list[Service]:
-    """Return the processes of a copy. They are stopped in the reverse order."""
+def services(config: Config, name_server: int | None = None) -> list[Service]:
+    """Return the processes of a copy. They are stopped in the reverse order.
+
+    `name_server` is the descriptor of the socket that several brokers share.
+    """
     redis = () if config.redis_url else ("redis",)
-    broker = (*redis, "broker") if config.namesrv is None else redis
-    ready = ("migrate", *broker)
+    embedded = _brokers(config, name_server, after=redis) if config.namesrv is None else []
+    ready = ("migrate", *redis, *(service.name for service in embedded))
     plan = [
         _redis(config),
         Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
-        Service("broker", _python("-m", "brokercore"), after=redis, ready=readiness.line("ready "), deadline=120),
+        *embedded,
         Service("demo", _manage("demo"), after=ready, deadline=600),
         # One after the other: started at once they would only take the processors from Spark's JVM.
         _web(config, after=("demo",)),
@@ -71,8 +77,7 @@ def services(config: Config) -> list[Service]:
         _beat(config, after=("sql",)),
         Service("sql", _manage("sqldoor"), after=("worker",), ready=readiness.line("ready"), grace=2),
     ]
-    left_out = {"redis"} - set(redis) | {"broker"} - set(broker)
-    return [service for service in plan if service.name not in left_out]
+    return [service for service in plan if service.name not in {"redis"} - set(redis)]
 
 
 def _python(*arguments: str) -> tuple[str, ...]:
@@ -102,6 +107,24 @@ def _redis(config: Config) -> Service:
     }
     command = (str(get_binary_path()), *(word for name, value in options.items() for word in (f"--{name}", value)))
     return Service("redis", command, ready=readiness.redis_answers(config.redis_socket), deadline=120)
+
+
+def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...]) -> list[Service]:
+    """One after the other: each copies the topics of those before it."""
+    found: list[Service] = []
+    shared = {} if name_server is None else {"GANTRY_NAMESRV_FD": str(name_server)}
+    for number, name in enumerate(config.broker_names):
+        service = Service(
+            "broker" if number == 0 else name,
+            _python("-m", "brokercore"),
+            after=(*after, found[-1].name) if found else after,
+            ready=readiness.line("ready "),
+            deadline=120,
+            environ=shared | brokers.environment(config, number, os.environ),
+            pass_fds=() if name_server is None else (name_server,),
+        )
+        found.append(service)
+    return found
 
 
 def _web(config: Config, *, after: tuple[str, ...]) -> Service:
