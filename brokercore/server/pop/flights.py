@@ -1,7 +1,7 @@
 """Which messages are in flight: popped by a group, and neither acknowledged nor visible again.
 
 A queue of a group is what comes next and what is in flight; everything else before the next offset is done. Both are
-in Redis when a pop is answered by its order of writes: an acknowledgement is answered once Redis has it. Apache
+in Redis when a pop is answered, and an acknowledgement is answered once Redis has it. Apache
 RocketMQ keeps checkpoints in a topic and sends what is not acknowledged through a retry topic; here the message is
 given out again from where it lies.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.offsets import OffsetTable, Place
 from brokercore.server.storage.redis_connection import RedisConnection
 
@@ -98,7 +99,7 @@ class FlightTable:
             self._commit(place, state)
         return state
 
-    def take(
+    async def take(
         self,
         place: Place,
         state: QueueState,
@@ -108,13 +109,17 @@ class FlightTable:
         now_ms: int,
         visible_ms: int,
     ) -> None:
-        """Mark messages, given as offset and attempts before, as in flight. Raises StoreUnavailable."""
+        """Mark messages, given as offset and attempts before, as in flight, before anybody gets them.
+
+        Both hashes change as one: a next offset without its flights would be messages that nobody gets. Raises
+        StoreUnavailable and RedisError; nothing is in flight then.
+        """
         flights = {offset: Flight(visible_ms, now_ms, attempts) for offset, attempts in taken}
+        words = [word for offset, flight in flights.items() for word in (_field(place, offset), _value(flight))]
+        commands: list[tuple[str | int, ...]] = [("HSET", self._keys.pop_flights, *words)] if words else []
         if next_offset != state.next_offset:
-            self._writer.send("HSET", self._keys.pop_next, _queue_field(place), next_offset)
-        if flights:
-            words = [word for offset, flight in flights.items() for word in (_field(place, offset), _value(flight))]
-            self._writer.send("HSET", self._keys.pop_flights, *words)
+            commands.append(("HSET", self._keys.pop_next, _queue_field(place), next_offset))
+        await self._writer.call_all(commands)
         state.next_offset = next_offset
         state.flights |= flights
         self._commit(place, state)
@@ -169,6 +174,17 @@ class FlightTable:
             state = self._states.pop(place)
             self._drop(place, state, list(state.flights))
             await self._writer.call("HDEL", self._keys.pop_next, _queue_field(place))
+
+    async def mend(self) -> None:
+        """Write back what Redis has forgotten of what is in flight. Raises StoreUnavailable."""
+        following = {_queue_field(place).encode(): b"%d" % state.next_offset for place, state in self._states.items()}
+        flights = {
+            _field(place, offset).encode(): _value(flight).encode()
+            for place, state in self._states.items()
+            for offset, flight in state.flights.items()
+        }
+        await mend_hash(self._writer, self._keys.pop_flights, flights)
+        await mend_hash(self._writer, self._keys.pop_next, following)
 
     def _drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
         if offsets:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from brokercore.protocol.message import decode_stored
 from brokercore.server.dead_letters import bury, prepare
-from brokercore.server.errors import Refusal
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.filtering import Wanted
 from brokercore.server.pop.flights import QueueState
 from brokercore.server.storage.queue import Queue
@@ -103,6 +103,10 @@ class PopRequest:
             state.busy = True
             try:
                 await self._take_from(queue, state, answer)
+            except (StoreUnavailable, RedisError):
+                if not answer.messages:
+                    raise
+                break  # what other queues gave is in flight for this request
             finally:
                 state.busy = False
             if answer.is_full:
@@ -170,6 +174,7 @@ class PopRequest:
         if self.ordered and len(due) < len(state.flights):
             return
         taken: list[tuple[int, int]] = []
+        before = len(answer.messages)
         for offset in due:
             if answer.is_full:
                 break
@@ -183,9 +188,13 @@ class PopRequest:
             next_offset = await self._new(queue, next_offset, answer, taken)
         if taken or next_offset != state.next_offset:
             place = self.group, queue.topic, queue.queue_id
-            self.broker.flights.take(
-                place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
-            )
+            try:
+                await self.broker.flights.take(
+                    place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
+                )
+            except (StoreUnavailable, RedisError):
+                del answer.messages[before:]
+                raise
 
     async def _again(self, queue: Queue, state: QueueState, offset: int) -> bytes | None:
         """The frame of a message that is visible again; None when it is gone, or now a dead letter."""

@@ -6,6 +6,7 @@ import time
 
 from brokercore.protocol.bodies.config import DataVersion, GroupConfig
 from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.redis_connection import RedisConnection
 
 SYSTEM_GROUPS = frozenset(
@@ -78,6 +79,11 @@ class GroupTable:
         """Open or close a topic to a group. Raises StoreUnavailable."""
         await self._writer.call("SREM" if readable else "SADD", self._keys.forbidden, f"{group}@{topic}")
         (self._forbidden.discard if readable else self._forbidden.add)((group, topic))
+
+    async def mend(self) -> None:
+        """Write back what Redis has forgotten of the groups. Raises StoreUnavailable."""
+        groups = {name.encode(): config.to_json() for name, config in self._by_name.items()}
+        await mend_hash(self._writer, self._keys.groups, groups)
 
     def _changed(self) -> None:
         self.version = DataVersion(self.version.counter + 1, int(time.time() * 1000))

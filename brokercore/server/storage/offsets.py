@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from brokercore.protocol.bodies.config import DataVersion
 from brokercore.server.errors import StoreUnavailable
 from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.redis_connection import RedisConnection
+
+logger = logging.getLogger(__name__)
 
 WRITE_INTERVAL = 0.2
 """Seconds between writes of what clients committed. What a crash loses is consumed again, never skipped."""
@@ -118,6 +122,31 @@ class OffsetTable:
                 fields = [_field(place) for place in places]
                 self._writer.send("HDEL", self._keys.resets, *fields)
                 await self._writer.call("HDEL", self._keys.offsets, *fields)
+
+    async def mend(self) -> None:
+        """Write back what Redis has forgotten of offsets and resets. Raises StoreUnavailable."""
+        offsets = {
+            _field((*name, queue_id)).encode(): b"%d" % offset
+            for name, queues in self._table.items()
+            for queue_id, offset in queues.items()
+        }
+        await mend_hash(self._writer, self._keys.offsets, offsets)
+        resets = {_field(place).encode(): b"%d" % offset for place, offset in self._resets.items()}
+        await mend_hash(self._writer, self._keys.resets, resets)
+
+    def check(self, end_of: Callable[[str, int], int | None]) -> None:
+        """After the start: forget offsets of queues that are gone, and what lies behind the end of a queue.
+
+        `end_of` gives a queue's maximum offset. An offset behind it would pass over the messages that come next.
+        """
+        for (group, topic), queues in self._table.items():
+            for queue_id, offset in list(queues.items()):
+                end = end_of(topic, queue_id)
+                if end is None:
+                    del queues[queue_id]
+                elif offset > end:
+                    logger.error("%s was at %d of %s queue %d, which ends at %d", group, offset, topic, queue_id, end)
+                    self.commit(group, topic, queue_id, end)
 
     async def flush(self) -> None:
         """Write what changed and wait until it is stored. Raises StoreUnavailable."""

@@ -14,6 +14,7 @@ import hiredis
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.storage.pulse import Pulse
 from brokercore.server.storage.redis_address import credentials, dial, shown
+from brokercore.server.storage.replies import settle
 from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -154,8 +155,15 @@ class RedisConnection(asyncio.Protocol):
         """Add one command; the future gives its reply, or raises RedisError or StoreUnavailable."""
         future: asyncio.Future[Any] = self._loop.create_future()
         packed = _pack(arguments)
-        self.submit((packed,), len(packed), lambda reply: _settle(future, reply))
+        self.submit((packed,), len(packed), lambda reply: settle(future, reply))
         return future
+
+    async def call_all(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> None:
+        """Carry out several commands as one (MULTI): after a crash there are all of them or none.
+
+        Raises RedisError when Redis refuses one, and StoreUnavailable.
+        """
+        await self.call_many([("MULTI",), *commands, ("EXEC",)])
 
     async def call_many(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> list[Any]:
         """Replies of several commands, written together; an error of one raises RedisError."""
@@ -284,14 +292,3 @@ class RedisConnection(asyncio.Protocol):
 def _pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
     packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
     return packed
-
-
-def _settle(future: asyncio.Future[Any], reply: Any) -> None:
-    if future.done():
-        return
-    if isinstance(reply, hiredis.ReplyError):
-        future.set_exception(RedisError(str(reply)))
-    elif isinstance(reply, ConnectionError):
-        future.set_exception(StoreUnavailable(str(reply)))
-    else:
-        future.set_result(reply)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 
 from brokercore.protocol.bodies.config import DataVersion, TopicConfig
 from brokercore.protocol.bodies.route import PERM_READ, PERM_WRITE
 from brokercore.server.statistics import Counter
+from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import MessageStore
+
+logger = logging.getLogger(__name__)
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -22,6 +26,9 @@ TIMER_QUEUE = DELAY_LEVELS
 SYSTEM_QUEUES = {SCHEDULE_TOPIC: DELAY_LEVELS + 1, HALF_TOPIC: 1, CHECKED_TOO_OFTEN_TOPIC: 1}
 """Topics only the broker writes, with their number of queues."""
 
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+"""Topic of the clients' message traces: every AccessKey may write them, reading them takes a permission."""
+
 RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
 
 _FORBIDDEN = frozenset(
@@ -31,7 +38,7 @@ _FORBIDDEN = frozenset(
 
 def is_system_topic(topic: str) -> bool:
     """True for names that RocketMQ keeps for itself."""
-    return topic in _FORBIDDEN or topic.startswith("rmq_sys_") or topic == "RMQ_SYS_TRACE_TOPIC"
+    return topic in _FORBIDDEN or topic.startswith("rmq_sys_") or topic == TRACE_TOPIC
 
 
 def group_of(topic: str) -> str:
@@ -78,16 +85,21 @@ class TopicTable:
     async def load(self) -> None:
         """Read all topics, and make the system topics that are missing. Raises StoreUnavailable."""
         table: list[bytes] = await self._store.writer.call("HGETALL", self._store.keys.topics)
+        self._by_name.clear()
         by_topic: dict[str, dict[int, Queue]] = {}
         for queue in self._store.by_number.values():
             by_topic.setdefault(queue.topic, {})[queue.queue_id] = queue
         for name, config in zip(table[::2], table[1::2], strict=True):
             topic = Topic(TopicConfig.from_json(config))
-            queues = by_topic.get(name.decode(), {})
+            queues = by_topic.pop(name.decode(), {})
             topic.queues = [queues[number] for number in sorted(queues)]
             topic.refresh()
             self._by_name[name.decode()] = topic
-        for system_topic, count in SYSTEM_QUEUES.items():
+        if orphans := [queue for queues in by_topic.values() for queue in queues.values()]:
+            logger.warning("%d queues without a topic are dropped: its creation or its end was cut short", len(orphans))
+            await self._delete_stored("", orphans)
+            self._store.forget(orphans)
+        for system_topic, count in {**SYSTEM_QUEUES, TRACE_TOPIC: 1}.items():
             known = self._by_name.get(system_topic)
             if known is None or len(known.queues) < count:
                 await self.save(TopicConfig(system_topic, count, count, PERM_READ | PERM_WRITE))
@@ -100,6 +112,11 @@ class TopicTable:
         """Names of all topics, those of the system included."""
         return list(self._by_name)
 
+    def end_of(self, name: str, queue_id: int) -> int | None:
+        """The maximum offset of a queue, None when there is no such queue."""
+        topic = self._by_name.get(name)
+        return topic.queues[queue_id].max_offset if topic and 0 <= queue_id < len(topic.queues) else None
+
     def items(self) -> list[tuple[str, Topic]]:
         """All topics with their names."""
         return list(self._by_name.items())
@@ -111,10 +128,15 @@ class TopicTable:
         """
         async with self._changes:
             topic = self._by_name.get(config.topic)
+            writer, keys = self._store.writer, self._store.keys
             queues = list(topic.queues) if topic else []
-            for queue_id in range(len(queues), max(config.read_queues, config.write_queues)):
-                queues.append(await self._new_queue(config.topic, queue_id))
-            await self._store.writer.call("HSET", self._store.keys.topics, config.topic, config.to_json())
+            commands: list[tuple[bytes | str | int, ...]] = []
+            if (missing := max(config.read_queues, config.write_queues) - len(queues)) > 0:
+                fresh = await self._new_queues(config.topic, len(queues), missing)
+                queues += fresh
+                commands = [("HSET", keys.queues, _field(queue), queue.number) for queue in fresh]
+            await writer.call_all([*commands, ("HSET", keys.topics, config.topic, config.to_json())])
+            self._store.by_number.update({queue.number: queue for queue in queues})
             if topic is None:
                 topic = self._by_name[config.topic] = Topic(config)
             topic.config, topic.queues = config, queues
@@ -127,32 +149,57 @@ class TopicTable:
         return self._by_name.get(name) or await self.save(TopicConfig(name, queues, queues, PERM_READ | PERM_WRITE))
 
     async def delete(self, name: str) -> None:
-        """Delete a topic with its messages and its index. Raises StoreUnavailable."""
+        """Delete a topic with its messages and its index. Raises StoreUnavailable; the topic stays then."""
         async with self._changes:
-            topic = self._by_name.pop(name, None)
+            topic = self._by_name.pop(name, None)  # first, so that nothing is stored behind its end
             if topic is None:
                 return
-            writer, keys = self._store.writer, self._store.keys
-            fields = [f"{queue.queue_id}@{name}" for queue in topic.queues]
+            try:
+                await self._delete_stored(name, topic.queues)
+            except BaseException:
+                self._by_name[name] = topic
+                raise
             self._store.forget(topic.queues)
-            await writer.call_many(
-                [
-                    ("HDEL", keys.topics, name),
-                    ("HDEL", keys.queues, *fields),
-                    ("UNLINK", *[queue.key for queue in topic.queues]),
-                ]
-            )
-            await self._store.index.drop(topic=name)
             self.changed()
+            await self._store.index.drop(topic=name)
 
     def changed(self) -> None:
         """Count a change of the table, as clients and tools see it in `dataVersion`."""
         self.version = DataVersion(self.version.counter + 1, int(time.time() * 1000))
 
-    async def _new_queue(self, topic: str, queue_id: int) -> Queue:
-        writer, keys = self._store.writer, self._store.keys
-        number = int(await writer.call("INCR", keys.last_queue))
-        await writer.call("HSET", keys.queues, f"{queue_id}@{topic}", number)
-        queue = Queue(topic, queue_id, number, keys.stream(number).encode())
-        self._store.by_number[number] = queue
-        return queue
+    async def mend(self) -> None:
+        """Write back what Redis has forgotten of the topics: a crash of its machine took what was written last.
+
+        Raises StoreUnavailable.
+        """
+        async with self._changes:
+            writer, keys = self._store.writer, self._store.keys
+            queues = self._store.by_number.values()
+            last = int(await writer.call("GET", keys.last_queue) or 0)
+            highest = max(self._store.by_number, default=0)
+            if last < highest:
+                await writer.call("SET", keys.last_queue, highest)
+            await mend_hash(writer, keys.queues, {_field(queue).encode(): b"%d" % queue.number for queue in queues})
+            topics = {name.encode(): topic.config.to_json() for name, topic in self._by_name.items()}
+            await mend_hash(writer, keys.topics, topics)
+
+    async def _new_queues(self, topic: str, first: int, count: int) -> list[Queue]:
+        keys = self._store.keys
+        last = int(await self._store.writer.call("INCRBY", keys.last_queue, count))
+        numbers = range(last - count + 1, last + 1)
+        return [
+            Queue(topic, first + place, number, keys.stream(number).encode()) for place, number in enumerate(numbers)
+        ]
+
+    async def _delete_stored(self, name: str, queues: list[Queue]) -> None:
+        """All of it at once: after a crash there is no half of a topic."""
+        keys = self._store.keys
+        commands: list[tuple[bytes | str | int, ...]] = [("HDEL", keys.topics, name)] if name else []
+        if queues:
+            commands.append(("HDEL", keys.queues, *map(_field, queues)))
+            commands.append(("UNLINK", *[queue.key for queue in queues]))
+        await self._store.writer.call_all(commands)
+
+
+def _field(queue: Queue) -> str:
+    return f"{queue.queue_id}@{queue.topic}"
