@@ -1,56 +1,43 @@
-"""The producer: synchronous, asynchronous, one-way, ordered and transactional sends."""
+"""The producer: synchronous, asynchronous, one-way, ordered, batch and transactional sends, requests and replies."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from typing import Self
 
 from brokercore.client.credentials import Credentials
-from brokercore.client.errors import (
-    BrokerError,
-    BrokerUnreachable,
-    ClientClosed,
-    ClientError,
-    NoPermission,
-    RequestTimeout,
-)
+from brokercore.client.errors import ClientClosed, ClientError, RequestTimeout
 from brokercore.client.fork import restart_after_fork
 from brokercore.client.identity import new_client_id
-from brokercore.client.messages import Message, SendResult, TransactionState
+from brokercore.client.messages import Message, MessageView, SendResult, TransactionState
 from brokercore.client.namespace import wrap
+from brokercore.client.producer_membership import ProducerMembership
+from brokercore.client.requests import Requests, reply_properties
 from brokercore.client.routes import Routes
-from brokercore.client.sending import Prepared, prepare, read_send, send_call
+from brokercore.client.sender import Sender, queue_of_key
+from brokercore.client.sending import Prepared, batch_results, prepare, prepare_batch
 from brokercore.client.session import Session
-from brokercore.client.transactions import TransactionCheck, TransactionMembership
-from brokercore.protocol.codes import ResponseCode
+from brokercore.client.transactions import TransactionCheck, Transactions
+from brokercore.client.workers import Workers
+from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.ids import java_string_hash
 from brokercore.protocol.message_queue import MessageQueue
+
+__all__ = ["Producer", "queue_of_key"]
 
 log = logging.getLogger(__name__)
 
 SendCallback = Callable[[SendResult | None, ClientError | None], None]
 
-_TRY_ANOTHER_QUEUE = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Java retries NO_PERMISSION as well; here a refusal is final."""
-
 _CALLBACK_THREADS = 4
+_GOODBYE_MS = 2_000
 
 
 class Producer:
@@ -76,14 +63,16 @@ class Producer:
         self.group = wrap(namespace, group)
         self.namespace = namespace
         self._timeout_ms = timeout_ms
-        self._tries = retries + 1
         self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self._routes = Routes(self._session)
-        self._turn = itertools.count()
-        self._check = transaction_check
+        self._sender = Sender(self._session, self._routes, self.group, retries + 1)
+        self._requests = Requests(self._session, namespace)
+        self._transactions = (
+            Transactions(self._session, self.group, namespace, transaction_check) if transaction_check else None
+        )
         self._lock = threading.Lock()
-        self._membership: TransactionMembership | None = None
-        self._callbacks: ThreadPoolExecutor | None = None
+        self._membership: ProducerMembership | None = None
+        self._callbacks: Workers | None = None
         self._unfinished = 0
         self._finished = threading.Condition(self._lock)
         self._closed = False
@@ -101,10 +90,11 @@ class Producer:
             self._closed = True
             self._finished.wait_for(lambda: not self._unfinished, 2 * self._timeout_ms / 1000)
             callbacks, membership = self._callbacks, self._membership
+        if callbacks is not None:
+            callbacks.stop(self._timeout_ms / 1000, finish=True)
+        self._session.hurry(_GOODBYE_MS)
         if membership is not None:
             membership.stop()
-        if callbacks is not None:
-            callbacks.shutdown(wait=True)
         self._session.close()
 
     def start_anew(self) -> None:
@@ -121,7 +111,17 @@ class Producer:
         Raises InvalidMessage, NoPermission, TopicNotExist and other BrokerErrors, BrokerUnreachable, RequestTimeout.
         """
         prepared = prepare(message, self.namespace, self.group)
-        return self._send(prepared, timeout_ms or self._timeout_ms, self._tries)
+        return self._sender.send(prepared, timeout_ms or self._timeout_ms)
+
+    def send_batch(self, messages: Sequence[Message], *, timeout_ms: int | None = None) -> list[SendResult]:
+        """Send messages of one topic in one request, at most 4 MiB; they lie in one queue, one behind the other.
+
+        Raises InvalidMessage for more than one topic or delayed messages, and what send() raises; then none is stored.
+        """
+        if not messages:
+            return []
+        batch, ids = prepare_batch(messages, self.namespace, self.group)
+        return batch_results(self._sender.send(batch, timeout_ms or self._timeout_ms), ids)
 
     def send_ordered(self, message: Message, sharding_key: str, *, timeout_ms: int | None = None) -> SendResult:
         """Send to the queue of a sharding key: messages of one key keep their order. There are no further tries.
@@ -129,15 +129,13 @@ class Producer:
         The queue is abs(Java hash of the key) mod number of queues, as ons-client chooses it.
         """
         prepared = prepare(message, self.namespace, self.group, sharding_key=sharding_key)
-        queues = self._routes.write_queues(prepared.topic)
-        queue = queues[queue_of_key(sharding_key, len(queues))] if queues else self._no_queue(prepared.topic)
-        return self._send_to(queue, prepared, timeout_ms or self._timeout_ms)
+        queue = self._sender.queue_of_key(prepared.topic, sharding_key)
+        return self._sender.send_to(queue, prepared, timeout_ms or self._timeout_ms)
 
     def send_oneway(self, message: Message) -> str:
         """Send without waiting for an answer; returns the message id. Whether it arrives is not known."""
         prepared = prepare(message, self.namespace, self.group)
-        queue = self._choose(prepared.topic, ())
-        self._session.oneway(send_call(prepared, self.group, queue, self._routes.address(queue.broker_name)))
+        self._sender.oneway(prepared)
         return prepared.message_id
 
     def send_async(self, message: Message, callback: SendCallback) -> str:
@@ -146,12 +144,44 @@ class Producer:
         Callbacks run in threads of the producer. Raises what can be known before sending.
         """
         prepared = prepare(message, self.namespace, self.group)
-        queue = self._choose(prepared.topic, ())
+        queue = self._sender.choose(prepared.topic)
         address = self._routes.address(queue.broker_name)
-        executor = self._executor()
-        future = self._session.submit(send_call(prepared, self.group, queue, address), self._timeout_ms)
-        future.add_done_callback(lambda done: executor.submit(self._finish, done, prepared, queue, address, callback))
+        workers = self._workers()
+        future = self._sender.submit(queue, prepared, address, self._timeout_ms)
+        future.add_done_callback(
+            lambda done: self._call_back_in(workers, lambda: self._finish(done, prepared, queue, address, callback))
+        )
         return prepared.message_id
+
+    def request(self, message: Message, *, timeout_ms: int | None = None) -> MessageView:
+        """Send a question and wait for the message that answers it, at most `timeout_ms`.
+
+        Raises what send() raises, and RequestTimeout when no reply came.
+        """
+        wait_ms = timeout_ms or self._timeout_ms
+        deadline = time.monotonic() + wait_ms / 1000
+        members = self._members()
+        properties, future = self._requests.ask(members.client_id, wait_ms)
+        try:
+            prepared = prepare(message, self.namespace, self.group, extra=properties)
+            members.join(self._routes.masters(prepared.topic).values())
+            sent = self._sender.send(prepared, wait_ms)
+            return future.result(max(0.0, deadline - time.monotonic()))
+        except FutureTimeout:
+            raise RequestTimeout(self._routes.address(sent.queue.broker_name), wait_ms) from None
+        finally:
+            self._requests.forget(properties)
+
+    def reply(self, question: MessageView, body: bytes, *, timeout_ms: int | None = None) -> None:
+        """Answer a message that was sent by request(); its sender gets the reply at once, or not at all.
+
+        Raises InvalidMessage when the message is no request, BrokerError when its sender does not wait any more.
+        """
+        topic, properties = reply_properties(question)
+        prepared = prepare(Message(topic, body), "", self.group, extra=properties)
+        prepared = replace(prepared, code=RequestCode.SEND_REPLY_MESSAGE_V2)
+        queue = MessageQueue(topic, question.queue.broker_name, 0)  # that broker knows who asked
+        self._sender.send_to(queue, prepared, timeout_ms or self._timeout_ms)
 
     def send_transaction(self, message: Message, execute: Callable[[Message, str], TransactionState]) -> SendResult:
         """Send a half message, run `execute(message, message_id)`, then commit or roll back as it says.
@@ -164,7 +194,7 @@ class Producer:
         try:
             state = execute(message, result.message_id)
         finally:
-            self._members().end(result, topic, address, state)
+            self._checked().end(result, topic, address, state)
         return result
 
     def send_half(self, message: Message) -> SendResult:
@@ -172,32 +202,16 @@ class Producer:
         return self._send_half(message)[0]
 
     def _send_half(self, message: Message) -> tuple[SendResult, str, str]:
+        self._checked()
         prepared = prepare(message, self.namespace, self.group, half=True)
-        queue = self._choose(prepared.topic, ())
+        queue = self._sender.choose(prepared.topic)
         address = self._routes.address(queue.broker_name)
-        self._members().join(address)
-        return self._send_to(queue, prepared, self._timeout_ms), prepared.topic, address
+        self._members().join([address])
+        return self._sender.send_to(queue, prepared, self._timeout_ms), prepared.topic, address
 
-    def _send(self, prepared: Prepared, timeout_ms: int, tries: int) -> SendResult:
-        deadline = time.monotonic() + timeout_ms / 1000
-        tried: list[MessageQueue] = []
-        while True:
-            queue = self._choose(prepared.topic, tried)
-            left_ms = int((deadline - time.monotonic()) * 1000)
-            try:
-                return self._send_to(queue, prepared, max(left_ms, 1))
-            except ClientError as error:
-                tried.append(queue)
-                if len(tried) >= tries or time.monotonic() >= deadline or not _worth_another(error):
-                    raise
-                log.info("> %s queue %d: %s; trying another queue", queue.broker_name, queue.queue_id, error)
-                self._routes.forget_all()
-
-    def _send_to(self, queue: MessageQueue, prepared: Prepared, timeout_ms: int) -> SendResult:
-        address = self._routes.address(queue.broker_name)
-        call = send_call(prepared, self.group, queue, address)
-        response = self._session.wait(self._session.submit(call, timeout_ms), address, timeout_ms)
-        return read_send(response, prepared, queue, address)
+    def _call_back_in(self, workers: Workers, work: Callable[[], None]) -> None:
+        if not workers.submit(work):
+            log.warning("an answer came after the producer of %s was closed; its callback is not called", self.group)
 
     def _finish(
         self, done: Future[Command], prepared: Prepared, queue: MessageQueue, address: str, callback: SendCallback
@@ -205,12 +219,7 @@ class Producer:
         result: SendResult | None = None
         failure: ClientError | None = None
         try:
-            try:
-                result = read_send(done.result(), prepared, queue, address)
-            except ClientError as error:
-                if self._tries == 1 or not _worth_another(error):
-                    raise
-                result = self._send(prepared, self._timeout_ms, self._tries - 1)
+            result = self._sender.finish(done, prepared, queue, address, self._timeout_ms)
         except ClientError as error:
             failure = error
         try:
@@ -222,51 +231,26 @@ class Producer:
                 self._unfinished -= 1
                 self._finished.notify_all()
 
-    def _choose(self, topic: str, tried: list[MessageQueue] | tuple[()]) -> MessageQueue:
-        """The next queue in turn, on a broker that was not tried yet when there is one."""
-        queues = self._routes.write_queues(topic)
-        brokers = {queue.broker_name for queue in tried}
-        fresh = (
-            [queue for queue in queues if queue.broker_name not in brokers]
-            or [queue for queue in queues if queue not in tried]
-            or queues
-        )
-        return fresh[next(self._turn) % len(fresh)] if fresh else self._no_queue(topic)
+    def _checked(self) -> Transactions:
+        if self._transactions is None:
+            raise ClientError("Transactional messages need a producer with transaction_check.")
+        return self._transactions
 
-    def _no_queue(self, topic: str) -> MessageQueue:
-        text = f"topic {topic} has no queue that may be written to"
-        raise NoPermission(ResponseCode.NO_PERMISSION, text, ",".join(self._session.name_servers))
-
-    def _members(self) -> TransactionMembership:
+    def _members(self) -> ProducerMembership:
         with self._lock:
+            if self._closed:
+                raise ClientClosed("The producer is closed.")
             if self._membership is None:
-                if self._check is None:
-                    raise ClientError("Transactional messages need a producer with transaction_check.")
                 client_id = new_client_id(self._session.name_servers[0])
-                self._membership = TransactionMembership(
-                    self._session, client_id, self.group, self.namespace, self._check
-                )
+                self._membership = ProducerMembership(self._session, client_id, self.group)
             return self._membership
 
-    def _executor(self) -> ThreadPoolExecutor:
+    def _workers(self) -> Workers:
         """Where callbacks run; counts one more unfinished send."""
         with self._lock:
             if self._closed:
                 raise ClientClosed("The producer is closed.")
             if self._callbacks is None:
-                self._callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, f"callbacks of {self.group}")
+                self._callbacks = Workers(_CALLBACK_THREADS, f"callbacks of {self.group}")
             self._unfinished += 1
             return self._callbacks
-
-
-def queue_of_key(sharding_key: str, queues: int) -> int:
-    """Number of the queue that a sharding key belongs to, among `queues`."""
-    value = abs(java_string_hash(sharding_key))
-    # Java's Math.abs leaves the smallest int negative; ons-client takes 0 then.
-    return 0 if value == 2**31 else value % queues
-
-
-def _worth_another(error: ClientError) -> bool:
-    if isinstance(error, BrokerError):
-        return error.code in _TRY_ANOTHER_QUEUE
-    return isinstance(error, BrokerUnreachable | RequestTimeout)

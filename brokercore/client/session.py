@@ -123,6 +123,10 @@ class Session:
                 unreachable = error
         raise unreachable or BrokerUnreachable(",".join(self.name_servers), "no name server is configured")
 
+    def is_connected(self, address: str) -> bool:
+        """True when there is an open connection to `host:port`."""
+        return self._pool.has(address)
+
     def hurry(self, timeout_ms: int) -> None:
         """Wait no longer than this from now on: goodbyes to a broker that is gone must not hold up a close."""
         self.timeout_ms = min(self.timeout_ms, timeout_ms)

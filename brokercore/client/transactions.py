@@ -6,10 +6,8 @@ import logging
 from collections.abc import Callable
 
 from brokercore.client.messages import MessageView, SendResult, TransactionState
-from brokercore.client.periodic import Periodic
 from brokercore.client.session import Call, Session
 from brokercore.protocol import properties as names
-from brokercore.protocol.bodies.heartbeat import Heartbeat
 from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import ProtocolError
@@ -20,32 +18,16 @@ log = logging.getLogger(__name__)
 
 TransactionCheck = Callable[[MessageView], TransactionState]
 
-HEARTBEAT_S = 30.0
 
+class Transactions:
+    """Ends transactions, and answers CHECK_TRANSACTION_STATE of the brokers that know the group."""
 
-class TransactionMembership:
-    """Keeps a producer group known to the brokers it sent to, and answers their CHECK_TRANSACTION_STATE."""
-
-    def __init__(self, session: Session, client_id: str, group: str, namespace: str, check: TransactionCheck) -> None:
+    def __init__(self, session: Session, group: str, namespace: str, check: TransactionCheck) -> None:
         self._session = session
         self._group = group
         self._namespace = namespace
         self._check = check
-        self._heartbeat = Heartbeat(client_id, [group]).to_json()
-        self._brokers: set[str] = set()
-        self._periodic = Periodic(f"heartbeat of {group}", HEARTBEAT_S, self._beat)
         session.handle(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
-        self._periodic.start()
-
-    def join(self, address: str) -> None:
-        """Register with a broker before the first half message goes there: it asks on this connection later."""
-        if address not in self._brokers:
-            self._session.call(Call(address, RequestCode.HEART_BEAT, {}, self._heartbeat))
-            self._brokers.add(address)
-
-    def stop(self) -> None:
-        """Stop the heartbeats."""
-        self._periodic.stop()
 
     def end(self, result: SendResult, topic: str, address: str, state: TransactionState) -> None:
         """Tell the broker how the local transaction of a half message ended. Raises BrokerUnreachable."""
@@ -59,10 +41,6 @@ class TransactionMembership:
             "bname": result.queue.broker_name,
         }
         self._end(address, ext, state)
-
-    def _beat(self) -> None:
-        brokers = list(self._brokers)
-        self._session.call_all([Call(address, RequestCode.HEART_BEAT, {}, self._heartbeat) for address in brokers])
 
     def _on_check(self, address: str, command: Command) -> None:
         try:
