@@ -41,6 +41,8 @@ app.conf.update(
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
+        "cluster-sweep": {"task": "console.cluster.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "cluster-repair": {"task": "console.cluster.tasks.repair", "schedule": 60.0, "options": {"expires": 50}},
         "sessions-clear": {
             "task": "console.accounts.tasks.clear_sessions",
             "schedule": 3600.0,

@@ -47,6 +47,8 @@ SQL_PORT = env_int("GANTRY_SQL_PORT", 10000)
 SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
+# Brokers other than the embedded one have access control of their own, to which rights are carried over.
+EMBEDDED_BROKER = env_bool("GANTRY_EMBEDDED_BROKER", not env_text("GANTRY_NAMESRV"))
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
 # Brokers are spoken to over TLS, and must show a certificate of this authority.
@@ -141,6 +143,7 @@ INSTALLED_APPS = [
     "console.instances",
     "console.topics",
     "console.drift",
+    "console.cluster",
     "console.messaging",
     "console.sql",
     "console.archive",

@@ -10,6 +10,7 @@ urlpatterns = [
     path("", include("console.accounts.urls")),
     path("", include("console.topics.urls")),
     path("", include("console.drift.urls")),
+    path("", include("console.cluster.urls")),
     path("", include("console.messaging.urls")),
     path("", include("console.metrics.urls")),
     path("", include("console.sql.urls")),

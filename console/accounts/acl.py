@@ -23,6 +23,7 @@ from django.db import transaction
 from brokercore.policy import mq_resource
 from console.accounts.credentials import actor_of, usable_keys
 from console.accounts.models import AccessKey, Policy
+from console.celery import app
 from console.settings import redis_url
 from console.topics.models import Grant, Group, Topic, group_holder
 
@@ -36,6 +37,21 @@ _POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
 def publish_on_commit() -> None:
     """Publish once the current transaction has committed; a repair task publishes each minute as well."""
     transaction.on_commit(publish, robust=True)
+    carry_over_on_commit()
+
+
+def carry_over_on_commit() -> None:
+    """Once the current transaction has committed, have a worker carry rights over to a cluster that keeps its own.
+
+    For changes that the embedded broker's table says nothing of as well: a cluster is told each topic by its name.
+    """
+    if not settings.EMBEDDED_BROKER:
+        transaction.on_commit(_carry_over, robust=True)
+
+
+def _carry_over() -> None:
+    """A lost request is mended by the sweep of console.cluster."""
+    app.send_task("console.cluster.tasks.synchronise", retry=False)
 
 
 def publish() -> bool:
@@ -78,6 +94,7 @@ def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
             pipeline.execute()
 
     transaction.on_commit(change, robust=True)
+    carry_over_on_commit()
 
 
 def compiled() -> dict[str, dict[str, Any]]:

@@ -65,6 +65,8 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
     if not instance.independent_naming:
         # The bare name is a new resource of the account; in a namespace the account has the name already.
         acl.publish_on_commit()
+    else:
+        acl.carry_over_on_commit()
     return topic
 
 

@@ -147,6 +147,7 @@ _PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
                 also=("platform.organization", "platform.resource"),
             ),
             _Item("Settings", "settings", "platform.settings"),
+            _Item("Cluster", "server-2", "platform.cluster"),
             _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
             _Item("Audit", "history", "platform.audit"),
         ),

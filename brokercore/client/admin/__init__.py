@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brokercore.client.admin.acl import AclAdmin
 from brokercore.client.admin.base import AdminBase
 from brokercore.client.admin.cluster import Cluster, ClusterAdmin
 from brokercore.client.admin.consumers import ConsumersAdmin
@@ -13,7 +14,7 @@ from brokercore.client.admin.redelivery import RedeliveryAdmin
 __all__ = ["Admin", "AdminBase", "Cluster"]
 
 
-class Admin(ClusterAdmin, GroupsAdmin, ConsumersAdmin, OffsetsAdmin, MessagesAdmin, RedeliveryAdmin):
+class Admin(ClusterAdmin, GroupsAdmin, ConsumersAdmin, OffsetsAdmin, MessagesAdmin, RedeliveryAdmin, AclAdmin):
     """Administers a cluster through its name server; a context manager, safe in threads and over forks.
 
     Names of topics and groups are physical ones. What brokers know severally is asked of every master and merged.
