@@ -30,6 +30,7 @@ from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.offsets import OffsetTable
 from brokercore.server.storage.store import MessageStore
 from brokercore.server.storage.topics import TopicTable
+from brokercore.server.tenant_use import TenantUse
 from brokercore.server.timers import Timers
 from brokercore.server.transactions import Transactions
 from brokercore.server.turn import Turn
@@ -93,12 +94,15 @@ class Broker:
                 self.topics, self.groups, self.offsets, self.key_values, self.flights, self.request_modes,
             ):  # fmt: skip
                 await table.load()
+            self.offsets.check(self.topics.end_of)
+            self.store.mending = [table.mend for table in (self.topics, self.groups, self.offsets, self.flights)]
             await self.registry.load()
             await join(self)
         except RedisError as error:
             raise StoreUnavailable(str(error)) from error
         await self.security.refresh()
         self._own(self.security.watch(), "permissions")
+        self._own(TenantUse(self).run(), "use of tenants")
         self._own(self.registry.run(), "registry")
         self._own(self.timers.run(), "timers")
         self._own(self.transactions.run(), "transaction checks")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -36,6 +36,9 @@ DEFAULTS = "*"
 INSTANCE_PREFIX = "MQ_INST_"
 
 
+_SHARED = ("messages_per_second", "bytes_per_second", "stored_bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one tenant may take. 0 is no limit; sizes are bytes."""
@@ -48,15 +51,14 @@ class Limits:
     stored_bytes: int = 0
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], brokers: int = 1) -> Limits:
-        """The limits of a published row at one of `brokers` brokers, which share rates and bytes stored.
+    def from_row(cls, row: Mapping[str, Any]) -> Limits:
+        """The limits of a published row. Raises ValueError for a value that is no number."""
+        return cls(**{field.name: max(0, int(row.get(field.name) or 0)) for field in fields(cls)})
 
-        Raises ValueError for a value that is no number.
-        """
-        values = {field.name: max(0, int(row.get(field.name) or 0)) for field in fields(cls)}
-        for name in ("messages_per_second", "bytes_per_second", "stored_bytes"):
-            values[name] = -(-values[name] // max(1, brokers))
-        return cls(**values)
+    def shared(self, brokers: int) -> Limits:
+        """What is left for one of so many brokers: clients spread what they send over all of them."""
+        shares = {name: -(-getattr(self, name) // brokers) for name in _SHARED}
+        return replace(self, **shares)
 
 
 class LimitReached(Refusal):
@@ -105,8 +107,8 @@ class Account:
 class TenantLimits:
     """The accounts of all tenants at this broker, and whose topic is whose."""
 
-    def __init__(self, brokers: int = 1) -> None:
-        self._brokers = brokers
+    def __init__(self) -> None:
+        self._brokers = 1
         self._default = Limits()
         self._own: dict[str, Limits] = {}
         self.accounts: dict[str, Account] = {}
@@ -132,19 +134,24 @@ class TenantLimits:
 
         Raises ValueError, and changes nothing, for limits that are no numbers.
         """
-        own = {uid: Limits.from_row(row, self._brokers) for uid, row in rows}
+        own = {uid: Limits.from_row(row) for uid, row in rows}
         self._default = own.pop(DEFAULTS, Limits())
         self._own = own
-        for account in self.accounts.values():
-            account.take(own.get(account.uid, self._default))
+        self._apply()
         self._owners, self._holders = dict(owners), dict(holders)
         self._of_topic.clear()
+
+    def share(self, brokers: int) -> None:
+        """There are so many brokers in the cluster now."""
+        if brokers != self._brokers:
+            self._brokers = brokers
+            self._apply()
 
     def account(self, uid: str) -> Account:
         """The account of a tenant."""
         found = self.accounts.get(uid)
         if found is None:
-            found = self.accounts[uid] = Account(uid, self._own.get(uid, self._default) if uid else Limits())
+            found = self.accounts[uid] = Account(uid, self._limits(uid))
         return found
 
     def owner(self, topic: str) -> Account:
@@ -164,6 +171,13 @@ class TenantLimits:
     def group_owner_uid(self, group: str) -> str:
         """The tenant that made a group, which may be one in another tenant's namespace."""
         return self._holders.get(group, "").partition("/")[0] or _of_namespace(group)
+
+    def _apply(self) -> None:
+        for account in self.accounts.values():
+            account.take(self._limits(account.uid))
+
+    def _limits(self, uid: str) -> Limits:
+        return self._own.get(uid, self._default).shared(self._brokers) if uid else Limits()
 
     # Requests
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from brokercore.server.storage import recovery
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import MessageStore
-from brokercore.server.storage.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from brokercore.server.storage.topics import HALF_TOPIC, SCHEDULE_TOPIC, TRACE_TOPIC
 
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
 
 logger = logging.getLogger(__name__)
+
+TRACES_SHARE = 20
+"""Message traces may take one part in so many of the store: everybody may write them, and nobody is charged."""
 
 _KEPT = frozenset({SCHEDULE_TOPIC, HALF_TOPIC})
 """What is parked there stays until it is delivered or decided; retention counts from then on."""
@@ -40,14 +43,22 @@ async def offset_at(store: MessageStore, queue: Queue, timestamp_ms: int) -> int
 
 async def expire_messages(broker: Broker) -> None:
     """Drop what is older than the retention time. Raises StoreUnavailable."""
-    before_ms = int(time.time() * 1000) - broker.settings.retention_hours * 3_600_000
+    before_ms = int(time.time() * 1000 - broker.settings.retention_hours * 3_600_000)
     for queue in list(broker.store.by_number.values()):
         if queue.topic in _KEPT or queue.min_offset >= queue.max_offset or queue.first_ms >= before_ms:
             continue
         await trim(broker.store, queue, await offset_at(broker.store, queue, before_ms))
+    for queue in (traces.queues if (traces := broker.topics.get(TRACE_TOPIC)) else []):
+        await _keep_small(broker.store, queue, broker.settings.store_max_bytes // TRACES_SHARE)
     await broker.store.index.drop(before_ms=before_ms)
-    store = broker.store
-    store.used_bytes = await recovery.measure(store.reader, store.keys, list(store.by_number.values()))
+    await broker.store.measure(broker.store.reader)
+
+
+async def _keep_small(store: MessageStore, queue: Queue, most_bytes: int) -> None:
+    """Drop the oldest messages of a queue that holds more than so many bytes. Raises StoreUnavailable."""
+    if queue.stored_bytes > most_bytes:
+        surplus = -(-(queue.stored_bytes - most_bytes) // max(1, queue.average_bytes))
+        await trim(store, queue, min(queue.min_offset + surplus, queue.max_offset))
 
 
 async def trim(store: MessageStore, queue: Queue, offset: int) -> None:
@@ -58,6 +69,7 @@ async def trim(store: MessageStore, queue: Queue, offset: int) -> None:
     await store.writer.call("XTRIM", queue.key, "MINID", f"0-{offset + 1}")
     queue.stored_bytes -= min(queue.stored_bytes, dropped * queue.average_bytes)
     queue.min_offset = offset
+    store.parked.trimmed(queue)
     first = await store.read(queue, offset, 1)
     queue.first_ms = recovery.store_timestamp(first[0][1]) if first else 0
     logger.info("retention: %d messages of %s queue %d left", dropped, queue.topic, queue.queue_id)

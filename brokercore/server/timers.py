@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from brokercore.protocol import properties as names
-from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.storage.parking import MOVE, Parking
+from brokercore.server.storage.parking import MOVE, Parking, readable
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import Done
 from brokercore.server.storage.topics import SCHEDULE_TOPIC, group_of
@@ -26,6 +25,9 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 500
 _LONGEST_WAIT = 5.0
 """Seconds of one sleep: the clock of a laptop that slept, or that was set, has gone on without the event loop."""
+
+_BROKEN_MS = 3_600_000
+"""When a message that cannot be delivered is tried again: it is not thrown away, and keeps no other one back."""
 
 _AFTER_TROUBLE = 0.5
 
@@ -70,7 +72,8 @@ class Timers:
                 self._earlier.set()
             done(reason)
 
-        return self._parking.park(queue, until_ms, body, encode_properties(properties), stored, **fields)
+        topic = properties[names.REAL_TOPIC]
+        return self._parking.park(queue, until_ms, body, encode_properties(properties), stored, topic=topic, **fields)
 
     async def cancel(self, until_ms: int, topic: str, unique_id: str) -> bool:
         """Throw away a message that waits for this time; False when it is none or was delivered meanwhile.
@@ -82,7 +85,7 @@ class Timers:
             for frame in await self._broker.store.messages_at(places[start : start + _AT_ONCE]):
                 message = decode_stored(frame)[0]
                 if message.unique_id == unique_id and message.properties.get(names.REAL_TOPIC) == topic:
-                    return await self._parking.cancel(message.physical_offset)
+                    return await self._parking.cancel(message)
         return False
 
     async def run(self) -> None:
@@ -116,23 +119,26 @@ class Timers:
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
         if not due:
             return False
-        found: dict[int, StoredMessage] = {}
-        for frame in await self._broker.store.messages_at(due):
-            try:
-                message = decode_stored(frame)[0]
-            except ProtocolError as error:
-                logger.error("a parked message cannot be read and is thrown away: %s", error)
-                continue
-            found[message.physical_offset] = message
+        messages, broken = readable(await self._broker.store.messages_at(due))
+        found = {message.physical_offset: message for message in messages}
         loop = asyncio.get_running_loop()
         moves = []
         for physical_offset in due:
+            if physical_offset in broken:
+                continue
             moved: asyncio.Future[bool] = loop.create_future()
-            moves.append(moved)
-            self._start(physical_offset, found.get(physical_offset), moved)
+            try:
+                self._start(physical_offset, found.get(physical_offset), moved)
+            except (ValueError, ArithmeticError, LookupError):  # one message must not keep all others back
+                logger.exception("parked message %d cannot be delivered", physical_offset)
+                broken.append(physical_offset)
+            else:
+                moves.append(moved)
+        for physical_offset in broken:
+            await self._parking.postpone(physical_offset, int(time.time() * 1000) + _BROKEN_MS)
         if not all(await asyncio.gather(*moves)):
             raise StoreUnavailable("Redis did not take a delivery")
-        self.delivered += len(due)
+        self.delivered += len(moves)
         return True
 
     def _start(self, physical_offset: int, message: StoredMessage | None, moved: asyncio.Future[bool]) -> None:
@@ -142,7 +148,7 @@ class Timers:
 
         target = self._target(message) if message else None
         if message is None or target is None:
-            self._parking.discard(physical_offset, answered)
+            self._parking.discard(physical_offset, answered, message=message)
             return
         keys = [message.unique_id] if message.unique_id else []
         self._parking.move(message, target, answered, keys=keys + message.keys.split())

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
-from brokercore.protocol.errors import ProtocolError
-from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage, decode_stored
+from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.delays import deliver_at, is_delayed
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.incoming import Draft, answer
-from brokercore.server.storage.parking import DISCARD, Parking, host_bytes
+from brokercore.server.storage.parking import DISCARD, Parking, host_bytes, readable
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, TIMER_QUEUE
 
@@ -29,6 +28,7 @@ MAX_CHECKS = 15
 
 _AT_ONCE = 200
 _LOOK_SECONDS = 1.0
+_BROKEN_MS = 3_600_000
 _MAX_IMMUNITY_SECONDS = 86_400 * 3
 
 
@@ -54,7 +54,15 @@ class Transactions:
         def done(reason: str | None) -> None:
             answer(broker, draft, queue.base, offset, reason)
 
-        offset = self._parking.park(queue, until_ms, draft.body, encode_properties(properties), done, **draft.fields)
+        offset = self._parking.park(
+            queue,
+            until_ms,
+            draft.body,
+            encode_properties(properties),
+            done,
+            topic=draft.topic.config.topic,
+            **draft.fields,
+        )
 
     async def waits(self, message: StoredMessage) -> bool:
         """True while a half message is neither committed nor rolled back. Raises StoreUnavailable."""
@@ -75,7 +83,7 @@ class Transactions:
     async def rollback(self, half: StoredMessage) -> None:
         """Throw a half message away. Raises StoreUnavailable."""
         moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._parking.discard(half.physical_offset, moved.set_result)
+        self._parking.discard(half.physical_offset, moved.set_result, message=half)
         await self._ended(half, moved)
 
     async def run(self) -> None:
@@ -89,17 +97,16 @@ class Transactions:
 
     async def _check_all(self) -> None:
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
-        frames = await self._broker.store.messages_at(due) if due else []
-        found = set()
-        for frame in frames:
+        halves, broken = readable(await self._broker.store.messages_at(due) if due else [])
+        for half in halves:
             try:
-                half = decode_stored(frame)[0]
-            except ProtocolError as error:
-                logger.error("a half message cannot be read and is thrown away: %s", error)
-                continue
-            found.add(half.physical_offset)
-            await self._check(half)
-        for physical_offset in set(due) - found:
+                await self._check(half)
+            except (ValueError, ArithmeticError, LookupError):  # one message must not keep all others back
+                logger.exception("half message %d cannot be checked", half.physical_offset)
+                broken.append(half.physical_offset)
+        for physical_offset in broken:
+            await self._parking.postpone(physical_offset, int(time.time() * 1000) + _BROKEN_MS)
+        for physical_offset in set(due) - {half.physical_offset for half in halves} - set(broken):
             self._parking.discard(physical_offset)
 
     async def _check(self, half: StoredMessage) -> None:

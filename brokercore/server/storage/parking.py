@@ -7,19 +7,27 @@ by one script, so that neither a crash nor a repeated attempt delivers it twice 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from brokercore.protocol.message import StoredMessage, encode_stored
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.message import StoredMessage, decode_stored, encode_stored
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import StoreUnavailable
 from brokercore.server.storage.index import index_member
 from brokercore.server.storage.queue import Queue, split_physical
+from brokercore.server.storage.replies import is_error
 from brokercore.server.storage.scripts import Argument, Script
-from brokercore.server.storage.store import Done, MessageStore, is_error
+from brokercore.server.storage.store import Done, MessageStore
+
+logger = logging.getLogger(__name__)
 
 MOVE, DISCARD = Script("move"), Script("discard")
+
+_PHYSICAL_OFFSET_AT = 28
+"""Where a stored frame has its physical offset, as eight bytes."""
 
 Moved = Callable[[bool], None]
 """Called with True when the message is in its queue (or gone), False when Redis did not take it."""
@@ -31,14 +39,20 @@ class Parking:
     def __init__(self, store: MessageStore, key: str) -> None:
         self._store, self._key = store, key
 
-    def park(self, queue: Queue, until_ms: int, body: bytes, properties: bytes, done: Done, **fields: Any) -> int:
-        """Store a message in a parking queue until `until_ms`; returns its offset there.
+    def park(
+        self, queue: Queue, until_ms: int, body: bytes, properties: bytes, done: Done, *, topic: str, **fields: Any
+    ) -> int:
+        """Store a message for `topic` in a parking queue until `until_ms`; returns its offset there.
 
         Raises StoreFull and StoreUnavailable.
         """
         failed: list[Any] = []
 
         def stored(reason: str | None) -> None:
+            if reason is None and not failed:
+                self._store.parked.came(topic, len(body) + len(properties))
+            if reason is None and failed:  # nothing would ever find it
+                self._store.writer.send("XDEL", queue.key, f"0-{offset + 1}")
             done(reason or (f"the message store is not available: {failed[0]}" if failed else None))
 
         offset = self._store.put(queue, body, properties, stored, **fields)
@@ -82,6 +96,8 @@ class Parking:
         Raises StoreUnavailable.
         """
         store = self._store
+        if not store.ready:  # offsets are being read back
+            raise StoreUnavailable(store.trouble)
         now = max(int(time.time() * 1000), target.last_ms)
         offset = target.next_offset
         frame = _frame_at(store, message, target, offset, now, **fields)
@@ -95,7 +111,7 @@ class Parking:
         def answered(reply: Any) -> None:
             if reply == 1:
                 store.stored(target, offset, frame, now)
-                self._forget(message.physical_offset)
+                self._forget(message.physical_offset, message, target)
                 moved(True)
             else:
                 store.not_stored(target, reply)
@@ -104,32 +120,38 @@ class Parking:
         MOVE.run(store.writer, [self._key, parked[0], target.key, *names], arguments, answered)
         store.give_out(target, now)
 
-    def discard(self, physical_offset: int, moved: Moved | None = None) -> None:
-        """Throw a parked message away. Raises StoreUnavailable."""
+    def discard(
+        self, physical_offset: int, moved: Moved | None = None, *, message: StoredMessage | None = None
+    ) -> None:
+        """Throw a parked message away; None is one that was not found, or cannot be read. Raises StoreUnavailable.
+
+        One that was not found may be on its way: its time is written before it, and may have come meanwhile. It
+        stays when it is there after all.
+        """
 
         def answered(reply: Any) -> None:
             if moved:
                 moved(not is_error(reply))
 
-        self._discard(physical_offset, answered)
+        self._discard(physical_offset, message, answered)
 
-    async def cancel(self, physical_offset: int) -> bool:
+    async def cancel(self, message: StoredMessage) -> bool:
         """Throw a parked message away; False when it does not wait any more. Raises StoreUnavailable."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._discard(physical_offset, answered.set_result)
+        self._discard(message.physical_offset, message, answered.set_result)
         reply = await answered
         if is_error(reply):
             raise StoreUnavailable(str(reply))
         return bool(reply)
 
-    def _discard(self, physical_offset: int, answered: Callable[[Any], None]) -> None:
+    def _discard(self, physical_offset: int, message: StoredMessage | None, answered: Callable[[Any], None]) -> None:
         def gone(reply: Any) -> None:
-            if not is_error(reply):
-                self._forget(physical_offset)
+            if reply == 1:
+                self._forget(physical_offset, message)
             answered(reply)
 
         parked = self._parked(physical_offset)
-        arguments: list[Argument] = [_member(physical_offset), parked[1]]
+        arguments: list[Argument] = [_member(physical_offset), parked[1], "missing" if message is None else "any"]
         DISCARD.run(self._store.writer, [self._key, parked[0]], arguments, gone)
 
     def _parked(self, physical_offset: int) -> tuple[bytes, str]:
@@ -137,7 +159,9 @@ class Parking:
         queue = self._store.by_number.get(number)
         return (queue.key if queue else self._store.keys.stream(number).encode()), f"0-{offset + 1}"
 
-    def _forget(self, physical_offset: int) -> None:
+    def _forget(self, physical_offset: int, message: StoredMessage | None, target: Queue | None = None) -> None:
+        if message is not None:
+            self._store.parked.left(message, target)
         number, offset = split_physical(physical_offset)
         queue = self._store.by_number.get(number)
         if queue is not None:
@@ -165,6 +189,18 @@ def _frame_at(
             prepared_transaction_offset=fields.get("prepared_transaction_offset", message.prepared_transaction_offset),
         )
     )
+
+
+def readable(frames: Iterable[bytes]) -> tuple[list[StoredMessage], list[int]]:
+    """Parked messages, and the physical offsets of those that cannot be read."""
+    messages, broken = [], []
+    for frame in frames:
+        try:
+            messages.append(decode_stored(frame)[0])
+        except ProtocolError as error:
+            broken.append(int.from_bytes(frame[_PHYSICAL_OFFSET_AT : _PHYSICAL_OFFSET_AT + 8], "big"))
+            logger.error("parked message %d cannot be read: %s", broken[-1], error)
+    return messages, broken
 
 
 def host_bytes(host: tuple[str, int]) -> bytes:

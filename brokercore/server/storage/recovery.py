@@ -53,8 +53,11 @@ async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) 
                 await _go_on_at(redis, queue, known)
 
 
-async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -> int:
-    """Bytes of memory that messages and key indexes take in Redis, by Redis' own estimate."""
+async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -> tuple[int, dict[str, int]]:
+    """Bytes of memory that messages and key indexes take in Redis, by Redis' own estimate.
+
+    Returns all of them, and those of the indexes by topic.
+    """
     total = 0
     for some in _chunks(queue for queue in queues if queue.max_offset > queue.min_offset):
         sizes = await redis.call_many(("MEMORY", "USAGE", queue.key) for queue in some)
@@ -63,7 +66,10 @@ async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -
             total += size or 0
     places = [member.decode().partition(":") for member in await redis.call("SMEMBERS", keys.index_hours)]
     sizes = await redis.call_many(("MEMORY", "USAGE", keys.index(int(hour), topic)) for hour, _, topic in places)
-    return total + sum(size or 0 for size in sizes)
+    indexes: dict[str, int] = {}
+    for (_, _, topic), size in zip(places, sizes, strict=True):
+        indexes[topic] = indexes.get(topic, 0) + (size or 0)
+    return total + sum(indexes.values()), indexes
 
 
 async def _information(redis: RedisConnection, queues: list[Queue]) -> list[dict[bytes, Any]]:

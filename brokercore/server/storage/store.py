@@ -17,6 +17,7 @@ from brokercore.server.settings import Settings
 from brokercore.server.storage import recovery
 from brokercore.server.storage.index import KeyIndex
 from brokercore.server.storage.keys import Keys
+from brokercore.server.storage.parked import ParkedBytes
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.redis_connection import RedisConnection
 from brokercore.server.storage.scripts import Script
@@ -45,6 +46,9 @@ class MessageStore:
         self.index = KeyIndex(self.writer, keys)
         self.by_number: dict[int, Queue] = {}
         self.used_bytes = 0
+        self.parked = ParkedBytes()
+        self.index_bytes: dict[str, int] = {}
+        """Bytes of the key indexes of each topic, as they were measured last."""
         self.ready = False
         self.scripts: list[Script] = []
         self.mending: list[Callable[[], Awaitable[None]]] = []
@@ -200,6 +204,10 @@ class MessageStore:
             self._refused(str(reply))
         return f"the message store is not available: {reply}"
 
+    async def measure(self, redis: RedisConnection) -> None:
+        """Ask Redis how much memory messages and indexes take. Raises StoreUnavailable and RedisError."""
+        self.used_bytes, self.index_bytes = await recovery.measure(redis, self.keys, list(self.by_number.values()))
+
     # Reading
 
     def hot(self, queue: Queue, offset: int, count: int) -> list[tuple[int, bytes]] | None:
@@ -272,14 +280,10 @@ class MessageStore:
         for mend in self.mending:
             await mend()
         self.index.forget_hours()
-        self.used_bytes = await recovery.measure(self.writer, self.keys, self.by_number.values())
+        self.parked.begin(self.by_number.values())
+        await self.measure(self.writer)
         self.ready = True
 
 
 def _offset_of(entry: bytes) -> int:
     return int(entry.partition(b"-")[2]) - 1
-
-
-def is_error(reply: Any) -> bool:
-    """True when a reply says that a command was not carried out."""
-    return isinstance(reply, hiredis.ReplyError | ConnectionError)

@@ -235,7 +235,7 @@ async def test_a_parked_message_moves_once(store: MessageStore) -> None:
     schedule = topics.get(SCHEDULE_TOPIC).queues[0]  # type: ignore[union-attr]
     parking = Parking(store, store.keys.timers)
     stored: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-    parking.park(schedule, 1, b"later", b"", stored.set_result)
+    parking.park(schedule, 1, b"later", b"", stored.set_result, topic=target.topic)
     assert await stored is None
     (place,) = await parking.due(2, 10)
     (message,) = decode_stored(await store.message_at(place) or b"")

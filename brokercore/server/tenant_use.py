@@ -1,0 +1,111 @@
+"""What each tenant takes of this broker: measured in small steps beside the work, and told to the console by Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import orjson
+
+from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.limits import Account
+from brokercore.server.storage.keys import ACL_USE
+from brokercore.server.storage.parked import GIVEN_UP_TOPIC, SHARED_TOPICS
+from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
+
+if TYPE_CHECKING:
+    from brokercore.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+MEASURE_SECONDS = 5.0
+"""Between two sums over all queues: in between, what clients send is added as it comes."""
+
+_TELL_ALL_SECONDS = 30.0
+_AT_ONCE = 1000
+_NOBODY = frozenset({GIVEN_UP_TOPIC, *SHARED_TOPICS})
+
+
+class TenantUse:
+    """Keeps `Account.stored_bytes` right, shares the limits with the other brokers, and tells the console."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._measured = 0.0
+        self._told_all = 0.0
+        self._told: dict[str, bytes] = {}
+        self._before: dict[str, tuple[float, int, int]] = {}
+
+    async def run(self) -> None:
+        """Measure and tell until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except (StoreUnavailable, RedisError) as error:
+                logger.debug("the use of tenants is not told: %s", error)  # the store's own log tells of it
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        broker = self._broker
+        broker.limits.share(1 + sum(not peer.stopped for peer in broker.registry.peers.values()))
+        while not broker.store.parked.known:
+            await broker.store.parked.read_on(broker.store)
+        if time.monotonic() - self._measured >= MEASURE_SECONDS:
+            await self.measure()
+        await self._tell()
+
+    async def measure(self) -> None:
+        """Sum up what every tenant stores."""
+        broker, limits = self._broker, self._broker.limits
+        before = {uid: account.stored_bytes for uid, account in limits.accounts.items()}
+        stored: defaultdict[Account, int] = defaultdict(int)
+        messages: defaultdict[str, int] = defaultdict(int)
+        for number, queue in enumerate(list(broker.store.by_number.values())):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            if queue.max_offset > queue.min_offset and queue.topic not in _NOBODY:
+                stored[limits.owner(queue.topic)] += _bytes_of(queue)
+                messages[queue.topic] += queue.max_offset - queue.min_offset
+        for topic, size in broker.store.index_bytes.items():
+            # The common share of the index is in the overhead of a message; messages with many keys have more.
+            stored[limits.owner(topic)] += max(0, size - messages[topic] * OVERHEAD_BYTES)
+        for table in (broker.store.parked.waiting, broker.store.parked.given_up):
+            for topic, size in table.items():
+                stored[limits.owner(topic)] += int(size * OVERHEAD_FACTOR)
+        for uid, account in limits.accounts.items():
+            account.stored_bytes = stored[account] + account.stored_bytes - before.get(uid, account.stored_bytes)
+        self._measured = time.monotonic()
+
+    async def _tell(self) -> None:
+        now, name = time.time(), self._broker.name
+        rows: list[str | bytes] = []
+        for uid, account in self._broker.limits.accounts.items():
+            at, messages, size = self._before.get(uid, (now, account.messages_in, account.bytes_in))
+            seconds = max(now - at, LOOK_SECONDS)
+            self._before[uid] = now, account.messages_in, account.bytes_in
+            row = {
+                "connections": account.connections,
+                "messages_per_second": round((account.messages_in - messages) / seconds),
+                "bytes_per_second": round((account.bytes_in - size) / seconds),
+                "stored_bytes": account.stored_bytes,
+                "refused": account.refused,
+            }
+            told = orjson.dumps(row)
+            if uid and self._told.get(uid) != told:
+                self._told[uid] = told
+                rows += [f"{uid}/{name}", told]
+        if now - self._told_all >= _TELL_ALL_SECONDS:
+            self._told_all = now
+            self._told.clear()  # the next time everything is told: Redis may be another one
+        if rows:
+            await self._broker.store.reader.call("HSET", ACL_USE, *rows)
+        await self._broker.store.reader.call("HSET", ACL_USE, f"/{name}", int(now * 1000))
+
+
+def _bytes_of(queue: Queue) -> int:
+    return int(queue.stored_bytes * OVERHEAD_FACTOR) + (queue.max_offset - queue.min_offset) * OVERHEAD_BYTES
