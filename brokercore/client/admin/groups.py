@@ -36,7 +36,10 @@ class GroupsAdmin(TopicsAdmin):
 
     def create_group(self, group: str, *, retry_max_times: int = 16, consume_enable: bool = True) -> None:
         """Create or change a group on every master (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
-        config = GroupConfig(group, retry_max_times=retry_max_times, consume_enable=consume_enable)
+        self.update_group(GroupConfig(group, retry_max_times=retry_max_times, consume_enable=consume_enable))
+
+    def update_group(self, config: GroupConfig) -> None:
+        """Create or change a group on every master with all its settings; see `group_config` for the present ones."""
         self.ask(self.masters().values(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config.to_json())
 
     def delete_group(self, group: str) -> None:

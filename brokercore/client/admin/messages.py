@@ -8,6 +8,7 @@ from brokercore.client.admin.base import AdminBase, read
 from brokercore.client.connection import split_address
 from brokercore.client.errors import ClientError, QueryNotFound, SystemFault
 from brokercore.client.pulling import PULL_CODES, PullResult, pull_call, read_pull
+from brokercore.client.queue_offsets import QueueOffsets
 from brokercore.client.session import Call
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.ids import parse_offset_message_id
@@ -62,6 +63,27 @@ class MessagesAdmin(AdminBase):
             found += read(decode_stored, result.body, call.address)
         matching = [message for message in found if message.topic == topic and _has_key(message, key, unique)]
         return sorted(matching, key=lambda message: (message.store_timestamp, message.physical_offset))[:max_messages]
+
+    def messages_between(
+        self, topic: str, begin_ms: int, end_ms: int, *, max_messages: int = 64
+    ) -> list[StoredMessage]:
+        """Messages of a topic stored from `begin_ms` to before `end_ms` (epoch ms), oldest first.
+
+        At most `max_messages` of them, the oldest of each queue. Raises TopicNotExist.
+        """
+        found: list[StoredMessage] = []
+        for queue in self.routes.read_queues(topic):
+            offsets = QueueOffsets(self.session, self.routes)
+            offset, last = offsets.search_offset(queue, begin_ms), offsets.max_offset(queue)
+            of_queue: list[StoredMessage] = []
+            while offset < last and len(of_queue) < max_messages:
+                result = self.pull(queue, offset)
+                of_queue += [message for message in result.messages if begin_ms <= message.store_timestamp]
+                if result.next_offset <= offset or (of_queue and of_queue[-1].store_timestamp >= end_ms):
+                    break
+                offset = result.next_offset
+            found += [message for message in of_queue if message.store_timestamp < end_ms]
+        return sorted(found, key=lambda message: (message.store_timestamp, message.physical_offset))[:max_messages]
 
     def view_message(self, offset_message_id: str, topic: str) -> StoredMessage:
         """The message with an offset id (VIEW_MESSAGE_BY_ID).
