@@ -24,15 +24,16 @@ _LONG_AGO = float("-inf")
 class Routes:
     """Routes with a cache. Methods raise TopicNotExist for a topic without a route, and what Session raises."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, keep_s: float = KEEP_S) -> None:
         self._session = session
+        self._keep_s = keep_s
         self._known: dict[str, tuple[float, TopicRoute]] = {}
         self._addresses: dict[str, tuple[float, str]] = {}
 
     def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
         """The route of a topic; `fresh` asks the name server whatever is known."""
         known = self._known.get(topic)
-        if known is not None and not fresh and time.monotonic() - known[0] < KEEP_S:
+        if known is not None and not fresh and time.monotonic() - known[0] < self._keep_s:
             return known[1]
         try:
             return self._ask(topic)
@@ -86,7 +87,7 @@ class Routes:
     def address(self, broker_name: str) -> str:
         """Address of a broker's master. Raises BrokerNotExist."""
         known = self._addresses.get(broker_name)
-        if known is not None and time.monotonic() - known[0] < KEEP_S:
+        if known is not None and time.monotonic() - known[0] < self._keep_s:
             return known[1]
         try:
             self.cluster()

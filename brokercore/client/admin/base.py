@@ -18,6 +18,9 @@ from brokercore.protocol.errors import ProtocolError
 
 T = TypeVar("T")
 
+_KEEP_ROUTES_S = 1.0
+"""An administrator is to see at once that a broker has gone or come back; one request for a page is enough."""
+
 
 class AdminBase:
     """Opens and closes; `timeout_ms` is for each request."""
@@ -31,7 +34,7 @@ class AdminBase:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
-        self.routes = Routes(self.session)
+        self.routes = Routes(self.session, keep_s=_KEEP_ROUTES_S)
 
     def __enter__(self) -> Self:
         return self

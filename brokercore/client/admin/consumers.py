@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from brokercore.client.admin.base import AdminBase, read
-from brokercore.client.errors import BrokerError, ClientError, ConsumerNotOnline, SystemFault
+from brokercore.client.admin.messages import is_at
+from brokercore.client.errors import BrokerError, BrokerNotExist, ClientError, ConsumerNotOnline, SystemFault
 from brokercore.client.session import Call
 from brokercore.protocol.bodies.clients import (
     Connection,
@@ -56,22 +57,32 @@ class ConsumersAdmin(AdminBase):
     def consumer_running_info(self, group: str, client_id: str, jstack: bool = False) -> RunningInfo:
         """What a consumer tells of itself, with stack traces when `jstack`. Raises ConsumerNotOnline."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": "true" if jstack else "false"}
-        address, response = self._forward(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+        address, response = self._forward(RequestCode.GET_CONSUMER_RUNNING_INFO, ext, self.masters())
         return read(RunningInfo.from_json, response.body, address)
 
     def consume_directly(self, group: str, client_id: str, offset_message_id: str, topic: str = "") -> DirectResult:
-        """Let one client consume one message now. Raises ConsumerNotOnline, MessageFormatError for a bad id."""
-        parse_offset_message_id(offset_message_id)
+        """Let one client consume one message now: the broker that has the message hands it to the client.
+
+        Raises ConsumerNotOnline, BrokerNotExist when no broker is where the id says, MessageFormatError for a bad id.
+        """
+        at = parse_offset_message_id(offset_message_id)[:2]
         ext = {"consumerGroup": group, "clientId": client_id, "msgId": offset_message_id}
         if topic:
             ext["topic"] = topic
-        address, response = self._forward(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext)
+        masters = self.masters()
+        holders = {name: address for name, address in masters.items() if is_at(address, *at)}
+        if not holders and len(masters) == 1:
+            holders = masters  # a lone broker has another address now than when it stored the message
+        if not holders:
+            text = f"no broker is at {at[0]}:{at[1]}, where the message lies"
+            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, text, self.session.name_servers[0])
+        address, response = self._forward(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, holders)
         return read(DirectResult.from_json, response.body, address)
 
-    def _forward(self, code: RequestCode, ext: dict[str, str]) -> tuple[str, Command]:
+    def _forward(self, code: RequestCode, ext: dict[str, str], masters: dict[str, str]) -> tuple[str, Command]:
         """Ask the brokers in turn for the one that the client is connected to."""
         last: BrokerError | None = None
-        for name, address in self.masters().items():
+        for name, address in masters.items():
             try:
                 call = Call(address, code, ext | {"brokerName": name})
                 return address, self.session.call(call, timeout_ms=_FORWARDED_MS)

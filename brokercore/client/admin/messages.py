@@ -110,14 +110,19 @@ class MessagesAdmin(AdminBase):
     def _broker_at(self, topic: str, host: str, port: int) -> str | None:
         for broker in self.routes.route(topic).brokers:
             for address in broker.addresses.values():
-                name, broker_port = split_address(address)
-                if broker_port == port and (name == host or host in _addresses_of(name)):
+                if is_at(address, host, port):
                     return address
         return None
 
 
 def _has_key(message: StoredMessage, key: str, unique: bool) -> bool:
     return message.unique_id == key if unique else key in message.keys.split(" ")
+
+
+def is_at(address: str, host: str, port: int) -> bool:
+    """Whether `address` (`name:port`) is the one that message ids tell as IP address and port."""
+    name, broker_port = split_address(address)
+    return broker_port == port and (name == host or host in _addresses_of(name))
 
 
 def _addresses_of(host: str) -> set[str]:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from zlib import crc32
 
 from brokercore.client.admin.base import AdminBase, read, read_names
-from brokercore.client.errors import BrokerError, ClientError, QueryNotFound, RequestNotSupported, TopicNotExist
+from brokercore.client.errors import (
+    BrokerError,
+    BrokerNotExist,
+    ClientError,
+    QueryNotFound,
+    RequestNotSupported,
+    TopicNotExist,
+)
 from brokercore.client.session import Call
 from brokercore.protocol.bodies.config import MESSAGE_TYPE_ATTRIBUTE, TopicConfig, topic_table_from_json
 from brokercore.protocol.bodies.stats import QueueStats, TopicStats
-from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.message_queue import MessageQueue
 
 _ORDER_CONFIG = "ORDER_TOPIC_CONFIG"
@@ -46,14 +54,24 @@ class TopicsAdmin(AdminBase):
         return read(TopicConfig.from_json, response.body, address)
 
     def create_topic(
-        self, topic: str, *, queues: int = 8, perm: int = 6, message_type: str = "NORMAL", order: bool = False
+        self,
+        topic: str,
+        *,
+        queues: int = 8,
+        perm: int = 6,
+        message_type: str = "NORMAL",
+        order: bool = False,
+        one_broker: bool = False,
     ) -> None:
         """Create or change a topic on every master, `queues` on each (UPDATE_AND_CREATE_TOPIC).
 
         `perm`: 4 read, 2 write, 6 both; `message_type`: NORMAL, FIFO, DELAY, TRANSACTION; `order` fixes its queues.
-        Raises InvalidParameter for a bad name.
+        `one_broker` is for topics that are ordered overall: the master that has it, or one chosen by its name.
+        Raises InvalidParameter for a bad name, BrokerNotExist when the one broker that has it is away.
         """
         masters = self.masters()
+        if one_broker:
+            masters = self._one_master(topic, masters)
         ext = {
             "topic": topic,
             "defaultTopic": "TBW102",
@@ -117,6 +135,21 @@ class TopicsAdmin(AdminBase):
             groups.update(read_names(response.body, "groupList", address))
         # Brokers of 5.3.3 list the topic itself as a group.
         return sorted(groups - {topic})
+
+    def _one_master(self, topic: str, masters: dict[str, str]) -> dict[str, str]:
+        if not masters:
+            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, "there is no broker", self.session.name_servers[0])
+        ext = {"namespace": _ORDER_CONFIG, "key": topic}
+        try:
+            ordered = self.session.call_name_server(RequestCode.GET_KV_CONFIG, ext).ext.get("value", "")
+        except QueryNotFound:
+            ordered = ""
+        known = sorted(part.partition(":")[0] for part in ordered.split(";") if part)
+        name = known[0] if known else sorted(masters)[crc32(topic.encode()) % len(masters)]
+        if name not in masters:
+            text = f"the broker {name}, which has topic {topic}, is not there"
+            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, text, self.session.name_servers[0])
+        return {name: masters[name]}
 
     def _change_order_config(self, code: RequestCode, topic: str, value: str | None = None) -> None:
         ext = {"namespace": _ORDER_CONFIG, "key": topic} | ({} if value is None else {"value": value})
