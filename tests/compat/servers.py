@@ -23,6 +23,17 @@ from tests.support.product import free_ports
 CHECK_SECONDS = "5"
 
 
+#: Settings of a real broker under which it does what the embedded one does without.
+APACHE_LINES = (
+    "autoCreateTopicEnable=false",
+    "autoCreateSubscriptionGroup=false",
+    "enablePropertyFilter=true",
+    "traceTopicEnable=true",
+    "transactionTimeOut=3000",
+    "transactionCheckInterval=5000",
+)
+
+
 @dataclass(frozen=True)
 class Server:
     """A running broker, its name server's address and the keys of the cast."""
@@ -53,9 +64,8 @@ def drawn_keys(hint: str) -> Keys:
 @contextmanager
 def apache(home: Path) -> Iterator[Server]:
     """Run Apache RocketMQ with authentication and authorization on and a user for each of the cast."""
-    broker_lines = ("autoCreateTopicEnable=false", "transactionTimeOut=3000", "transactionCheckInterval=5000")
     ports = free_ports(2)
-    server = ApacheRocketMQ(home, (ports[0], ports[1]), broker_lines)
+    server = ApacheRocketMQ(home, (ports[0], ports[1]), APACHE_LINES)
     server.start()
     try:
         tenant, read_only, stranger = (drawn_keys(hint) for hint in ("tenant", "reader", "stranger"))

@@ -11,8 +11,9 @@ def test_ons_client_commits_rolls_back_and_commits_after_a_check(
 ) -> None:
     run = transaction_runs["Ons"]
     run.consumer.wait_received(["commit", "unknown"], LONG_SECONDS)
-    (checked,) = run.producer.named("checked")[:1]
-    assert (checked["body"], checked["topic"]) == ("unknown", run.topic)
+    # Apache RocketMQ may ask about one whose end it has only just been told.
+    checked = next(event for event in run.producer.named("checked") if event["body"] == "unknown")
+    assert checked["topic"] == run.topic
     assert sorted(run.consumer.bodies()) == ["commit", "unknown"]
     assert world.message_count(run.topic) == 2
 
@@ -22,9 +23,8 @@ def test_rocketmq_client_commits_rolls_back_and_rolls_back_after_a_check(
 ) -> None:
     run = transaction_runs["Apache"]
     run.consumer.wait_received(["commit"], LONG_SECONDS)
-    run.producer.wait_until(lambda: bool(run.producer.named("checked")), "a check", LONG_SECONDS)
-    (checked,) = run.producer.named("checked")[:1]
-    assert checked["body"] == "unknown"
+    asked = run.producer.named
+    run.producer.wait_until(lambda: "unknown" in {e["body"] for e in asked("checked")}, "a check", LONG_SECONDS)
     assert run.consumer.bodies() == ["commit"]
     assert world.message_count(run.topic) == 1
 

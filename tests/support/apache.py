@@ -10,6 +10,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from brokercore.client import Admin, Credentials
+from brokercore.client.admin.acl import AclEntry, AclUser, user_subject
+from brokercore.client.errors import ClientError
 from tests.support import processes
 from tests.support.java import QUICK_START, maven_jars
 
@@ -102,15 +105,22 @@ class ApacheRocketMQ:
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False, timeout=60)
         return done.stdout + done.stderr
 
+    def admin(self) -> Admin:
+        """The administrator's client: a call costs a round trip, where mqadmin starts a JVM."""
+        return Admin(self.namesrv, Credentials(self.admin_key, self.admin_secret), timeout_ms=10_000)
+
     def create_user(self, name: str, secret: str, *, actions: str = "Pub,Sub,Get", names: str = "*") -> None:
         """Create a Normal user that has the rights `actions` on the topics and groups whose names match `names`."""
-        self.mqadmin("createUser", "-c", "DefaultCluster", "-u", name, "-p", secret, "-t", "Normal")
-        rights = ("-r", f"Topic:{names},Group:{names}", "-a", actions, "-d", "Allow")
-        self.mqadmin("createAcl", "-c", "DefaultCluster", "-s", f"User:{name}", *rights)
+        with self.admin() as admin:
+            for address in admin.masters().values():
+                admin.create_user(address, AclUser(name, secret))
+                rights = [AclEntry(f"{kind}:{names}", tuple(actions.split(","))) for kind in ("Topic", "Group")]
+                admin.set_acl(address, user_subject(name), rights)
 
     def create_topic(self, name: str, queues: int = 8) -> None:
         """Create a topic with as many queues for reading as for writing."""
-        self.mqadmin("updateTopic", "-c", "DefaultCluster", "-t", name, "-r", str(queues), "-w", str(queues))
+        with self.admin() as admin:
+            admin.create_topic(name, queues=queues)
 
     def _broker_configuration(self) -> list[str]:
         user = {"username": self.admin_key, "password": self.admin_secret}
@@ -156,7 +166,16 @@ class ApacheRocketMQ:
 
     def _wait_until_registered(self) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while "broker-a" not in self.mqadmin("clusterList"):
-            if time.monotonic() > deadline:
-                self.stop()
-                raise StartError("the broker did not register with the name server")
+        with self.admin() as admin:
+            while "broker-a" not in _brokers(admin):
+                if time.monotonic() > deadline:
+                    self.stop()
+                    raise StartError("the broker did not register with the name server")
+                time.sleep(0.1)
+
+
+def _brokers(admin: Admin) -> dict[str, str]:
+    try:
+        return admin.masters()
+    except ClientError:  # the name server says so while it knows no broker
+        return {}
