@@ -9,7 +9,7 @@ from brokercore.protocol.errors import LenientJsonError
 from brokercore.server.errors import Refusal
 from brokercore.server.pop.names import acknowledged_topic, named_in
 from brokercore.server.storage.groups import SYSTEM_GROUPS
-from brokercore.server.storage.topics import group_of
+from brokercore.server.storage.topics import TRACE_TOPIC, group_of
 
 
 def resource(topic: str) -> str:
@@ -24,7 +24,8 @@ def _given(command: Command, *fields: str) -> tuple[str, ...]:
 
 
 def sent_topic(command: Command) -> tuple[str, ...]:
-    return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic))
+    """Topics to publish to; every AccessKey may write traces of what its client did."""
+    return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic) and topic != TRACE_TOPIC)
 
 
 def sent_retry(command: Command) -> tuple[str, ...]:

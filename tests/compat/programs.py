@@ -146,6 +146,12 @@ class Program:
         self.wait_until(lambda: wanted <= set(self.bodies()), f"receiving {sorted(wanted)}", seconds)
         return self.named("received")
 
+    def tell(self, line: str) -> None:
+        """Write a line to its input."""
+        assert self._process.stdin
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
     def stop(self) -> None:
         """Close its input and wait for its end: a consumer then commits its offsets and leaves its group."""
         assert self._process.stdin

@@ -1,4 +1,7 @@
-"""The name-server role: routes (105), cluster (106), topic lists (206, 224, 304) and key-values (100-102, 219)."""
+"""The name-server role: routes (105), cluster (106), topic lists (206, 224, 304), key-values (100-102, 219).
+
+And whether routes let clients write to a broker (205, 327).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from brokercore.server.storage.topics import SYSTEM_QUEUES
 _OK = ResponseCode.SUCCESS
 _WRITABLE = 2
 _BROKER_NAMESPACE, _READ_ONLY = "GANTRY_BROKER_PERMISSION", "read"
-"""Where a broker whose write permission was wiped is remembered, over restarts too."""
+"""Where a broker whose write permission was wiped is remembered: all brokers share it, and restarts keep it."""
 
 
 def route(
@@ -61,7 +64,9 @@ def _route(broker: Broker, command: Command, name: str, elsewhere: Mapping[str, 
         order = ";".join(f"{holder}:{config.write_queues}" for holder, config in sorted(configs.items()))
     answer = TopicRoute(
         [
-            QueueData(holder, config.read_queues, config.write_queues, config.perm, config.system_flag)
+            QueueData(
+                holder, config.read_queues, config.write_queues, _perm(broker, holder, config), config.system_flag
+            )
             for holder, config in sorted(configs.items())
             if holder in brokers
         ],
@@ -149,26 +154,26 @@ async def namespace_values(broker: Broker, _connection: Connection, command: Com
 
 async def wipe_write_permission(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """WIPE_WRITE_PERM_OF_BROKER: routes say that it takes no messages; what clients send all the same is stored."""
-    _own_name(broker, command)
-    await broker.key_values.put(_BROKER_NAMESPACE, broker.name, _READ_ONLY)
+    await broker.key_values.put(_BROKER_NAMESPACE, _known_broker(broker, command), _READ_ONLY)
     return command.response(_OK, ext={"wipeTopicCount": str(len(broker.topics.names()))})
 
 
 async def add_write_permission(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """ADD_WRITE_PERM_OF_BROKER: routes name each topic's own permission again."""
-    _own_name(broker, command)
-    await broker.key_values.delete(_BROKER_NAMESPACE, broker.name)
+    await broker.key_values.delete(_BROKER_NAMESPACE, _known_broker(broker, command))
     return command.response(_OK, ext={"addTopicCount": str(len(broker.topics.names()))})
 
 
-def _own_name(broker: Broker, command: Command) -> None:
-    name = text(command.ext, "brokerName")
-    if name != broker.name:
-        raise Refusal(ResponseCode.BROKER_NOT_EXIST, f"this is broker {broker.name}, not {name[:127]}")
+def _known_broker(broker: Broker, command: Command) -> str:
+    name, brokers = text(command.ext, "brokerName"), _brokers(broker)
+    if name not in brokers:
+        raise Refusal(ResponseCode.BROKER_NOT_EXIST, f"there is no broker {name[:127]}; there is {', '.join(brokers)}")
+    return name
 
 
-def _is_wiped(broker: Broker) -> bool:
-    return broker.key_values.get(_BROKER_NAMESPACE, broker.name) == _READ_ONLY
+def _perm(broker: Broker, holder: str, config: TopicConfig) -> int:
+    wiped = broker.key_values.get(_BROKER_NAMESPACE, holder) == _READ_ONLY
+    return config.perm & ~_WRITABLE if wiped else config.perm
 
 
 def _brokers(broker: Broker) -> dict[str, BrokerData]:

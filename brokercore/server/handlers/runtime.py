@@ -18,6 +18,18 @@ from brokercore.server.storage.topics import DELAY_LEVELS, SCHEDULE_TOPIC
 _VERSION_NAME = "V5_3_3"
 _PERIODS = (10, MINUTE, 600)
 
+_NOTHING_WAITS = dict.fromkeys(
+    (
+        "sendThreadPoolQueueSize", "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills",
+        "litePullThreadPoolQueueSize", "litePullThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueSize",
+        "queryThreadPoolQueueHeadWaitTimeMills", "ackThreadPoolQueueSize", "ackThreadPoolQueueHeadWaitTimeMills",
+        "endTransactionQueueSize", "endTransactionThreadPoolQueueSize", "putMessageFailedTimes", "timerReadBehind",
+        "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps",
+    ),
+    "0",
+)  # fmt: skip
+"""Queues between the threads of a real broker: here requests are taken as they come, and tools show a number."""
+
 
 def runtime(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_BROKER_RUNTIME_INFO: the keys of a real broker that tools show, and the embedded store's own."""
@@ -29,12 +41,15 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
     queues = list(broker.store.by_number.values())
     first = min((queue.first_ms for queue in queues if queue.first_ms), default=0)
     used, limit = broker.store.used_bytes, broker.settings.store_max_bytes
-    table = {
+    table = _NOTHING_WAITS | {
         "bootTimestamp": str(broker.started_ms),
         "brokerActive": "true",
         "brokerVersion": str(VERSION),
         "brokerVersionDesc": _VERSION_NAME,
+        "commitLogDirCapacity": f"Total : {limit} bytes, Free : {max(0, limit - used)} bytes.",
         "commitLogDiskRatio": f"{used / limit:.4f}",
+        "commitLogMaxOffset": str(sum(queue.max_offset for queue in queues)),
+        "commitLogMinOffset": str(sum(queue.min_offset for queue in queues)),
         "consumeQueueDiskRatio": f"{used / limit:.4f}",
         "dispatchBehindBytes": "0",
         "earliestMessageTimeStamp": str(first or now),
@@ -50,10 +65,12 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "msgPutTotalYesterdayMorning": "0",
         "pageCacheLockTimeMills": "0",
         "pullThreadPoolQueueSize": str(broker.waiting.count),
+        "putMessageAverageSize": f"{used / max(1, sum(q.max_offset - q.min_offset for q in queues)):.1f}",
         "putMessageTimesTotal": str(put.times),
         "putTps": put_tps,
+        "remainHowManyDataToFlush": "0 B",
+        "remainTransientStoreBufferNumbs": "0",
         "runtime": _duration(now - broker.started_ms),
-        "sendThreadPoolQueueSize": "0",
         "startAcceptSendRequestTimeStamp": "0",
         "gantryBrokers": " ".join(f"{name}={state}" for name, state in broker.registry.states.items()),
         "gantryConnections": str(len(broker.connections)),

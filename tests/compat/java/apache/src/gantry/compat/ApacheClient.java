@@ -29,6 +29,7 @@ final class ApacheClient {
         client.setMqClientApiTimeout(API_TIMEOUT_MILLIS);
         // Two broadcasting consumers on one machine are one client unless their instances have names of their own.
         client.setInstanceName("pid" + ProcessHandle.current().pid());
+        client.setEnableTrace(Boolean.parseBoolean(arguments.text("trace", "false")));
         String instance = arguments.text("instance", "");
         if (!instance.isEmpty()) {
             client.setNamespace(instance);

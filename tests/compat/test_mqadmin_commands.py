@@ -1,0 +1,93 @@
+"""Every command of mqadmin 5.3.3 gets what its user expects of it, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from brokercore.client import Admin, Credentials
+from tests.compat import servers
+from tests.compat.mqadmin_commands import AFTER_THE_WIPE, ALL, ENDLESS, FIRST, LAST, MAIN, RELAYED, Command
+from tests.compat.programs import Keys, Program, Toolbox, build_programs
+from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, broker_process, eventually
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "mqadmin.md"
+TOPIC, GROUP, IDLE, PRODUCERS = "mqadmin-all", "GID_mqadmin", "GID_idle", "PG_mqadmin"
+KEYS = Keys(SYSTEM_KEY, SYSTEM_SECRET)
+
+#: Two commands print for ever; everything else takes some 3 s, most of it the end of a rocketmq-client.
+SECONDS, PATIENCE = 12, 180
+
+
+class Session(NamedTuple):
+    """What each line printed, what mqadmin knows, and the names the lines were filled with."""
+
+    printed: Mapping[str, str]
+    commands: frozenset[str]
+    scene: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def session(java_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    if servers.wants_apache():
+        pytest.skip("what the embedded broker answers")
+    build_programs()
+    with broker_process() as broker, Admin(broker.namesrv, Credentials(*KEYS), timeout_ms=10_000) as admin:
+        tools = Toolbox(java_home, broker.namesrv, "")
+        admin.create_topic(TOPIC, queues=2)
+        for group in (GROUP, IDLE):
+            admin.create_group(group)
+        try:
+            scene = _scene(tools, admin, tmp_path_factory.mktemp("mqadmin")) | {"broker": broker.address}
+            program = tools.start("MqadminCommands", KEYS, topic="", group="", seconds=SECONDS, threads=10).wait_ready()
+            for step in (FIRST, RELAYED, (*ENDLESS, *MAIN), LAST, AFTER_THE_WIPE):
+                _run(program, step, scene)
+            commands = frozenset(program.named("ready")[0]["commands"])
+            yield Session({e["name"]: e["text"] for e in program.named("printed")}, commands, scene)
+        finally:
+            tools.kill_since(0)
+
+
+def _scene(tools: Toolbox, admin: Admin, folder: Path) -> dict[str, str]:
+    """A consumer that is online, and a message of a producer that traces what it does."""
+    consumer = tools.start("ApacheConsumer", KEYS, topic=TOPIC, group=GROUP).wait_ready()
+    sent = tools.run("ApacheProducer", KEYS, topic=TOPIC, group=PRODUCERS, key="K1", tag="TagA", trace="true")
+    (message,) = [event for event in sent if event["event"] == "sent"]
+    consumer.wait_received([message["body"]])
+    (client,) = admin.consumer_connection(GROUP).connections
+    eventually(lambda: any(queue.max_offset for queue in admin.topic_stats("RMQ_SYS_TRACE_TOPIC").values()), 30)
+    (folder / "topics.json").write_text(json.dumps([{"topicName": "Listed", "readQueueNums": 1, "writeQueueNums": 1}]))
+    (folder / "groups.json").write_text(json.dumps([{"groupName": "GID_listed"}]))
+    return {
+        "cluster": "DefaultCluster", "name": "broker-a", "namesrv": tools.namesrv, "topic": TOPIC, "group": GROUP,
+        "idle": IDLE, "producers": PRODUCERS, "client": client.client_id, "queue": str(message["queue"]),
+        "offset_id": message["offsetId"], "unique_id": message["id"], "traced_id": message["id"],
+        "topics": str(folder / "topics.json"), "groups": str(folder / "groups.json"), "exports": str(folder),
+    }  # fmt: skip
+
+
+def _run(program: Program, commands: Iterable[Command], scene: Mapping[str, str]) -> None:
+    """Run commands, several at once, and wait for all of them."""
+    lines = {command.line: command for command in commands}
+    for line, command in lines.items():
+        program.tell("\t".join((line, *command.words(scene))))
+    program.wait_until(lambda: lines.keys() <= {e["name"] for e in program.named("printed")}, "answers", PATIENCE)
+
+
+@pytest.mark.parametrize("command", ALL, ids=lambda command: command.line)
+def test_a_command_says_what_its_user_waits_for(session: Session, command: Command) -> None:
+    assert command.says.format_map(session.scene) in session.printed[command.line]
+
+
+def test_every_command_of_mqadmin_is_tried(session: Session) -> None:
+    assert {command.name for command in ALL} == session.commands
+
+
+def test_the_page_lists_every_command(session: Session) -> None:
+    listed = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", PAGE.read_text(encoding="utf-8"), re.M)))
+    assert sorted(listed) == sorted(session.commands)
