@@ -8,7 +8,7 @@ CHECK_HOME := $(CURDIR)/.pytest_cache/home
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic test test-postgres lint fmt types bench bench-broker bench-console bench-soak bench-sql clean runtime tools
+.PHONY: help up traffic test test-postgres lint fmt types bench bench-broker bench-console bench-soak bench-sql protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-console: tools ## the console at 200 accounts, 10,000 topics and 5,000 gro
 
 bench-sql: tools ## async SQL: latencies, overhead over bare Spark, fairness, large results, recovery (5 minutes)
 	@exec $(VENV)/python -m tests.bench sql
+
+protocol: tools ## make the modules of brokercore/protocol/grpc/messaging.proto anew
+	@$(VENV)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. brokercore/protocol/grpc/messaging.proto
 
 clean: ## remove caches, never data or .venv
 	@find . -name __pycache__ -not -path './.venv/*' -not -path './var/*' -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import sys
+from typing import TYPE_CHECKING
 
 from brokercore.certificates import server_context
 from brokercore.server.broker import Broker
@@ -21,6 +22,9 @@ from brokercore.server.settings import Settings, read_settings
 from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
 from brokercore.server.watching import Watching
+
+if TYPE_CHECKING:
+    from brokercore.server.grpc.endpoint import GrpcEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +47,14 @@ class Server:
         ]
         watched = settings.metrics_port
         self._watched = None if watched is None else _listen(settings.host, watched)
+        self._grpc_socket = None if settings.grpc_port is None else _listen(settings.host, settings.grpc_port)
         self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets)
         reachable = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
         self.namesrv = f"{reachable}:{self.namesrv_port}"
         self.broker = Broker(settings, settings.advertise or f"{reachable}:{self.broker_port}")
         self._tls = _tls_context(settings, reachable)
+        self._grpc = None if self._grpc_socket is None else self._grpc_endpoint(self._grpc_socket, reachable)
+        self.grpc = "" if self._grpc is None else f"{reachable}:{self._grpc.port}"
         self._servers: list[asyncio.Server] = []
         self._watching = Watching(self.broker)
 
@@ -69,16 +76,28 @@ class Server:
         if self._watched is not None:
             await self._watching.start(self._watched)
             logger.info("figures and health on port %d", self._watched.getsockname()[1])
+        if self._grpc is not None:
+            await self._grpc.start()
 
     async def close(self) -> None:
         """Stop listening, finish what is under way, close connections and store."""
         await self._watching.close()
         for server in self._servers:
             server.close()
+        if self._grpc is not None:
+            await self._grpc.close()
         await self.broker.close()
         for server in self._servers:
             await server.wait_closed()
         logger.info("closed")
+
+    def _grpc_endpoint(self, listening: socket.socket, reachable: str) -> GrpcEndpoint:
+        from brokercore.server.grpc.endpoint import GrpcEndpoint  # only here: it takes time and memory to load
+
+        context = _tls_context(self._settings, reachable)
+        if context is not None:
+            context.set_alpn_protocols(["h2"])
+        return GrpcEndpoint(self.broker, listening, context, tls_only=self._settings.tls_mode is TlsMode.ENFORCING)
 
 
 def _tls_context(settings: Settings, host: str) -> ssl.SSLContext | None:
@@ -105,7 +124,8 @@ async def serve(settings: Settings) -> None:
         gc.freeze()
         gc.set_threshold(_GARBAGE_THRESHOLD, 20, 50)
         broker_address = server.broker.address
-        sys.stdout.write(f"ready namesrv={server.namesrv} broker={broker_address}\n")
+        grpc = f" grpc={server.grpc}" if server.grpc else ""
+        sys.stdout.write(f"ready namesrv={server.namesrv} broker={broker_address}{grpc}\n")
         sys.stdout.flush()
         logger.info("ready: name server %s, broker %s on %s", server.namesrv, broker_address, settings.redis_url)
         await stop.wait()
@@ -137,8 +157,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(
-                f"Port {port} on {host} is in use; set GANTRY_NAMESRV_PORT, GANTRY_BROKER_PORT or GANTRY_METRICS_PORT"
-                " to a free one."
+                f"Port {port} on {host} is in use; set GANTRY_NAMESRV_PORT, GANTRY_BROKER_PORT, GANTRY_GRPC_PORT or"
+                " GANTRY_METRICS_PORT to a free one."
             ) from error
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
     listening.setblocking(False)

@@ -32,6 +32,7 @@ class Dispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._handlers: dict[int, Handler] = HANDLERS
+        self._authenticate: Callable[[Connection, Command], Caller] = broker.security.authenticate
 
     def __call__(self, connection: Connection, command: Command) -> None:
         """Handle one request."""
@@ -41,7 +42,7 @@ class Dispatcher:
             respond(connection, command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
             return
         try:
-            caller = self._broker.security.authenticate(connection, command)
+            caller = self._authenticate(connection, command)
             if caller.account is not connection.account:
                 self._broker.limits.connect(connection, caller.account)
             permissions.check(connection, command, caller)

@@ -64,6 +64,13 @@ class Caller:
         """True for the credentials of Gantry's own processes, which may do everything."""
         return self.grantee is None
 
+    def check_session(self, token: str) -> None:
+        """Raise Refusal when a temporary AccessKey comes without its token, or after its end."""
+        if self.token is not None and not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise _denied(f"the security token of AccessKey {self.key_id[:64]} is missing or wrong")
+        if self.expires_ms is not None and self.expires_ms <= time.time() * 1000:
+            raise _denied(f"the security token of AccessKey {self.key_id[:64]} has expired")
+
     def forget(self) -> None:
         """Decide anew what was decided before: a group has got another holder."""
         self.passed.clear()
@@ -138,35 +145,37 @@ class Security:
         key_id = ext.get(ACCESS_KEY)
         if key_id is None:
             raise _denied("the request is not signed: an AccessKey is required")
-        if key_id == self._system.key_id:
-            caller = self._system
-        else:
-            known = self._callers.get(key_id)
-            if not self._loaded:
-                raise StoreUnavailable(self.trouble)
-            if known is None:
-                raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled")
-            caller = known
+        caller = self._callers.get(key_id) if self._loaded else None
+        if caller is None:
+            caller = self.find(key_id)
         if not self._signed_by(caller, command):
             raise _denied(f"the signature of AccessKey {key_id[:64]} is wrong; check the AccessKey secret")
-        if caller.token is not None and not hmac.compare_digest(
-            ext.get(SECURITY_TOKEN, "").encode(), caller.token.encode()
-        ):
-            raise _denied(f"the security token of AccessKey {key_id[:64]} is missing or wrong")
-        if caller.expires_ms is not None and caller.expires_ms <= time.time() * 1000:
-            raise _denied(f"the security token of AccessKey {key_id[:64]} has expired")
+        if caller.token is not None or caller.expires_ms is not None:
+            caller.check_session(ext.get(SECURITY_TOKEN, ""))
         if not caller.noted:
             self._uses.note(caller, connection.peer[0])
         return caller
 
     def current(self, caller: Caller) -> Caller:
         """The caller of an earlier request with the rights of now. Raises Refusal when its AccessKey is gone."""
-        if caller.is_system:
-            return caller
-        known = self._callers.get(caller.key_id)
+        return caller if caller.is_system else self.find(caller.key_id)
+
+    def find(self, key_id: str) -> Caller:
+        """The holder of an AccessKey, not yet known to be who asks. Raises Refusal and StoreUnavailable."""
+        if key_id == self._system.key_id:
+            return self._system
+        if not self._loaded:
+            raise StoreUnavailable(self.trouble)
+        known = self._callers.get(key_id)
         if known is None:
-            raise _denied(f"the AccessKey {caller.key_id[:64]} does not exist or is disabled")
+            raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled")
         return known
+
+    def accept(self, caller: Caller, token: str, address: str) -> None:
+        """What is left to do once a signature was found right elsewhere. Raises Refusal."""
+        caller.check_session(token)
+        if not caller.noted:
+            self._uses.note(caller, address)
 
     def _signed_by(self, caller: Caller, command: Command) -> bool:
         ext = command.ext

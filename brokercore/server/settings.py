@@ -35,6 +35,8 @@ class Settings:
     broker_port: int = 10911
     metrics_port: int | None = None
     """Where figures and health are told; None: nowhere."""
+    grpc_port: int | None = None
+    """Where clients of gRPC are served; None: nowhere."""
 
     advertise: str = ""
     """`host:port` that clients dial; "" means the host and port that are listened on."""
@@ -62,6 +64,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
     shared = _whole(environ, "GANTRY_NAMESRV_FD", 0, 3, 1 << 20) if environ.get("GANTRY_NAMESRV_FD") else None
     metrics = _whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
+    grpc = _whole(environ, "GANTRY_GRPC_PORT", 0, 0, 65535) if environ.get("GANTRY_GRPC_PORT") else None
     return Settings(
         redis_url=environ.get("REDIS_URL") or f"unix://{home}/run/redis.sock",
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
@@ -69,6 +72,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         namesrv_fd=shared,
         broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
         metrics_port=metrics,
+        grpc_port=grpc,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",

@@ -27,7 +27,7 @@ MASTER_KEY = Fernet.generate_key().decode()
 SYSTEM_KEY = "LTAIsystem" + secrets.token_hex(4)
 SYSTEM_SECRET = secrets.token_urlsafe(24)
 
-_READY = re.compile(r"ready namesrv=(\S+) broker=(\S+)")
+_READY = re.compile(r"ready namesrv=(\S+) broker=(\S+)(?: grpc=(\S+))?")
 
 
 class BrokerProcess:
@@ -37,7 +37,7 @@ class BrokerProcess:
         self.redis_url = redis_url
         self.access_key_id, self.access_key_secret = SYSTEM_KEY, SYSTEM_SECRET
         self.master_key = MASTER_KEY
-        self.namesrv = self.address = ""
+        self.namesrv = self.address = self.grpc = ""
         self.output = ""
         self._environment = {name.upper(): value for name, value in environment.items()}
         self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-broker-", suffix=".log")  # noqa: SIM115
@@ -67,6 +67,8 @@ class BrokerProcess:
             "GANTRY_BROKER_TLS": "disabled",  # tests of TLS give it a home for its certificate
             "PYTHONDONTWRITEBYTECODE": "1",
         } | self._environment
+        if self.grpc:
+            environment["GANTRY_GRPC_PORT"] = self.grpc.rpartition(":")[2]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "brokercore"], cwd=ROOT, env=environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log,
@@ -77,7 +79,7 @@ class BrokerProcess:
         if not found:
             self.kill()
             raise AssertionError(f"the broker did not start: {line}\n{self.log[-3000:]}")
-        self.namesrv, self.address = found.groups()
+        self.namesrv, self.address, self.grpc = found.groups(default="")
 
     def signal(self, number: int) -> None:
         """Send a signal."""

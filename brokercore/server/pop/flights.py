@@ -163,6 +163,12 @@ class FlightTable:
             raise
         return True
 
+    def extend(self, place: Place, offset: int, visible_ms: int) -> None:
+        """Give a delivery another end and leave its handle as it is. Raises StoreUnavailable."""
+        flight = self._states[place].flights[offset]
+        flight.visible_ms = visible_ms
+        self._writer.send("HSET", self._keys.pop_flights, _field(place, offset), _value(flight))
+
     def drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
         """Messages that are gone, or became dead letters. Raises StoreUnavailable."""
         self._drop(place, state, offsets)

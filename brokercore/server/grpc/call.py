@@ -1,0 +1,56 @@
+"""One gRPC call: who calls, on which line, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import grpc
+
+from brokercore.protocol.grpc.messaging_pb2 import Code
+from brokercore.server.grpc.connection import InnerConnection
+from brokercore.server.grpc.signature import authenticate
+from brokercore.server.grpc.status import Fault
+
+if TYPE_CHECKING:
+    from brokercore.server.grpc.door import Door
+    from brokercore.server.grpc.line import Line
+    from brokercore.server.security import Caller
+
+CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
+MAX_CLIENT_ID = 255
+
+
+class Call(InnerConnection):
+    """A call whose signature is right."""
+
+    def __init__(self, door: Door, line: Line, caller: Caller, metadata: Mapping[str, str], client_id: str) -> None:
+        super().__init__(door.broker, door.dispatch, caller, line)
+        self.door, self.client_id = door, client_id
+        self.came_on = line
+        self.speaks(metadata.get(LANGUAGE, ""))
+        self.seconds_left: float | None = None
+        """Until the client gives up, when the call began; None when it waits for ever."""
+
+
+def open_call(door: Door, context: grpc.aio.ServicerContext) -> Call:
+    """The call that begins. Raises Fault, and Refusal when the account has no connection left."""
+    line = door.lines.by_port.get(_port(context.peer()))
+    if line is None:
+        raise Fault(Code.UNAUTHORIZED, "calls come through the port that GANTRY_GRPC_PORT names")
+    metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+    caller = authenticate(door.broker.security, metadata, line.peer[0])
+    if caller.account is not line.account:
+        door.broker.limits.connect(line, caller.account)
+    client_id = metadata.get(CLIENT_ID, "").strip()
+    if not client_id or len(client_id) > MAX_CLIENT_ID:
+        raise Fault(Code.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing, or longer than {MAX_CLIENT_ID} characters")
+    call = Call(door, line, caller, metadata, client_id)
+    call.seconds_left = context.time_remaining()
+    return call
+
+
+def _port(peer: str) -> int:
+    """The port of `ipv4:127.0.0.1:43210`."""
+    port = peer.rpartition(":")[2]
+    return int(port) if port.isdecimal() else -1

@@ -1,0 +1,188 @@
+"""Telemetry, Heartbeat and NotifyClientTermination: what a client is, and what it is told in return."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from brokercore.protocol.bodies.heartbeat import (
+    CONSUME_ACTIVELY,
+    CONSUME_PASSIVELY,
+    ConsumerData,
+    Heartbeat,
+    SubscriptionData,
+)
+from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.errors import SubscriptionError
+from brokercore.protocol.grpc.messaging_pb2 import (
+    ClientType,
+    Code,
+    CustomizedBackoff,
+    ExponentialBackoff,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    NotifyClientTerminationRequest,
+    NotifyClientTerminationResponse,
+    Settings,
+    TelemetryCommand,
+)
+from brokercore.server import permissions
+from brokercore.server.delays import LEVELS_MS
+from brokercore.server.grpc.names import group_name, topic_name
+from brokercore.server.grpc.receiving import POLLING_SECONDS, filter_of
+from brokercore.server.grpc.sessions import MOST_UNSENT, Outbox, Session
+from brokercore.server.grpc.status import OK, Fault, check
+from brokercore.server.incoming import MAX_BODY
+
+if TYPE_CHECKING:
+    from brokercore.server.grpc.call import Call
+
+PRODUCER_ATTEMPTS = 3
+BACKOFF_MS, MAX_BACKOFF_MS, BACKOFF_FACTOR = 10, 1000, 2.0
+"""How often, and with which pauses, a producer tries a send: as the official proxy tells it."""
+
+BATCH_SIZE = 32
+_RETRIES = 16
+_CONSUMERS = {ClientType.PUSH_CONSUMER: CONSUME_PASSIVELY, ClientType.SIMPLE_CONSUMER: CONSUME_ACTIVELY}
+
+
+async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
+    """Take a client's settings and answers, and tell it what the broker wants, until one of both goes. Raises Fault."""
+    outbox: Outbox = asyncio.Queue(MOST_UNSENT)
+    writer = asyncio.get_running_loop().create_task(_write(context, outbox))
+    session: Session | None = None
+    try:
+        while (command := await context.read()) is not grpc.aio.EOF:
+            if command.HasField("settings"):
+                session = call.door.sessions.open(call)
+                session.outbox = outbox
+                await _take_settings(call, session, command.settings)
+                outbox.put_nowait(TelemetryCommand(status=OK, settings=_settings(call, command.settings)))
+            elif session is not None:
+                _take_answer(session, command)
+    finally:
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+        if session is not None and session.outbox is outbox:
+            call.door.sessions.end(session)
+
+
+async def _write(context: grpc.aio.ServicerContext, outbox: Outbox) -> None:
+    while True:
+        await context.write(await outbox.get())
+
+
+def _take_answer(session: Session, command: TelemetryCommand) -> None:
+    if command.HasField("thread_stack_trace"):
+        session.answered(command.thread_stack_trace.nonce, command)
+    elif command.HasField("verify_message_result"):
+        session.answered(command.verify_message_result.nonce, command)
+
+
+async def _take_settings(call: Call, session: Session, settings: Settings) -> None:
+    """Register the client with what it says it is. Raises Fault."""
+    session.settings = settings
+    if settings.HasField("subscription"):
+        group = group_name(settings.subscription.group)
+        session.space = settings.subscription.group.resource_namespace
+        subscriptions = _subscriptions(settings)
+        await _register(session, [], [_consumer(group, settings.client_type, subscriptions)])
+    elif settings.HasField("publishing"):
+        topics = [topic_name(topic) for topic in settings.publishing.topics]
+        session.space = next((topic.resource_namespace for topic in settings.publishing.topics), "")
+        await _register(session, _publishable(call, topics), [])
+    else:
+        raise Fault(Code.BAD_REQUEST, "the settings have neither publishing nor subscription")
+
+
+def _subscriptions(settings: Settings) -> list[SubscriptionData]:
+    now_ms = int(time.time() * 1000)
+    found = []
+    for entry in settings.subscription.subscriptions:
+        topic, (kind, expression) = topic_name(entry.topic), filter_of(entry.expression)
+        try:
+            if kind == "TAG":
+                found.append(SubscriptionData.of_tags(topic, expression, now_ms))
+            else:
+                found.append(SubscriptionData(topic, expression, now_ms, kind))
+        except SubscriptionError as error:
+            raise Fault(Code.ILLEGAL_FILTER_EXPRESSION, str(error)) from error
+    return found
+
+
+def _consumer(group: str, kind: ClientType, subscriptions: list[SubscriptionData]) -> ConsumerData:
+    if kind not in _CONSUMERS:
+        raise Fault(Code.UNRECOGNIZED_CLIENT_TYPE, f"clients of type {ClientType.Name(kind)} are not supported")
+    return ConsumerData(group, subscriptions, _CONSUMERS[kind])
+
+
+def _publishable(call: Call, topics: list[str]) -> list[str]:
+    """Producer groups are topics here, and are asked about half messages: only who may publish joins."""
+    return [topic for topic in topics if call.caller.may(permissions.PUBLISH, topic, call)]
+
+
+async def _register(
+    session: Session, topics: list[str], consumers: list[ConsumerData], *, without_subscriptions: bool = False
+) -> None:
+    beat = Heartbeat(session.client_id, topics, consumers, without_subscriptions=without_subscriptions)
+    check(await session.ask(RequestCode.HEART_BEAT, {}, beat.to_json()))
+
+
+def _settings(call: Call, given: Settings) -> Settings:
+    """What a client shall work with."""
+    settings = Settings()
+    settings.CopyFrom(given)
+    settings.metric.on = False
+    policy = settings.backoff_policy
+    if given.HasField("publishing"):
+        policy.max_attempts = PRODUCER_ATTEMPTS
+        policy.exponential_backoff.CopyFrom(
+            ExponentialBackoff(initial=_ms(BACKOFF_MS), max=_ms(MAX_BACKOFF_MS), multiplier=BACKOFF_FACTOR)
+        )
+        settings.publishing.max_body_size = MAX_BODY
+        settings.publishing.validate_message_type = call.broker.settings.check_message_type
+        return settings
+    config = call.broker.groups.get(group_name(given.subscription.group))
+    policy.max_attempts = (config.retry_max_times if config else _RETRIES) + 1
+    policy.customized_backoff.CopyFrom(CustomizedBackoff(next=[_ms(level) for level in LEVELS_MS]))
+    settings.subscription.fifo = config is not None and config.consume_message_orderly
+    settings.subscription.receive_batch_size = BATCH_SIZE
+    settings.subscription.long_polling_timeout.CopyFrom(_ms(int(1000 * POLLING_SECONDS)))
+    return settings
+
+
+def _ms(milliseconds: int) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(milliseconds)
+    return duration
+
+
+async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """A client is still there. A consumer that a restarted broker does not know is taken at its word."""
+    session, kind = call.door.sessions.find(call), request.client_type
+    if kind in _CONSUMERS:
+        group = group_name(request.group)
+        session = session or call.door.sessions.open(call)
+        session.space = request.group.resource_namespace
+        known = session.settings
+        subscriptions = _subscriptions(known) if known else []
+        data = [_consumer(group, kind, subscriptions)]
+        await _register(session, [], data, without_subscriptions=known is None)
+    elif kind != ClientType.PRODUCER:
+        raise Fault(Code.UNRECOGNIZED_CLIENT_TYPE, f"clients of type {ClientType.Name(kind)} are not supported")
+    elif session is not None and session.settings is not None:
+        topics = [topic_name(topic) for topic in session.settings.publishing.topics]
+        await _register(session, _publishable(call, topics), [])
+    return HeartbeatResponse(status=OK)
+
+
+async def terminate(call: Call, _request: NotifyClientTerminationRequest) -> NotifyClientTerminationResponse:
+    """A client goes."""
+    session = call.door.sessions.find(call)
+    if session is not None:
+        call.door.sessions.end(session)
+    return NotifyClientTerminationResponse(status=OK)

@@ -1,0 +1,198 @@
+"""The gRPC server: its port, its table of calls, its start and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import grpc
+
+from brokercore.protocol.grpc import messaging_pb2 as pb
+from brokercore.server.doorway import Doorway
+from brokercore.server.errors import Refusal
+from brokercore.server.grpc import clients, receiving, routes, sending
+from brokercore.server.grpc.call import open_call
+from brokercore.server.grpc.door import Door
+from brokercore.server.grpc.status import Fault, status_of
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+
+    from brokercore.server.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+SERVICE = "apache.rocketmq.v2.MessagingService"
+GRACE_SECONDS = 5.0
+_EXPIRE_SECONDS = 10.0
+_BACKLOG = 1024
+_MOST_CALLS = 20_000
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", 8 << 20),  # a body of 4 MiB, and room to say that it is too large
+    ("grpc.max_concurrent_streams", 1000),
+    ("grpc.max_metadata_size", 16 << 10),
+    # Compression of the transport unpacks before anybody can look at the size; no client of the field uses it.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.so_reuseport", 0),
+)
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+class Unary(NamedTuple):
+    """A call with one request and one answer, which begins with a status."""
+
+    handler: Handler
+    request: Any
+    response: Any
+
+
+UNARY: dict[str, Unary] = {
+    "QueryRoute": Unary(routes.query_route, pb.QueryRouteRequest, pb.QueryRouteResponse),
+    "Heartbeat": Unary(clients.heartbeat, pb.HeartbeatRequest, pb.HeartbeatResponse),
+    "SendMessage": Unary(sending.send, pb.SendMessageRequest, pb.SendMessageResponse),
+    "QueryAssignment": Unary(routes.query_assignment, pb.QueryAssignmentRequest, pb.QueryAssignmentResponse),
+    "AckMessage": Unary(receiving.acknowledge, pb.AckMessageRequest, pb.AckMessageResponse),
+    "ForwardMessageToDeadLetterQueue": Unary(
+        receiving.forward_to_dead_letters,
+        pb.ForwardMessageToDeadLetterQueueRequest,
+        pb.ForwardMessageToDeadLetterQueueResponse,
+    ),
+    "EndTransaction": Unary(sending.end_transaction, pb.EndTransactionRequest, pb.EndTransactionResponse),
+    "NotifyClientTermination": Unary(
+        clients.terminate, pb.NotifyClientTerminationRequest, pb.NotifyClientTerminationResponse
+    ),
+    "ChangeInvisibleDuration": Unary(
+        receiving.change_invisible_duration, pb.ChangeInvisibleDurationRequest, pb.ChangeInvisibleDurationResponse
+    ),
+    "RecallMessage": Unary(sending.recall, pb.RecallMessageRequest, pb.RecallMessageResponse),
+}
+
+
+class GrpcEndpoint:
+    """Everything that serves gRPC; nothing of it runs before `start`."""
+
+    def __init__(self, broker: Broker, listening: socket.socket, context: ssl.SSLContext | None, *, tls_only: bool):
+        self.port = int(listening.getsockname()[1])
+        self._listening, self._context, self._tls_only = listening, context, tls_only
+        self._door = Door(broker)
+        self._door.port = self.port
+        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=_MOST_CALLS)
+        self._outer: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._streams: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Accept connections."""
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._methods())])
+        self._door.lines.inner_port = self._server.add_insecure_port("127.0.0.1:0")
+        await self._server.start()
+        loop = asyncio.get_running_loop()
+        self._outer = await loop.create_server(
+            lambda: Doorway(self._door.lines.make, self._context, tls_only=self._tls_only),
+            sock=self._listening,
+            backlog=_BACKLOG,
+        )
+        self._tasks = [loop.create_task(self._door.renewals.run()), loop.create_task(self._expire())]
+
+    async def close(self) -> None:
+        """Accept no more, answer what waits, tell clients to come back later."""
+        if self._outer is None:
+            return
+        self._outer.close()
+        stopping = asyncio.ensure_future(self._server.stop(GRACE_SECONDS))
+        self._door.broker.waiting.release()
+        for stream in list(self._streams):
+            stream.cancel()
+        await stopping
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._door.lines.close()
+        await self._outer.wait_closed()
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(_EXPIRE_SECONDS)
+            self._door.sessions.expire()
+
+    # Calls
+
+    def _methods(self) -> dict[str, grpc.RpcMethodHandler]:
+        methods = {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._unary(name, call), call.request.FromString, call.response.SerializeToString
+            )
+            for name, call in UNARY.items()
+        }
+        methods["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
+            self._receive, pb.ReceiveMessageRequest.FromString, pb.ReceiveMessageResponse.SerializeToString
+        )
+        methods["Telemetry"] = grpc.stream_stream_rpc_method_handler(
+            self._telemetry, pb.TelemetryCommand.FromString, pb.TelemetryCommand.SerializeToString
+        )
+        return methods
+
+    def _unary(self, name: str, unary: Unary) -> Handler:
+        async def serve(request: Any, context: grpc.aio.ServicerContext) -> Any:
+            call = None
+            try:
+                call = open_call(self._door, context)
+                return await unary.handler(call, request)
+            except Exception as error:  # noqa: BLE001 (the border: every failure becomes a status)
+                return unary.response(status=status_of(error, name))
+            finally:
+                if call is not None:
+                    call.close()
+
+        return serve
+
+    async def _receive(
+        self, request: pb.ReceiveMessageRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.ReceiveMessageResponse]:
+        call = None
+        try:
+            call = open_call(self._door, context)
+            async for part in receiving.receive(call, request):
+                yield part
+        except Exception as error:  # noqa: BLE001 (the border, as above)
+            yield pb.ReceiveMessageResponse(status=status_of(error, "ReceiveMessage"))
+            yield receiving.delivered_now()
+        finally:
+            if call is not None:
+                call.close()
+
+    async def _telemetry(self, _requests: AsyncIterator[Any], context: grpc.aio.ServicerContext) -> None:
+        """A stream has no answer that a status could begin: it ends with one of gRPC's own."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 (gRPC runs every call in a task)
+        self._streams.add(task)
+        try:
+            await clients.telemetry(open_call(self._door, context), context)
+        except asyncio.CancelledError:
+            if self._outer is None or self._outer.is_serving():
+                raise
+            task.uncancel()
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the broker closes")
+        except (Fault, Refusal) as error:
+            status = status_of(error, "Telemetry")
+            await context.abort(_status_code(status.code), status.message)
+        finally:
+            self._streams.discard(task)
+
+
+def _status_code(code: pb.Code) -> grpc.StatusCode:
+    """The status of gRPC that says the same as a code of the protocol."""
+    known = {
+        pb.Code.UNAUTHORIZED: grpc.StatusCode.UNAUTHENTICATED,
+        pb.Code.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
+        pb.Code.TOO_MANY_REQUESTS: grpc.StatusCode.RESOURCE_EXHAUSTED,
+        pb.Code.INTERNAL_SERVER_ERROR: grpc.StatusCode.INTERNAL,
+    }
+    return known.get(code, grpc.StatusCode.INVALID_ARGUMENT)

@@ -1,0 +1,141 @@
+"""The listening side: TLS and plain HTTP/2 on one port, handed on to the gRPC server inside this process.
+
+The gRPC library cannot tell TLS from plain by the first byte, and does not tell from whom it got a call that came
+through a pipe. So it listens on a port of the loopback interface that only this process knows; each connection from
+outside is a line to it, and a call is known by the inner port that it came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import cast
+
+from brokercore.protocol.command import Command
+from brokercore.server.broker import Broker
+from brokercore.server.connection import HIGH_WATER, LOW_WATER, Connection
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0
+_MOST_EARLY_BYTES = 1 << 20
+
+
+class Lines:
+    """The lines that are open, by inner port."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.inner_port = 0
+        self.by_port: dict[int, Line] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    def make(self) -> Line:
+        """A line for a connection that is accepted now."""
+        return Line(self)
+
+    def connect(self, line: Line) -> None:
+        """Open the inner side of a line."""
+        task = asyncio.get_running_loop().create_task(self._connect(line))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def close(self) -> None:
+        """Close all lines."""
+        for line in list(self.by_port.values()):
+            line.close()
+        for task in self._connecting:
+            task.cancel()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+
+    async def _connect(self, line: Line) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                loop = asyncio.get_running_loop()
+                await loop.create_connection(lambda: _Inner(self, line), "127.0.0.1", self.inner_port)
+        except OSError as error:  # TimeoutError too
+            logger.error("connection %s closed: the gRPC server inside does not answer: %s", line.address, error)
+            line.abort()
+
+
+class Line(Connection):
+    """A connection from outside. What it says goes inside, and what comes from there goes out."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__(_dispatch, lines.broker.opened, lines.broker.turn)
+        self._lines = lines
+        self._inner: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._lines.connect(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_seen = time.monotonic()
+        if self._inner is not None:
+            self._inner.write(data)
+            return
+        self._early.append(data)
+        if sum(map(len, self._early)) > _MOST_EARLY_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        if self._inner is not None:
+            self._inner.close()
+
+    def joined(self, inner: asyncio.Transport) -> None:
+        """The inner side is open."""
+        self._inner = inner
+        if self._transport is None:
+            inner.close()
+            return
+        inner.writelines(self._early)
+        self._early.clear()
+        self._transport.resume_reading()
+
+    def hold(self, *, full: bool) -> None:
+        """The inner side takes no more, or takes again."""
+        if self._transport is not None:
+            (self._transport.pause_reading if full else self._transport.resume_reading)()
+
+
+class _Inner(asyncio.Protocol):
+    """The inner side of a line."""
+
+    def __init__(self, lines: Lines, line: Line) -> None:
+        self._lines, self._line, self._port = lines, line, 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        inner = cast(asyncio.Transport, transport)
+        inner.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self._port = inner.get_extra_info("sockname")[1]
+        self._lines.by_port[self._port] = self._line  # before a byte goes in: a call is never from nobody
+        self._line.joined(inner)
+
+    def data_received(self, data: bytes) -> None:
+        self._line.write(data)
+
+    def pause_writing(self) -> None:
+        self._line.hold(full=True)
+
+    def resume_writing(self) -> None:
+        self._line.hold(full=False)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._lines.by_port.pop(self._port, None)
+        self._line.close()
+
+
+def _dispatch(_connection: Connection, _command: Command) -> None:
+    """A line hands on bytes; commands are what its calls become."""

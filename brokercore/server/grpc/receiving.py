@@ -1,0 +1,184 @@
+"""ReceiveMessage, AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: consumption by POP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import MessageFormatError
+from brokercore.protocol.grpc.messaging_pb2 import (
+    AckMessageEntry,
+    AckMessageRequest,
+    AckMessageResponse,
+    AckMessageResultEntry,
+    ChangeInvisibleDurationRequest,
+    ChangeInvisibleDurationResponse,
+    Code,
+    FilterExpression,
+    FilterType,
+    ForwardMessageToDeadLetterQueueRequest,
+    ForwardMessageToDeadLetterQueueResponse,
+    ReceiveMessageRequest,
+    ReceiveMessageResponse,
+)
+from brokercore.protocol.message import decode_stored
+from brokercore.protocol.receipts import Receipt
+from brokercore.server.grpc.call import Call
+from brokercore.server.grpc.names import group_name, topic_name
+from brokercore.server.grpc.outgoing import build_message
+from brokercore.server.grpc.renewal import RENEWED_MS
+from brokercore.server.grpc.status import OK, Fault, check, overall, status_of
+from brokercore.server.handlers.pop import LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS
+
+POLLING_SECONDS = 20.0
+"""How long a receive waits that does not say so itself."""
+
+ANSWER_SECONDS = 0.3
+"""What is left of a call's time for its answer."""
+
+_HANDLE: dict[int, Code] = {
+    ResponseCode.INVALID_PARAMETER: Code.INVALID_RECEIPT_HANDLE,
+    ResponseCode.NO_MESSAGE: Code.INVALID_RECEIPT_HANDLE,
+}
+
+
+async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncIterator[ReceiveMessageResponse]:
+    """Messages that are this consumer's for a while: a status, the messages, and the time of the answer."""
+    topic, group = topic_name(request.message_queue.topic), group_name(request.group)
+    answer = check(await _pop(call, request, topic, group))
+    yield ReceiveMessageResponse(status=OK)
+    popped_ms, invisible_ms = int(answer.ext["popTime"]), int(answer.ext["invisibleTime"])
+    space = request.message_queue.topic.resource_namespace
+    for stored in decode_stored(answer.body):
+        receipt = Receipt(
+            stored.queue_offset, popped_ms, invisible_ms, call.broker.name, stored.queue_id, stored.queue_offset
+        )
+        if request.auto_renew:
+            place = group, topic, stored.queue_id
+            call.door.renewals.add((call.caller.key_id, call.client_id), place, stored.queue_offset, popped_ms)
+        yield ReceiveMessageResponse(message=build_message(stored, space, str(receipt), invisible_ms))
+    yield delivered_now()
+
+
+def delivered_now() -> ReceiveMessageResponse:
+    """The last part of an answer: when it left."""
+    last = ReceiveMessageResponse()
+    last.delivery_timestamp.FromMilliseconds(int(time.time() * 1000))
+    return last
+
+
+async def _pop(call: Call, request: ReceiveMessageRequest, topic: str, group: str) -> Command:
+    config = call.broker.groups.get(group)
+    kind, expression = filter_of(request.filter_expression)
+    ext = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": "-1",  # of a whole broker, whatever queue the client names: so no queue waits for its turn
+        "maxMsgNums": str(request.batch_size or 1),
+        "invisibleTime": str(_invisible_ms(request)),
+        "pollTime": str(int(1000 * _polling_seconds(call, request))),
+        "bornTime": str(int(time.time() * 1000)),
+        "initMode": "0",
+        "exp": expression,
+        "expType": kind,
+        "order": str(config is not None and config.consume_message_orderly).lower(),
+    }
+    return await call.ask(RequestCode.POP_MESSAGE, ext)
+
+
+def filter_of(expression: FilterExpression) -> tuple[str, str]:
+    """The type and text of a filter as remoting clients send them."""
+    if expression.type == FilterType.SQL:
+        return "SQL92", expression.expression
+    return "TAG", expression.expression or "*"
+
+
+def _invisible_ms(request: ReceiveMessageRequest) -> int:
+    if request.auto_renew and not request.HasField("invisible_duration"):
+        return RENEWED_MS
+    return _checked(request.invisible_duration.ToMilliseconds(), LEAST_INVISIBLE_MS)
+
+
+def _checked(invisible_ms: int, least: int) -> int:
+    if not least <= invisible_ms <= MOST_INVISIBLE_MS:
+        sentence = f"the invisible time is {invisible_ms} ms; allowed are {least} to {MOST_INVISIBLE_MS}"
+        raise Fault(Code.ILLEGAL_INVISIBLE_TIME, sentence)
+    return invisible_ms
+
+
+def _polling_seconds(call: Call, request: ReceiveMessageRequest) -> float:
+    wanted = POLLING_SECONDS
+    if request.HasField("long_polling_timeout"):
+        wanted = request.long_polling_timeout.ToMilliseconds() / 1000
+    if call.seconds_left is not None:
+        wanted = min(wanted, call.seconds_left - ANSWER_SECONDS)
+    return max(0.0, wanted)
+
+
+async def acknowledge(call: Call, request: AckMessageRequest) -> AckMessageResponse:
+    """Messages are done with; each has a result of its own."""
+    topic, group = topic_name(request.topic), group_name(request.group)
+    entries = await asyncio.gather(*(_acknowledge(call, entry, topic, group) for entry in request.entries))
+    return AckMessageResponse(status=overall([entry.status for entry in entries]), entries=entries)
+
+
+async def _acknowledge(call: Call, entry: AckMessageEntry, topic: str, group: str) -> AckMessageResultEntry:
+    result = AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
+    try:
+        ext = _handle_ext(_receipt(entry.receipt_handle), topic, group)
+        check(await call.ask(RequestCode.ACK_MESSAGE, ext), _HANDLE)
+        result.status.CopyFrom(OK)
+    except Exception as error:  # noqa: BLE001 (one message's trouble is its own)
+        result.status.CopyFrom(status_of(error, "AckMessage"))
+    return result
+
+
+async def change_invisible_duration(
+    call: Call, request: ChangeInvisibleDurationRequest
+) -> ChangeInvisibleDurationResponse:
+    """A message is visible to others again so long from now; it has a new receipt handle."""
+    topic, group = topic_name(request.topic), group_name(request.group)
+    receipt = _receipt(request.receipt_handle)
+    invisible_ms = _checked(request.invisible_duration.ToMilliseconds(), 0)
+    ext = _handle_ext(receipt, topic, group) | {"invisibleTime": str(invisible_ms)}
+    answer = check(await call.ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext), _HANDLE)
+    changed = receipt._replace(popped_ms=int(answer.ext["popTime"]), invisible_ms=invisible_ms)
+    return ChangeInvisibleDurationResponse(status=OK, receipt_handle=str(changed))
+
+
+async def forward_to_dead_letters(
+    call: Call, request: ForwardMessageToDeadLetterQueueRequest
+) -> ForwardMessageToDeadLetterQueueResponse:
+    """A consumer gives a message up: it becomes a dead letter of the group, and is done with."""
+    topic, group = topic_name(request.topic), group_name(request.group)
+    receipt = _receipt(request.receipt_handle)
+    found = call.broker.topics.get(topic)
+    state = call.broker.flights.find((group, topic, receipt.queue_id))
+    flight = state.flights.get(receipt.offset) if state else None
+    if found is None or flight is None or flight.popped_ms != receipt.popped_ms:
+        raise Fault(Code.INVALID_RECEIPT_HANDLE, "the receipt handle holds no more: the message was given out again")
+    physical_offset = found.queues[receipt.queue_id].base + receipt.offset
+    ext = {"group": group, "offset": str(physical_offset), "delayLevel": "-1", "originTopic": topic}
+    check(await call.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext))
+    check(await call.ask(RequestCode.ACK_MESSAGE, _handle_ext(receipt, topic, group)), _HANDLE)
+    return ForwardMessageToDeadLetterQueueResponse(status=OK)
+
+
+def _receipt(handle: str) -> Receipt:
+    try:
+        return Receipt.parse(handle)
+    except MessageFormatError as error:
+        raise Fault(Code.INVALID_RECEIPT_HANDLE, str(error)) from error
+
+
+def _handle_ext(receipt: Receipt, topic: str, group: str) -> dict[str, str]:
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(receipt.queue_id),
+        "offset": str(receipt.offset),
+        "extraInfo": str(receipt),
+    }

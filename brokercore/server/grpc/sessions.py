@@ -1,0 +1,202 @@
+"""The clients behind gRPC calls: what each said of itself, and how it is told something."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import orjson
+
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.grpc.messaging_pb2 import (
+    Code,
+    PrintThreadStackTraceCommand,
+    RecoverOrphanedTransactionCommand,
+    Settings,
+    TelemetryCommand,
+    VerifyMessageCommand,
+)
+from brokercore.protocol.message import StoredMessage, decode_stored
+from brokercore.server import permissions
+from brokercore.server.errors import Refusal
+from brokercore.server.grpc.connection import InnerConnection
+from brokercore.server.grpc.outgoing import build_message
+from brokercore.server.grpc.sending import transaction_id
+from brokercore.server.grpc.status import Fault
+
+if TYPE_CHECKING:
+    from brokercore.server.grpc.call import Call
+    from brokercore.server.grpc.door import Door
+
+logger = logging.getLogger(__name__)
+
+SessionKey = tuple[str, str]
+"""AccessKey and client id: a client id alone is whatever a client says."""
+
+MOST_PER_KEY = 1000
+IDLE_SECONDS = 120
+MOST_UNSENT = 1000
+"""Commands that wait for a client to read them; what comes above that is not told."""
+
+_RESULTS = {
+    Code.OK: "CR_SUCCESS",
+    Code.FAILED_TO_CONSUME_MESSAGE: "CR_LATER",
+    Code.MESSAGE_CORRUPTED: "CR_RETURN_NULL",
+}
+
+Outbox = asyncio.Queue[TelemetryCommand]
+
+
+class Session(InnerConnection):
+    """One client. In the tables of producers and consumers it stands as the connection that it registered on."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call.broker, call.door.dispatch, call.caller, call.came_on)
+        self.client_id, self.language = call.client_id, call.language
+        self.settings: Settings | None = None
+        self.space = ""
+        self.outbox: Outbox | None = None
+        self._answers: dict[str, asyncio.Future[TelemetryCommand]] = {}
+
+    def seen(self, call: Call) -> None:
+        """The client calls again, perhaps from elsewhere or with new rights."""
+        self.caller, self.peer, self.host_bytes, self.secure = call.caller, call.peer, call.host_bytes, call.secure
+        self.last_seen = time.monotonic()
+
+    def tell(self, command: TelemetryCommand) -> bool:
+        """Send a command to the client; False when it does not listen."""
+        if self.outbox is None or self.outbox.full():
+            return False
+        self.outbox.put_nowait(command)
+        return True
+
+    def answered(self, nonce: str, command: TelemetryCommand) -> None:
+        """The client answers a command."""
+        future = self._answers.pop(nonce, None)
+        if future is not None and not future.done():
+            future.set_result(command)
+
+    # What the broker tells and asks
+
+    def push(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
+        """Of what the broker tells clients, gRPC clients know the question about a half message."""
+        if code == RequestCode.CHECK_TRANSACTION_STATE:
+            half = decode_stored(body)[0]
+            if self._may(permissions.PUBLISH, half.topic):
+                self.tell(self._question(half, ext))
+
+    def _question(self, half: StoredMessage, ext: dict[str, str]) -> TelemetryCommand:
+        number = transaction_id(half.offset_message_id, ext["tranStateTableOffset"])
+        message = build_message(half, self.space)
+        question = RecoverOrphanedTransactionCommand(message=message, transaction_id=number)
+        return TelemetryCommand(recover_orphaned_transaction_command=question)
+
+    async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:
+        if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            stacks = await self._stacks(seconds) if ext.get("jstackEnable") == "true" else ""
+            return Command(ResponseCode.SUCCESS, body=self._running_info(stacks))
+        if code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
+            return await self._verify(decode_stored(body)[0], seconds)
+        return await super().request(code, ext, body, seconds=seconds)
+
+    async def _stacks(self, seconds: float) -> str:
+        nonce = secrets.token_hex(8)
+        question = TelemetryCommand(print_thread_stack_trace_command=PrintThreadStackTraceCommand(nonce=nonce))
+        return (await self._asked(nonce, question, seconds)).thread_stack_trace.thread_stack_trace
+
+    async def _verify(self, message: StoredMessage, seconds: float) -> Command:
+        nonce, began = secrets.token_hex(8), time.monotonic()
+        command = VerifyMessageCommand(nonce=nonce, message=build_message(message, self.space))
+        answer = await self._asked(nonce, TelemetryCommand(verify_message_command=command), seconds)
+        if answer.status.code == Code.VERIFY_FIFO_MESSAGE_UNSUPPORTED:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"client {self.client_id} consumes in order: it takes no message")
+        result = {
+            "autoCommit": True,
+            "consumeResult": _RESULTS.get(answer.status.code, "CR_THROW_EXCEPTION"),
+            "order": False,
+            "remark": answer.status.message,
+            "spentTimeMills": int(1000 * (time.monotonic() - began)),
+        }
+        return Command(ResponseCode.SUCCESS, body=orjson.dumps(result))
+
+    async def _asked(self, nonce: str, question: TelemetryCommand, seconds: float) -> TelemetryCommand:
+        future: asyncio.Future[TelemetryCommand] = asyncio.get_running_loop().create_future()
+        self._answers[nonce] = future
+        try:
+            if not self.tell(question):
+                raise TimeoutError
+            async with asyncio.timeout(seconds):
+                return await future
+        finally:
+            self._answers.pop(nonce, None)
+
+    def _running_info(self, stacks: str) -> bytes:
+        agent = self.settings.user_agent if self.settings else None
+        properties = {
+            "PROP_CLIENT_VERSION": agent.version if agent else "",
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_NAMESERVER_ADDR": "",
+        }
+        info = {"jstack": stacks, "mqPopTable": {}, "mqTable": {}, "properties": properties, "statusTable": {}}
+        return orjson.dumps(info | {"subscriptionSet": [], "userConsumerInfo": {}})
+
+    def _may(self, action: str, topic: str) -> bool:
+        try:
+            return self.broker.security.current(self.caller).may(action, topic, self)
+        except Refusal:
+            return False
+
+
+class Sessions:
+    """All clients by AccessKey and client id."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._by_key: dict[str, dict[str, Session]] = {}
+
+    def find(self, call: Call) -> Session | None:
+        """The client of a call, None when it has not said what it is."""
+        found = self._by_key.get(call.caller.key_id, {}).get(call.client_id)
+        if found is not None:
+            found.seen(call)
+        return found
+
+    def open(self, call: Call) -> Session:
+        """The client of a call, made when it is new. Raises Fault when its AccessKey has too many."""
+        found = self.find(call)
+        if found is not None:
+            return found
+        clients = self._by_key.setdefault(call.caller.key_id, {})
+        if len(clients) >= MOST_PER_KEY:
+            raise Fault(Code.TOO_MANY_REQUESTS, f"AccessKey {call.caller.key_id} has {MOST_PER_KEY} clients online")
+        session = clients[call.client_id] = Session(call)
+        return session
+
+    def is_online(self, key: SessionKey) -> bool:
+        """Whether the client is there."""
+        return key[1] in self._by_key.get(key[0], {})
+
+    def end(self, session: Session) -> None:
+        """A client has gone: it leaves all groups."""
+        clients = self._by_key.get(session.caller.key_id, {})
+        if clients.get(session.client_id) is session:
+            del clients[session.client_id]
+            if not clients:
+                del self._by_key[session.caller.key_id]
+        session.close()
+
+    def expire(self) -> None:
+        """Forget clients whose heartbeats stopped."""
+        oldest = time.monotonic() - IDLE_SECONDS
+        for clients in list(self._by_key.values()):
+            for session in [session for session in clients.values() if session.last_seen < oldest]:
+                self.end(session)
+
+    @property
+    def count(self) -> int:
+        """How many clients are there."""
+        return sum(map(len, self._by_key.values()))
