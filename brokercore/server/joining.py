@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
+from brokercore.server.key_values import ORDER_NAMESPACE
 from brokercore.server.pop.modes import POP
 from brokercore.server.removal import forget_progress, remove_topic
 from brokercore.server.storage.topics import RETRY_PREFIX, SYSTEM_QUEUES, group_of
@@ -53,7 +54,10 @@ async def _copy(broker: Broker, peer: Peer) -> None:
     for name, config in _pairs(topics):
         if name in SYSTEM_QUEUES or group_of(name) or name in deleted or broker.topics.get(name):
             continue
-        await broker.topics.save(TopicConfig.from_json(config))
+        known = TopicConfig.from_json(config)
+        if known.order and not _orders_here(broker, name):
+            continue  # with more queues, a key's messages would move between them
+        await broker.topics.save(known)
         made_topics += 1
     for name, config in _pairs(groups):
         if RETRY_PREFIX + name in deleted or broker.groups.get(name):
@@ -68,6 +72,12 @@ async def _copy(broker: Broker, peer: Peer) -> None:
         made_groups += 1
     if made_topics or made_groups:
         logger.info("%d topics and %d groups are taken over from %s", made_topics, made_groups, peer.name)
+
+
+def _orders_here(broker: Broker, topic: str) -> bool:
+    """Whether the fixed queues of an ordered topic (`broker-a:8;broker-b:8`) include this broker's."""
+    order = broker.key_values.get(ORDER_NAMESPACE, topic) or ""
+    return any(part.partition(":")[0] == broker.name for part in order.split(";"))
 
 
 def _pairs(table: list[bytes]) -> list[tuple[str, bytes]]:

@@ -31,6 +31,8 @@ class Expected:
     instance_id: str
     tenant_id: int
     settings: Mapping[str, object]
+    everywhere: bool = True
+    """Whether each broker should have it, or just one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ def compare(
 
 def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | None:
     missing = [name for name, there in on_brokers.items() if row.physical_name not in there]
+    if not row.everywhere and len(missing) < len(on_brokers):
+        missing = []
     details: list[str] = []
     for broker_name, there in on_brokers.items():
         actual = there.get(row.physical_name)

@@ -102,6 +102,7 @@ def _expected_topics(cluster: Cluster) -> list[Expected]:
             instance,
             tenant,
             {QUEUES: queues, MODE: _mode(perm), TYPE: MESSAGE_TYPES[OrderType(order_type)]},
+            everywhere=order_type != OrderType.GLOBALLY_ORDERED,
         )
         for physical, name, instance, tenant, queues, perm, order_type in rows
     ]

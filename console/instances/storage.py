@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from console.instances import broker, queries
 from console.instances.models import Cluster
+
+_DOES_NOT_ANSWER = "does not answer"
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class BrokerStorage:
     used_bytes: int | None
     max_bytes: int | None
     retention_hours: float | None
+    absence: str = ""
+    """Why nothing is known of it now; empty for a broker that answers."""
 
     @property
     def percent(self) -> int:
@@ -33,22 +39,37 @@ class BrokerStorage:
 
 
 def brokers() -> list[BrokerStorage]:
-    """The brokers of all clusters of the region. Raises ClientError for an outage."""
+    """The brokers of all clusters of the region, those that are away too. Raises ClientError for an outage."""
     found = []
     for cluster in queries.clusters(settings.REGION):
-        for name, table in sorted(broker.admin(cluster).runtime_info().items()):
-            used, limit = _number(table.get("gantryStoreUsedBytes")), _number(table.get("gantryStoreMaxBytes"))
-            found.append(
-                BrokerStorage(
-                    name=name,
-                    version=table.get("brokerVersionDesc", ""),
-                    ratio=used / limit if used is not None and limit else _ratio(table.get("commitLogDiskRatio")),
-                    used_bytes=used,
-                    max_bytes=limit,
-                    retention_hours=_ratio(table.get("gantryRetentionHours")) or None,
-                )
-            )
-    return found
+        admin = broker.admin(cluster)
+        tables = admin.runtime_info()
+        away = dict.fromkeys(admin.cluster().brokers, _DOES_NOT_ANSWER) | _told(tables)
+        found += [_storage(name, table) for name, table in tables.items()]
+        found += [
+            BrokerStorage(name, "", 0.0, None, None, None, absence=absence)
+            for name, absence in away.items()
+            if name not in tables
+        ]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _told(tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Which brokers embedded ones know to be away, and how (`broker-b=silent broker-c=stopped`)."""
+    told = (entry.rpartition("=") for table in tables.values() for entry in table.get("gantryBrokers", "").split())
+    return {name: _STOPPED if state == "stopped" else _DOES_NOT_ANSWER for name, _, state in told}
+
+
+def _storage(name: str, table: Mapping[str, str]) -> BrokerStorage:
+    used, limit = _number(table.get("gantryStoreUsedBytes")), _number(table.get("gantryStoreMaxBytes"))
+    return BrokerStorage(
+        name=name,
+        version=table.get("brokerVersionDesc", ""),
+        ratio=used / limit if used is not None and limit else _ratio(table.get("commitLogDiskRatio")),
+        used_bytes=used,
+        max_bytes=limit,
+        retention_hours=_ratio(table.get("gantryRetentionHours")) or None,
+    )
 
 
 def busiest_broker(cluster: Cluster) -> tuple[str, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brokercore.client.admin.base import AdminBase, read
+from brokercore.client.errors import BrokerUnreachable, ClientError, RequestTimeout
+from brokercore.client.session import Call
 from brokercore.protocol.bodies.reading import read_object, texts
 from brokercore.protocol.bodies.route import MASTER, TopicRoute
 from brokercore.protocol.codes import RequestCode
@@ -32,10 +34,20 @@ class ClusterAdmin(AdminBase):
         return self.routes.route(topic, fresh=True)
 
     def runtime_info(self) -> dict[str, dict[str, str]]:
-        """Each broker's runtime table (GET_BROKER_RUNTIME_INFO): version, counters, rates, all as text."""
-        masters = self.masters()
-        answers = self.ask(masters.values(), RequestCode.GET_BROKER_RUNTIME_INFO)
-        return {
-            name: texts(read(read_object, answers[address].body, address).get("table"))
-            for name, address in masters.items()
-        }
+        """Each broker's runtime table (GET_BROKER_RUNTIME_INFO): version, counters, rates, all as text.
+
+        Brokers that cannot be reached are left out, unless all are: then the error of one is raised.
+        """
+        calls = {name: Call(at, RequestCode.GET_BROKER_RUNTIME_INFO, {}) for name, at in self.masters().items()}
+        tables: dict[str, dict[str, str]] = {}
+        unreachable: ClientError | None = None
+        for (name, call), result in zip(calls.items(), self.session.call_all(calls.values()), strict=True):
+            if isinstance(result, BrokerUnreachable | RequestTimeout):
+                unreachable = result
+            elif isinstance(result, ClientError):
+                raise result
+            else:
+                tables[name] = texts(read(read_object, result.body, call.address).get("table"))
+        if unreachable is not None and not tables:
+            raise unreachable
+        return tables
