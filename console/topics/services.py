@@ -173,7 +173,8 @@ def apply_topic(topic: Topic) -> None:
         queues=topic.queues,
         perm=topic.perm,
         message_type=MESSAGE_TYPES[OrderType(topic.order_type)],
-        order=topic.order_type == OrderType.GLOBALLY_ORDERED,
+        order=topic.order_type in (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED),
+        one_broker=topic.order_type == OrderType.GLOBALLY_ORDERED,
     )
 
 
