@@ -53,6 +53,7 @@ def up() -> int:
     os.umask(0o077)
     checks.prepare_home(settings)
     held = lock.take(settings.home)
+    settings = checks.leave_out_grpc(settings, os.environ)
     checks.check_ports(settings)
     name_server = brokers.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
@@ -93,6 +94,7 @@ def _welcome(settings: Config, seconds: float) -> str:
             f"    console    {demo['console']}",
             f"    user name  {demo['username']}",
             f"    password   {demo['password']}",
+            *_left_out(settings),
             "",
             f"  Keys, instance, addresses for clients, and the platform's administrator: {file}",
             f"  Logs: {settings.home / 'log'}",
@@ -100,6 +102,15 @@ def _welcome(settings: Config, seconds: float) -> str:
             "",
         ]
     )
+
+
+def _left_out(settings: Config) -> list[str]:
+    if settings.namesrv is not None or "GANTRY_GRPC_PORT" in settings.ports:
+        return []
+    return [
+        "",
+        f"  Clients of gRPC are not served: port {config.PORTS['GANTRY_GRPC_PORT']} is in use, set GANTRY_GRPC_PORT.",
+    ]
 
 
 def run(command: list[str]) -> None:

@@ -11,7 +11,7 @@ from launcher.errors import LauncherError
 _BACKLOG = 1024
 
 #: Ports that are opened only when they are set; the brokers count from them too.
-_OPTIONAL_PORTS = ("GANTRY_METRICS_PORT", "GANTRY_GRPC_PORT")
+_OPTIONAL_PORTS = ("GANTRY_METRICS_PORT",)
 
 
 def open_name_server(config: Config) -> socket.socket | None:

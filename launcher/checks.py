@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.config import ROOT, Config
@@ -48,19 +49,36 @@ def _prepare_socket_folder(folder: Path) -> None:
         )
 
 
+def leave_out_grpc(config: Config, environ: Mapping[str, str]) -> Config:
+    """Without the port of gRPC when nobody asked for it and its default is taken, as it is by a first copy."""
+    if environ.get("GANTRY_GRPC_PORT") or config.namesrv is not None:
+        return config
+    without = replace(config, ports={name: port for name, port in config.ports.items() if name != "GANTRY_GRPC_PORT"})
+    ours = {name: port for name, port in config.listening.items() if name not in without.listening}
+    try:
+        _check(config.host, ours)
+    except LauncherError:
+        return without
+    return config
+
+
 def check_ports(config: Config) -> None:
     """Raise LauncherError for the first port that cannot be opened."""
-    for name, port in config.listening.items():
+    _check(config.host, config.listening)
+
+
+def _check(host: str, ports: Mapping[str, int]) -> None:
+    for name, port in ports.items():
         try:
-            family = socket.getaddrinfo(config.host, port, type=socket.SOCK_STREAM)[0][0]
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((config.host, port))
+                probe.bind((host, port))
                 probe.listen(1)
         except socket.gaierror as error:
-            raise LauncherError(f"GANTRY_HOST is {config.host!r}, which is no address of this machine.") from error
+            raise LauncherError(f"GANTRY_HOST is {host!r}, which is no address of this machine.") from error
         except OSError as error:
-            raise _port_error(config.host, name, port, error) from error
+            raise _port_error(host, name, port, error) from error
 
 
 def _port_error(host: str, name: str, port: int, error: OSError) -> LauncherError:

@@ -65,6 +65,15 @@ def test_a_port_that_was_just_closed_is_free(settings: Config) -> None:
     checks.check_ports(replace(settings, ports={"GANTRY_WEB_PORT": port}))
 
 
+def test_a_second_copy_starts_without_grpc_when_the_first_has_its_default_port(settings: Config) -> None:
+    listener, port = taken_port()
+    settings = replace(settings, ports=settings.ports | {"GANTRY_GRPC_PORT": port})
+    with listener:
+        assert "GANTRY_GRPC_PORT" not in checks.leave_out_grpc(settings, {}).ports
+        assert checks.leave_out_grpc(settings, {"GANTRY_GRPC_PORT": str(port)}) == settings
+    assert checks.leave_out_grpc(settings, {}) == settings
+
+
 def test_it_refuses_a_host_that_is_not_this_machine(settings: Config) -> None:
     with pytest.raises(LauncherError, match=r"GANTRY_HOST is '192\.0\.2\.1', which is no address of this machine"):
         checks.check_ports(replace(settings, host="192.0.2.1"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
-PORTS = ("GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_SQL_PORT")
+PORTS = ("GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT")
 #: Stretches every deadline on a slow machine.
 SLOWNESS = float(os.environ.get("GANTRY_TEST_SLOWNESS", "1"))
 T = TypeVar("T")
