@@ -22,8 +22,8 @@ from analytics.errors import LakeError
 from analytics.lake import drafts, records, store
 from analytics.lake.folder import FolderStore
 from analytics.lake.hadoop import as_locations, hadoop_secrets, spark_configuration, spark_url
+from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import METRICS, RESULT_BUCKETS, metrics_location, parse, result_location, table_location
-from analytics.lake.store import LakeFile
 
 __all__ = [
     "LakeFile",

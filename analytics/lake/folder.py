@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from analytics.errors import LakeError, LakeUnavailable
+from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import DRAFT, Place, is_hidden, parse
-from analytics.lake.store import LakeFile
 
 #: Copied by the kernel in one call; between two of them a cancelled statement is noticed.
 _STEP_BYTES = 64 * 1024**2

@@ -13,9 +13,9 @@ from threading import Lock
 from typing import IO, Any
 
 from analytics.errors import LakeError
+from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import Place, is_hidden, parse
 from analytics.lake.outage import told
-from analytics.lake.store import LakeFile
 from analytics.lake.upload import PART_BYTES, Source, Upload
 from analytics.settings import ObjectStorage
 

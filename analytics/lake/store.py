@@ -1,24 +1,12 @@
 """What the lake needs of the storage behind it: `folder` on this machine, `objects` in an S3-compatible store."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Protocol
 
 from analytics import settings
+from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import Place
-
-
-@dataclass(frozen=True, slots=True)
-class LakeFile:
-    """A file of the lake."""
-
-    location: str
-    size: int
-    #: Time of the last change, UTC ms.
-    modified_ms: int
-    #: Differs when the content does, as far as the storage tells.
-    version: str = ""
 
 
 class Store(Protocol):

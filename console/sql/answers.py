@@ -14,7 +14,6 @@ from console.sql import (
     catalog,
     ddl,
     definitions,
-    information_schema,
     parsing,
     queries,
     services,
@@ -22,9 +21,10 @@ from console.sql import (
     task_search,
 )
 from console.sql.catalog import Answer, Cells
-from console.sql.information_schema import rows
+from console.sql.information_schema import answering, rows
 from console.sql.models import QueryTask
 from console.sql.patterns import is_like
+from console.sql.relations import INFORMATION_SCHEMA
 from console.sql.statements import Statement
 from console.web.errors import Refused
 
@@ -37,7 +37,7 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
     `schema` is the default schema, empty when none is chosen. Raises Refused, PermissionDenied, UnknownSchemaError and
     UnknownTableError.
     """
-    if isinstance(statement, statements.Query) and schema.lower() == catalog.INFORMATION_SCHEMA:
+    if isinstance(statement, statements.Query) and schema.lower() == INFORMATION_SCHEMA:
         return _within_information_schema(actor, statement.text)
     reader = _READERS.get(type(statement))
     return reader(actor, statement, schema) if reader is not None else None
@@ -45,33 +45,33 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
 
 def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
-    written = information_schema.with_quoted_tables(text)
+    written = answering.with_quoted_tables(text)
     try:
         tables = list(parsing.query(written).find_all(exp.Table))
     except Refused:
         return None
-    own = tables and all(not table.db or table.db.lower() == catalog.INFORMATION_SCHEMA for table in tables)
-    return information_schema.answer(actor, written, catalog.INFORMATION_SCHEMA) if own else None
+    own = tables and all(not table.db or table.db.lower() == INFORMATION_SCHEMA for table in tables)
+    return answering.answer(actor, written, INFORMATION_SCHEMA) if own else None
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
-    return information_schema.where(catalog.schemas(actor, statement.like), statement.where)
+    return answering.where(catalog.schemas(actor, statement.like), statement.where)
 
 
 def _tables(actor: Actor, statement: statements.ShowTables, schema: str) -> Answer:
     found = catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
-    return information_schema.where(found, statement.where)
+    return answering.where(found, statement.where)
 
 
 def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> Answer:
     named = _chosen(statement.schema, schema)
     found = catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
-    return information_schema.where(found, statement.where)
+    return answering.where(found, statement.where)
 
 
 def _status(actor: Actor, statement: statements.ShowTableStatus, schema: str) -> Answer:
     found = definitions.table_status(actor, _chosen(statement.schema, schema), statement.like)
-    return information_schema.where(found, statement.where)
+    return answering.where(found, statement.where)
 
 
 def _create_schema(actor: Actor, statement: statements.ShowCreateSchema, schema: str) -> Answer:
@@ -93,7 +93,7 @@ def _partitions(actor: Actor, statement: statements.ShowPartitions, schema: str)
 def _list(actor: Actor, statement: statements.ShowList, schema: str) -> Answer:
     columns, known = _LISTS[statement.kind]
     found = Answer(columns, [row for row in known if is_like(str(row[0]), statement.like)])
-    return information_schema.where(found, statement.where)
+    return answering.where(found, statement.where)
 
 
 def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> Answer:
@@ -101,7 +101,7 @@ def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> An
 
 
 def _information_schema(actor: Actor, statement: statements.InformationSchemaQuery, schema: str) -> Answer:
-    return information_schema.answer(actor, statement.text, schema)
+    return answering.answer(actor, statement.text, schema)
 
 
 def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from console.accounts.actor import Actor, dla_resource
 from console.sql import mysql_types, queries, virtual
+from console.sql.information_schema import definitions
 from console.sql.models import ExternalTable
 from console.sql.patterns import is_like
+from console.sql.relations import BASE_TABLE, INFORMATION_SCHEMA, VIEW, Table
 
 Cells = tuple[str | int | None, ...]
-#: Its tables are answered by the console (`information_schema`).
-INFORMATION_SCHEMA = "information_schema"
-#: Kinds of tables, by the names that drivers filter by: the tenant's own, external ones too, are base tables.
-BASE_TABLE, VIEW, SYSTEM_VIEW = "BASE TABLE", "VIEW", "SYSTEM VIEW"
-#: Tables of a virtual schema that a list shows.
-MOST_VIRTUAL = 1_000
 
 
 class UnknownSchemaError(LookupError):
@@ -37,24 +33,6 @@ class Answer:
     affected: int = 0
     #: The columns that are integers, also where every value is null.
     integers: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table that the caller may query. `own` is None for those of the virtual schemas."""
-
-    schema: str
-    name: str
-    kind: str
-    comment: str = ""
-    own: ExternalTable | None = None
-    known_columns: tuple[dict[str, str], ...] = field(default=(), repr=False)
-
-    def columns(self, actor: Actor) -> list[dict[str, str]]:
-        """Name, Spark's type and comment of each column."""
-        if self.own is not None:
-            return list(self.own.columns)
-        return list(self.known_columns) or virtual.columns(actor, self.schema, self.name)
 
 
 class Reading:
@@ -84,8 +62,6 @@ class Reading:
         """The tables of a schema; of a virtual one virtual.LISTED at the most. Raises UnknownSchemaError."""
         name = self.canonical(schema)
         if name == INFORMATION_SCHEMA:
-            from console.sql.information_schema import definitions
-
             return [table for table in definitions.listed() if is_like(table.name, like)]
         if name in virtual.SCHEMAS:
             return [Table(name, table, VIEW) for table in virtual.tables(self.actor, name, like)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from analytics import run as engine
 from console.accounts.actor import Actor
 from console.sql import catalog
-from console.sql.catalog import Answer, Cells, Table
+from console.sql.catalog import Answer, Cells
 from console.sql.ddl import partitions
 from console.sql.information_schema import rows
 from console.sql.models import ExternalTable, Schema
+from console.sql.relations import Table
 from console.web.errors import Refused
 
 #: How `string` is written for drivers: the longest VARCHAR of MySQL and Hive alike.

@@ -17,8 +17,9 @@ from django.utils import timezone
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
-from console.sql import catalog, ddl, lifecycle, queries, scheduling, submission, targets, virtual
+from console.sql import ddl, lifecycle, queries, scheduling, submission, targets, virtual
 from console.sql.models import QueryTask, Schema, TaskStatus
+from console.sql.relations import INFORMATION_SCHEMA
 from console.web.errors import Refused
 
 LONGEST_STATEMENT = submission.LONGEST_STATEMENT
@@ -123,7 +124,7 @@ def new_task_id(now: datetime) -> str:
 
 def _require_schema(actor: Actor, schema: str) -> str:
     """The schema's name as it was made, when it or any of its tables may be queried; which is decided when it runs."""
-    if schema.lower() in (*virtual.SCHEMAS, catalog.INFORMATION_SCHEMA):
+    if schema.lower() in (*virtual.SCHEMAS, INFORMATION_SCHEMA):
         require(actor, queries.SUBMIT, dla_resource(actor.tenant, schema.lower()), owner=actor.tenant)
         return schema.lower()
     found = Schema.objects.filter(tenant=actor.tenant, name__iexact=schema).first()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mysql_mimic.constants import KillKind
 
@@ -13,12 +13,14 @@ from console.sql.catalog import Answer
 from console.sql.constants import Constant, Fact, UserVariable, Variable
 from console.sql.door import errors, questions, results
 from console.sql.door.errors import DoorError
-from console.sql.door.questions import Question, Subject
+from console.sql.door.questions import Question, Subject, Warned
 from console.sql.door.results import DONE, Result
+from console.sql.door.shared import Shared
+from console.sql.door.variables import SessionVariables
 from console.sql.patterns import like_pattern
 
 if TYPE_CHECKING:
-    from console.sql.door.session import SqlSession
+    from console.sql.door.hardening import DoorConnection
 
 Handler = Callable[[Any], Awaitable[Result]]
 #: Characters of a statement that `show processlist` shows, as MySQL does.
@@ -28,10 +30,36 @@ _LONGEST_WRITE_S = 3600
 _PROCESS_COLUMNS = ("Id", "User", "Host", "db", "Command", "Time", "State", "Info")
 
 
+class Session(Protocol):
+    """What is asked of a signed-in client's session."""
+
+    door: Shared
+    database: str | None
+    username: str | None
+    variables: SessionVariables
+    warned: list[Warned]
+    found_rows: int
+    changed_rows: int
+
+    @property
+    def principal(self) -> str:
+        """Whose session it is."""
+
+    @property
+    def client(self) -> DoorConnection:
+        """Its connection."""
+
+    async def use(self, database: str) -> None:
+        """Change the default schema."""
+
+    async def in_thread(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
+        """`call(actor, …)` in a thread, with the rights that the user has now."""
+
+
 class OwnAffairs:
     """The part of a session that asks neither Spark nor, but for `use` and grants, the database."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._handlers: dict[type, Handler] = {
             statements.Use: self._use,
@@ -176,5 +204,5 @@ class OwnAffairs:
 
     def _connections(self) -> dict[int, Any]:
         """The open connections of the same user."""
-        every = self._session.door.server.control.connections
+        every = self._session.door.connections()
         return {n: c for n, c in every.items() if c.session.principal == self._session.principal}

@@ -1,35 +1,23 @@
-"""The MySQL door of this process: what all its connections share, and its start and stop."""
+"""The MySQL door of this process: its start and stop."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from ssl import SSLContext
 
 from console.sql.door import auth
 from console.sql.door.auth import SqlAccount
-from console.sql.door.files import ResultFiles
 from console.sql.door.server import DoorServer
 from console.sql.door.session import SqlSession
-from console.sql.door.threads import Threads
-from console.sql.door.waiting import Waiter
-
-#: Statements whose database work can go on at once.
-_DATABASE_THREADS = 8
-#: Result files that can be read at once; apart, since an object store may be slow.
-_FILE_THREADS = 4
+from console.sql.door.shared import Shared
 
 
 class SqlDoor:
     """Signs clients in, answers their statements, and ends in order whatever it has begun."""
 
     def __init__(self, context: SSLContext | None = None) -> None:
-        self.threads = Threads("sql-door", _DATABASE_THREADS)
-        self.files = ResultFiles(Threads("sql-door-files", _FILE_THREADS))
-        self.waiter = Waiter(self.threads)
-        self.started = time.monotonic()
-        self.questions = 0
-        self.server = DoorServer(lambda: SqlSession(self), self._find_account, context)
+        self._shared = Shared(lambda: self.server.control.connections)
+        self.server = DoorServer(lambda: SqlSession(self._shared), self._find_account, context)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address. Raises OSError when the port is in use."""
@@ -40,9 +28,9 @@ class SqlDoor:
     async def stop(self) -> None:
         """Stop listening, end every connection and statement, then the threads."""
         await self.server.stop()
-        await self.waiter.close()
-        for threads in (self.threads, self.files.threads):
+        await self._shared.waiter.close()
+        for threads in (self._shared.threads, self._shared.files.threads):
             await asyncio.to_thread(threads.close)
 
     async def _find_account(self, name: str) -> SqlAccount | None:
-        return await self.threads.run(auth.find_account, name)
+        return await self._shared.threads.run(auth.find_account, name)

@@ -26,11 +26,12 @@ from console.sql.door.errors import DoorError
 from console.sql.door.parameters import Value, bound, single
 from console.sql.door.questions import Warned
 from console.sql.door.results import Result
+from console.sql.door.shared import Shared
+from console.sql.relations import INFORMATION_SCHEMA
 from console.web.errors import Refused
 
 if TYPE_CHECKING:
     from console.sql.door.hardening import DoorConnection
-    from console.sql.door.service import SqlDoor
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class SqlSession(DoorSession):
     """One signed-in client."""
 
-    def __init__(self, door: SqlDoor) -> None:
+    def __init__(self, door: Shared) -> None:
         super().__init__()
         self.door = door
         self.account: SqlAccount | None = None
@@ -168,7 +169,7 @@ class SqlSession(DoorSession):
     async def _answered(self, text: str, form: str, parameters: tuple[Value, ...]) -> Result:
         """The console's answer, or Spark's."""
         statement = statements.parse(form)
-        looks_around = (self.database or "").lower() == catalog.INFORMATION_SCHEMA
+        looks_around = (self.database or "").lower() == INFORMATION_SCHEMA
         if looks_around or not isinstance(statement, statements.Query):
             name = _CAPITAL.sub("_", type(statement).__name__).lower()
             reads = not isinstance(statement, _CHANGES)

@@ -15,9 +15,10 @@ from sqlglot.errors import SqlglotError
 
 from console.accounts.actor import Actor
 from console.sql import parsing
-from console.sql.catalog import INFORMATION_SCHEMA, Answer, Reading, UnknownTableError
+from console.sql.catalog import Answer, Reading, UnknownTableError
 from console.sql.information_schema import definitions, rows, runner
 from console.sql.information_schema.runner import SmallTable
+from console.sql.relations import INFORMATION_SCHEMA
 from console.web.errors import Refused
 
 #: What `version()` and `@@version` say; MySQL clients choose their SQL by it.

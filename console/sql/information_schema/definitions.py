@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.sql.catalog import INFORMATION_SCHEMA, SYSTEM_VIEW, Table
+from console.sql.relations import INFORMATION_SCHEMA, SYSTEM_VIEW, Table
 
 _EMPTY = """
 CHECK_CONSTRAINTS: CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE

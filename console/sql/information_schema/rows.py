@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from analytics import run as engine
 from console.accounts.actor import Actor
 from console.sql import catalog, mysql_types
-from console.sql.catalog import INFORMATION_SCHEMA, SYSTEM_VIEW, VIEW, Cells, Table
+from console.sql.catalog import Cells
 from console.sql.ddl import partitions
+from console.sql.relations import INFORMATION_SCHEMA, SYSTEM_VIEW, VIEW, Table
 
 CATALOG = "def"
 CHARACTER_SET, COLLATION = "utf8mb4", "utf8mb4_bin"

@@ -1,0 +1,29 @@
+"""What all connections of a door share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from console.sql.door.files import ResultFiles
+from console.sql.door.threads import Threads
+from console.sql.door.waiting import Waiter
+
+#: Statements whose database work can go on at once.
+_DATABASE_THREADS = 8
+#: Result files that can be read at once; apart, since an object store may be slow.
+_FILE_THREADS = 4
+
+
+class Shared:
+    """Threads, waiting and counts of one door; `connections` gives its open connections by number."""
+
+    def __init__(self, connections: Callable[[], Mapping[int, Any]]) -> None:
+        self.threads = Threads("sql-door", _DATABASE_THREADS)
+        self.files = ResultFiles(Threads("sql-door-files", _FILE_THREADS))
+        self.waiter = Waiter(self.threads)
+        self.connections = connections
+        #: Reading of the monotonic clock, seconds.
+        self.started = time.monotonic()
+        self.questions = 0
