@@ -1,7 +1,8 @@
 """From the rights of an AccessKey to a list of ACL 2.0: what a cluster's own brokers let that key do (docs/cluster.md).
 
-The list never allows what `brokercore.policy.decide` would refuse. It holds allows only, since nothing but an allow
-opens anything there. A denial, and whatever ACL 2.0 cannot say, therefore makes the list narrower:
+The list never allows what `brokercore.policy.decide` would refuse. It holds allows only: nothing but an allow opens
+anything there, and of a denial beside it releases think differently (of two beginnings that fit, 5.3.3 obeys the
+shorter, later ones the longer). A denial, and whatever ACL 2.0 cannot say, therefore makes the list narrower:
 
 * An allow under a condition on anything but the address is left out; a denial under a condition denies always.
 * A pattern becomes the topics and groups of now that it fits. It stays a pattern only where it covers the whole

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import ResolverMatch, reverse
 
@@ -48,7 +49,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     match = request.resolver_match
     shown = (match.url_name if match else None) or ""
     if actor.own_tenant is None:
-        return {"navigation": sections(shown, None, None)}
+        return {"navigation": sections(shown, None, None), "embedded_broker": settings.EMBEDDED_BROKER}
     mine = Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
     resources = {mq_resource(instance.instance_id): instance for instance in mine}
     allowed = actor.allowed("mq:QueryInstance", dict.fromkeys(resources, ""), owner=actor.tenant)
@@ -67,6 +68,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,
+        "embedded_broker": settings.EMBEDDED_BROKER,
     }
 
 

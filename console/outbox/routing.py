@@ -91,10 +91,11 @@ def instance_of(tenant: Tenant, endpoint: str) -> Instance:
 
 
 def _is_here(instance: Instance, host: str | None, port: str | None) -> bool:
-    """True when host and port, as far as given, are the instance's name server or its name for clients."""
-    namesrv_host, _, namesrv_port = instance.cluster.namesrv.rpartition(":")
-    hosts = {namesrv_host.lower(), settings.ENDPOINT_HOST.lower(), settings.HOST, "127.0.0.1", "localhost"}
-    return (host is None or host.lower() in hosts) and (port is None or port == namesrv_port)
+    """True when host and port, as far as given, are a name server of the instance's or its name for clients."""
+    servers = [address.rpartition(":") for address in re.split("[;,]", instance.cluster.namesrv)]
+    hosts = {name.strip().lower() for name, _, _ in servers} | {settings.ENDPOINT_HOST.lower(), settings.HOST}
+    known = host is None or host.lower() in hosts | {"127.0.0.1", "localhost"}
+    return known and (port is None or port in {number.strip() for _, _, number in servers})
 
 
 def _topic(instance: Instance, name: str) -> Topic:

@@ -45,8 +45,9 @@ def _addresses(origin: str) -> Section:
     for cluster in clusters(settings.REGION):
         remark = f"Name server of cluster {cluster.name}; NAMESRV_ADDR of clients"
         facts.append(Fact("TCP address", cluster.namesrv, remark, copied=True))
+    port = settings.NAMESRV.rpartition(":")[2]
     facts += [
-        Fact("Access points of instances", f"http://MQ_INST_….{settings.ENDPOINT_HOST}:{settings.NAMESRV_PORT}"),
+        Fact("Access points of instances", f"http://MQ_INST_….{settings.ENDPOINT_HOST}:{port}"),
         Fact("SQL door", f"{host}:{settings.SQL_PORT}", "MySQL protocol, async SQL", copied=True),
     ]
     return Section("Addresses", facts)

@@ -1,4 +1,7 @@
-"""One running copy for all end-to-end tests, a browser, and the vendor's Java client."""
+"""One running copy for all end-to-end tests, a browser, and the vendor's Java client.
+
+With `GANTRY_TEST_BROKER=apache` the copy works on a cluster of Apache RocketMQ; test_7_cluster.py always has one.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.compat.programs import Keys, Toolbox, build_programs
+from tests.compat.servers import wants_apache
+from tests.e2e.cluster import cluster_environment, cluster_of
 from tests.support.needs import need_tool
 from tests.support.product import ROOT, SLOWNESS, Product
 
@@ -28,6 +33,10 @@ CHROMIUM = [
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The product, started as a user starts it. Stopped at the end; it must leave nothing behind."""
     copy = Product(tmp_path_factory.mktemp("gantry") / "home")
+    cluster = None
+    if wants_apache():
+        cluster = cluster_of(tmp_path_factory.mktemp("apache"))
+        copy.environ |= cluster_environment(cluster)
     try:
         copy.start()
         yield copy
@@ -37,6 +46,8 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         if copy.process is not None:
             copy.process.kill()
         sys.stdout.write(copy.tail(3000))
+        if cluster is not None:
+            cluster.stop()
 
 
 @pytest.fixture(scope="session")

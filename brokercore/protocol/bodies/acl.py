@@ -40,7 +40,7 @@ class AclEntry:
     """What a list says about one resource: `Topic:<name>`, `Group:<name>` or `Cluster:<name>`; `*` ends a beginning.
 
     `source_ips` are addresses or networks, none for everywhere; `decision` is Allow or Deny. Of the entries that fit a
-    request the literal one decides, else the longest prefix.
+    request a literal one decides; of two beginnings the shorter one up to 5.3.3, the longer one later.
     """
 
     resource: str

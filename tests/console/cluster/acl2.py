@@ -45,10 +45,10 @@ def _comes_from(entry: AclEntry, source_ip: str) -> bool:
 
 
 def _order(one: AclEntry, other: AclEntry) -> int:
-    """A literal name before a beginning, the longer beginning first; of the same resource an allow wins."""
+    """A literal name first, then the shorter beginning (the longer one in later releases), then allows."""
     one_is_prefix, other_is_prefix = one.resource.endswith("*"), other.resource.endswith("*")
     if one_is_prefix != other_is_prefix:
         return 1 if one_is_prefix else -1
     if one_is_prefix and len(one.resource) != len(other.resource):
-        return len(other.resource) - len(one.resource)
+        return len(one.resource) - len(other.resource)
     return 1 if one.decision == "Deny" else -1 if other.decision == "Deny" else 0

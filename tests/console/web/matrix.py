@@ -123,6 +123,7 @@ MATRIX: list[Row] = [
     Row("instances.overview_figures", (), SIGNED_IN),
     Row("instances.overview_tasks", (), SIGNED_IN),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
+    Row("instances.overview_limits", (), ACCOUNT_LOOK),
     # Instances
     Row("instances.list", (), ACCOUNT_LOOK),
     Row("instances.create", (), ACCOUNT_OPERATE),
@@ -336,8 +337,10 @@ MATRIX: list[Row] = [
     Row("platform.organization_keys", ("organization",), PLATFORM, "post", {"tenant": "acme"}),
     Row("platform.organization_key_switch", ("organization_key",), PLATFORM_CHANGE, "post", {"enabled": "false"}),
     Row("platform.organization_key_delete", ("organization_key",), PLATFORM),
-    # Platform: settings and audit
+    # Platform: settings, cluster and audit
     Row("platform.settings", (), PLATFORM),
+    Row("platform.cluster", (), PLATFORM),
+    Row("platform.cluster_synchronise", (), PLATFORM_CHANGE, "post"),
     Row("platform.audit", (), PLATFORM),
     Row("platform.audit_entry", ("alices_entry",), PLATFORM),
     Row("platform.audit_export", ("json",), PLATFORM),
