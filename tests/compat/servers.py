@@ -75,7 +75,7 @@ def apache(home: Path) -> Iterator[Server]:
         system = Keys(server.admin_key, server.admin_secret)
         yield Server(server.namesrv, system, tenant, read_only, stranger, embedded=False)
     finally:
-        server.stop()
+        server.kill()
 
 
 @contextmanager

@@ -1,0 +1,135 @@
+"""Both clusters: the embedded broker, and Apache RocketMQ 5.3.3 with ACL 2.0, each started once for the session.
+
+The tests of the embedded broker come first; Apache RocketMQ starts meanwhile. `-k embedded` or `-k apache` runs the
+suite on one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from brokercore.client import Admin, Credentials
+from tests.brokercore.contract.cluster import TIMEOUT_MS, Cluster, Kind
+from tests.brokercore.contract.differences import Differs
+from tests.brokercore.contract.slow import SlowRuns
+from tests.compat import servers
+from tests.compat.programs import Toolbox, build_programs
+from tests.compat.world import INSTANCE, World
+from tests.support.broker import eventually
+from tests.support.needs import need_tool
+
+pytestmark = pytest.mark.real
+
+KINDS: list[Kind] = ["embedded", "apache"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test of this folder that asks for the cluster on each kind of it."""
+    if "cluster" in metafunc.fixturenames:
+        metafunc.parametrize("cluster", KINDS, indirect=True, scope="session")
+
+
+class ApacheServer:
+    """Starts in a thread of its own as soon as it is known that it will be needed."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._stack = ExitStack()
+        self._server: servers.Server | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, name="start of Apache RocketMQ")
+        self._thread.start()
+
+    def server(self) -> servers.Server:
+        """The running server. Raises what went wrong at its start."""
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        assert self._server is not None
+        return self._server
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._thread.join()
+        self._stack.close()
+
+    def _start(self) -> None:
+        try:
+            self._server = self._stack.enter_context(servers.apache(self._home))
+        except BaseException as failure:  # noqa: BLE001 (pytest raises it where the server is asked for)
+            self._failure = failure
+
+
+@pytest.fixture(scope="session")
+def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheServer]:
+    need_tool("java")
+    need_tool("mvn")
+    build_programs()
+    server = ApacheServer(tmp_path_factory.mktemp("apache") / "home")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def apache_starts_early(request: pytest.FixtureRequest) -> None:
+    """Its start takes many seconds of waiting, in which the tests of the embedded broker run."""
+    items = [item for item in request.session.items if "contract" in item.nodeid and "[apache" in item.nodeid]
+    if items and all(_has(tool) for tool in ("java", "mvn")):
+        request.getfixturevalue("apache_server")
+
+
+def _has(tool: str) -> bool:
+    try:
+        need_tool(tool)
+    except (pytest.skip.Exception, pytest.fail.Exception):
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    kind: Kind = request.param
+    with ExitStack() as stack:
+        server: servers.Server
+        if kind == "apache":
+            server = request.getfixturevalue("apache_server").server()
+        else:
+            server = stack.enter_context(servers.embedded(tmp_path_factory.mktemp("embedded")))
+        tools = Toolbox(tmp_path_factory.mktemp("java"), server.namesrv, INSTANCE)
+        stack.callback(tools.kill_since, 0)
+        admin = stack.enter_context(Admin(server.namesrv, Credentials(*server.system), timeout_ms=TIMEOUT_MS))
+        cluster = Cluster(kind, World(tools, admin, *server.cast, embedded=server.embedded))
+        eventually(cluster.knows_its_tenant)
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def slow(cluster: Cluster) -> Iterator[SlowRuns]:
+    """Scenarios that mostly wait, started together with the cluster."""
+    with SlowRuns(cluster) as runs:
+        yield runs
+
+
+@pytest.fixture(autouse=True)
+def slow_runs_begin_first(request: pytest.FixtureRequest) -> None:
+    """Start them before the first test that needs the cluster, so that their waits pass while other tests run."""
+    if "cluster" in request.fixturenames:
+        request.getfixturevalue("slow")
+
+
+@pytest.fixture
+def differs(cluster: Cluster) -> Differs:
+    """What this cluster does where the two differ."""
+    return Differs(cluster.kind)
+
+
+@pytest.fixture(scope="session")
+def body_of_4_mib() -> bytes:
+    """Random, so that it cannot be compressed."""
+    return os.urandom(4 * 1024 * 1024)
