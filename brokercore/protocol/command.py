@@ -90,14 +90,19 @@ class Command:
         return orjson.dumps(header)
 
 
-def decode(frame: bytes) -> Command:
-    """Read one frame (without its length word). Raises FrameError when it is not a command."""
+def decode(frame: bytes, max_header: int = (1 << 24) - 1) -> Command:
+    """Read one frame (without its length word).
+
+    Raises FrameError when it is not a command, or when its header is longer than `max_header` bytes.
+    """
     if len(frame) < 4:
         raise FrameError(f"a frame of {len(frame)} bytes has no header word")
     serialize = frame[0]
     end = 4 + int.from_bytes(frame[1:4], "big")
     if end > len(frame):
         raise FrameError(f"header of {end - 4} bytes is longer than its frame of {len(frame)} bytes")
+    if end > max_header:
+        raise FrameError(f"header of {end - 4} bytes is longer than {max_header} bytes")
     if serialize == JSON:
         return _decode_json(frame[4:end], frame[end:])
     if serialize == ROCKETMQ:

@@ -17,6 +17,9 @@ MAX_DEPTH = 100
 _SPACE = re.compile(r"\s*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a character: no text can be written that holds one."""
+
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None}
 _WORD = re.compile(r"[A-Za-z]+")
 
@@ -85,12 +88,12 @@ class _Parser:
         if char == '"':
             token = self._match(_STRING, "an unfinished string")
             try:
-                return json.loads(token, strict=False)
+                return _LONE_SURROGATE.sub("\ufffd", json.loads(token, strict=False))
             except ValueError:
                 raise self.error("a bad escape in the string") from None
         if char == "-" or char.isdigit():
             token = self._match(_NUMBER, "a bad number")
-            if token.lstrip("-").isdecimal() and len(token) <= 20:
+            if token.lstrip("-").isdecimal() and len(token) <= 20 and -(2**63) <= int(token) < 2**64:
                 return int(token)
             return float(token)
         word = self._match(_WORD, "no value")

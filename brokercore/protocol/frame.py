@@ -19,11 +19,12 @@ class FrameReader:
     A frame is handed out without its length word, as `command.decode` takes it.
     """
 
-    __slots__ = ("_buffer", "_limit")
+    __slots__ = ("_buffer", "limit")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._buffer = bytearray()
-        self._limit = limit
+        self.limit = limit
+        """Largest frame in bytes; it may change between two calls of `feed`."""
 
     @property
     def pending(self) -> int:
@@ -62,6 +63,6 @@ class FrameReader:
 
     def _length(self, data: bytes | bytearray, position: int) -> int:
         length = int.from_bytes(data[position : position + 4], "big")
-        if length < MIN_FRAME or length > self._limit:
-            raise FrameError(f"frame length {length} is outside {MIN_FRAME}..{self._limit} bytes")
+        if length < MIN_FRAME or length > self.limit:
+            raise FrameError(f"frame length {length} is outside {MIN_FRAME}..{self.limit} bytes")
         return length

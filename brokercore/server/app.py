@@ -66,7 +66,7 @@ class Server:
         tls_only = self._settings.tls_mode is TlsMode.ENFORCING
 
         def connection() -> Connection:
-            return Connection(dispatcher, self.broker.opened, self.broker.turn)
+            return Connection(dispatcher, self.broker.opened, self.broker.turn, self.broker.gate)
 
         for listening in self._sockets:
             server = await loop.create_server(

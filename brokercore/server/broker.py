@@ -13,6 +13,7 @@ from brokercore.protocol.ids import pack_host
 from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.gate import Gate
 from brokercore.server.joining import join
 from brokercore.server.key_values import KeyValues
 from brokercore.server.limits import TenantLimits
@@ -76,6 +77,7 @@ class Broker:
         self.timers = Timers(self)
         self.transactions = Transactions(self)
         self.connections: set[Connection] = set()
+        self.gate = Gate()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._requests: set[asyncio.Task[Any]] = set()
         self.store.on_stored = self.waiting.wake
@@ -140,8 +142,13 @@ class Broker:
 
     def opened(self, connection: Connection) -> None:
         """A connection was accepted."""
-        self.connections.add(connection)
-        connection.on_close[self] = lambda: self.connections.discard(connection)
+        if self.gate.enter(connection, len(self.connections)):
+            self.connections.add(connection)
+            connection.on_close[self] = lambda: self._closed(connection)
+
+    def _closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self.gate.leave(connection)
 
     def wall_ms(self, monotonic: float) -> int:
         """Epoch ms of a reading of the monotonic clock."""
@@ -172,6 +179,7 @@ class Broker:
 
     async def _check_clients(self) -> None:
         self.clients.expire()
+        self.gate.sweep(self.connections)
         oldest = time.monotonic() - _IDLE_SECONDS
         for connection in [connection for connection in self.connections if connection.last_seen < oldest]:
             logger.info("connection %s closed: idle for %d s", connection.address, _IDLE_SECONDS)

@@ -14,6 +14,7 @@ from brokercore.protocol.errors import FrameError
 from brokercore.protocol.frame import FrameReader
 from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
+from brokercore.server.gate import Gate
 from brokercore.server.turn import Turn
 
 if TYPE_CHECKING:
@@ -24,14 +25,29 @@ logger = logging.getLogger(__name__)
 HIGH_WATER, LOW_WATER = 4 << 20, 1 << 20
 """Unsent bytes at which a connection is not read any further, and at which it is read again."""
 
+UNREAD_LIMIT = 256 << 20
+"""Unsent bytes at which a client that does not read is closed: waiting requests are answered beyond HIGH_WATER."""
+
+MOST_WATCHED = 10_000
+"""What may wait on a connection, or be held by it, at a time: pulls, pops, queue locks."""
+
+MAX_HEADER = 256 << 10
+"""Largest header of a request in bytes: the properties of a message, every character escaped, fit."""
+
+_FLUSH_EVERY = 63
+NEVER = float("inf")
+
 Dispatch = Callable[["Connection", Command], None]
 
 
 class Connection(asyncio.Protocol):
     """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
 
-    def __init__(self, dispatch: Dispatch, opened: Callable[[Connection], None], turn: Turn) -> None:
-        self._dispatch, self._opened, self._turn = dispatch, opened, turn
+    def __init__(
+        self, dispatch: Dispatch, opened: Callable[[Connection], None], turn: Turn, gate: Gate | None = None
+    ) -> None:
+        """Without a gate it is no stranger: something else has asked who it is."""
+        self._dispatch, self._opened, self._turn, self._gate = dispatch, opened, turn, gate
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
@@ -42,7 +58,15 @@ class Connection(asyncio.Protocol):
         self.on_close: dict[object, Callable[[], None]] = {}
         self.peer = ("0.0.0.0", 0)  # noqa: S104 (an unknown peer, nothing is bound)
         self.host_bytes = bytes(8)
-        self.last_seen = 0.0
+        self.last_seen = self.opened_at = 0.0
+        self.stranger = gate is not None
+        """Until its first request with a right signature."""
+        self.frame_began = NEVER
+        """When the frame began that is not complete yet."""
+        self.unread_since = NEVER
+        """Since when the peer has read nothing of more than HIGH_WATER."""
+        self._unread = 0
+        self._untaken: list[bytes] = []
         self.account: Account | None = None
         """The tenant that it counts as a connection of; None before the first signed request, and of the system."""
         self.secure = False
@@ -67,7 +91,7 @@ class Connection(asyncio.Protocol):
         if isinstance(name, tuple):
             self.peer = (_plain(name[0]), name[1])
             self.host_bytes = pack_host(*self.peer)
-        self.last_seen = time.monotonic()
+        self.last_seen = self.opened_at = time.monotonic()
         self._opened(self)
 
     def speak_through(self, transport: asyncio.Transport) -> None:
@@ -75,31 +99,78 @@ class Connection(asyncio.Protocol):
         self._transport, self.secure = transport, True
 
     def data_received(self, data: bytes) -> None:
-        self.last_seen = time.monotonic()
+        self.last_seen = now = time.monotonic()
         self._turn.begin()
         try:
-            for frame in self._reader.feed(data):
-                command = decode(frame)
-                if command.flag & 1:
-                    self._answered(command)
-                else:
-                    self._dispatch(self, command)
+            frames = self._reader.feed(data)
+            self._take(frames)
+            if self._reader.pending:
+                if frames or self.frame_began == NEVER:
+                    self.frame_began = now
+            else:
+                self.frame_began = NEVER
+            if self.stranger and self._gate is not None:
+                self._gate.holds(self, self._reader.pending)
         except FrameError as error:
             logger.warning("connection %s closed: %s", self.address, error)
             self.abort()
         finally:
             self._turn.end(self)
 
+    def _take(self, frames: list[bytes]) -> None:
+        """Dispatch requests in their order; those of a client that does not read its answers wait."""
+        for place, frame in enumerate(frames):
+            if self.unread_since != NEVER:
+                self._untaken += frames[place:]
+                return
+            command = decode(frame, MAX_HEADER)
+            if command.flag & 1:
+                self._answered(command)
+            else:
+                self._dispatch(self, command)
+            if place & _FLUSH_EVERY == _FLUSH_EVERY:
+                self.flush()  # what it does not read is seen before there is much of it
+
     def pause_writing(self) -> None:
+        self.unread_since, self._unread = time.monotonic(), self.unsent
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None:
+        self.unread_since = NEVER
+        untaken, self._untaken = self._untaken, []
+        if untaken:
+            self._turn.begin()
+            try:
+                self._take(untaken)
+            except FrameError as error:
+                logger.warning("connection %s closed: %s", self.address, error)
+                self.abort()
+            finally:
+                self._turn.end(self)
+        if self._transport is not None and not self._untaken:
             self._transport.resume_reading()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer has not read yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def note_reading(self, now: float) -> None:
+        """Start its time anew when it has read something since the last look."""
+        if self.unread_since != NEVER:
+            unsent = self.unsent
+            if unsent < self._unread:
+                self.unread_since = now
+            self._unread = unsent
+
+    def limit_frames(self, size: int) -> None:
+        """Take frames of at most so many bytes from now on."""
+        self._reader.limit = size
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._untaken.clear()
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionResetError(f"client {self.address} disconnected"))
@@ -131,6 +202,9 @@ class Connection(asyncio.Protocol):
         out, self._out = self._out, []
         if self._transport is not None and out and not self._transport.is_closing():
             self._transport.writelines(out)
+            if self.unread_since != NEVER and self.unsent > UNREAD_LIMIT:
+                logger.warning("connection %s closed: %d bytes wait for it to read", self.address, self.unsent)
+                self.abort()
 
     async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:
         """Ask the client something and wait for its answer.

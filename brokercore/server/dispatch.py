@@ -9,7 +9,9 @@ import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from brokercore.protocol.codes import ResponseCode
+import orjson
+
+from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import ProtocolError
 from brokercore.server import permissions
@@ -24,6 +26,19 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Broker, Connection, Command, Caller], Command | Coroutine[Any, Any, Command | None] | None]
 """Returns the answer, None when it answers by itself, or a coroutine of either."""
+
+DIALECT_BODY = 16 << 10
+"""A body above so many bytes has to be standard JSON: reading fastjson's dialect takes seconds for each megabyte."""
+
+MAX_JSON = 4 << 20
+"""Largest body in bytes of a request that carries no message."""
+
+_MESSAGES = frozenset(
+    {
+        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2, RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    }
+)  # fmt: skip
 
 
 class Dispatcher:
@@ -43,8 +58,12 @@ class Dispatcher:
             return
         try:
             caller = self._authenticate(connection, command)
+            if connection.stranger:
+                self._broker.gate.known(connection)
             if caller.account is not connection.account:
                 self._broker.limits.connect(connection, caller.account)
+            if len(command.body) > DIALECT_BODY and command.code not in _MESSAGES:
+                check_json(command.body)
             permissions.check(connection, command, caller)
             answer = handler(self._broker, connection, command, caller)
         except Exception as error:  # noqa: BLE001 (the border: a request never takes the broker down)
@@ -85,6 +104,16 @@ class Dispatcher:
             number = secrets.token_hex(4)
             logger.error("request %d from %s failed [%s]", command.code, connection.address, number, exc_info=error)
             respond(connection, command, ResponseCode.SYSTEM_ERROR, f"the broker failed; its log names it {number}")
+
+
+def check_json(body: bytes) -> None:
+    """Raise Refusal unless a large body is worth reading."""
+    if len(body) > MAX_JSON:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the body has {len(body)} bytes; allowed are {MAX_JSON}")
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the body has {len(body)} bytes and is no standard JSON") from None
 
 
 def _send(connection: Connection, command: Command, answer: Command) -> None:

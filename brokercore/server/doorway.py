@@ -115,6 +115,10 @@ class TlsLayer(asyncio.Protocol):
         """Take from the socket again."""
         self._transport.resume_reading()
 
+    def get_write_buffer_size(self) -> int:
+        """Encrypted bytes that the socket has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """As the socket's transport knows it."""
         return self._transport.get_extra_info(name, default)

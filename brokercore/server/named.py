@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from brokercore.protocol.bodies.reading import objects, read_object, text
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
@@ -10,6 +12,9 @@ from brokercore.server.errors import Refusal
 from brokercore.server.pop.names import acknowledged_topic, named_in
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import TRACE_TOPIC, group_of
+
+MAX_LISTED = 2000
+"""Topics, groups or queues that one request may list: more than the 1,024 queues of a topic."""
 
 
 def resource(topic: str) -> str:
@@ -41,7 +46,7 @@ def acknowledged(command: Command) -> tuple[str, ...]:
 
 
 def batch(command: Command) -> tuple[str, ...]:
-    names = {name for entry in objects(_body(command), "acks") for name in named_in(entry)}
+    names = {name for entry in _few(command, "acks") for name in named_in(entry)}
     return tuple({resource(name) for name in names}) or ("",)
 
 
@@ -63,12 +68,11 @@ def cloned_groups(command: Command) -> tuple[str, ...]:
 
 
 def locked(command: Command) -> tuple[str, ...]:
-    fields = _body(command)
-    return text(fields, "consumerGroup"), *{resource(text(queue, "topic")) for queue in objects(fields, "mqSet")}
+    return text(_body(command), "consumerGroup"), *{resource(text(queue, "topic")) for queue in _few(command, "mqSet")}
 
 
 def listed_topics(command: Command) -> tuple[str, ...]:
-    return tuple(resource(text(item, "topicName")) for item in objects(_body(command), "topicConfigList")) or ("",)
+    return tuple(resource(text(item, "topicName")) for item in _few(command, "topicConfigList")) or ("",)
 
 
 def group_in_body(command: Command) -> tuple[str, ...]:
@@ -80,7 +84,7 @@ def consuming_group(command: Command) -> tuple[str, ...]:
 
 
 def listed_groups(command: Command) -> tuple[str, ...]:
-    return tuple(text(item, "groupName") for item in objects(_body(command), "groupConfigList")) or ("",)
+    return tuple(text(item, "groupName") for item in _few(command, "groupConfigList")) or ("",)
 
 
 def counted(command: Command) -> tuple[str, ...]:
@@ -103,6 +107,14 @@ def other_namespace(command: Command) -> tuple[str, ...]:
 
 def everything(_command: Command) -> tuple[str, ...]:
     return ("*",)
+
+
+def _few(command: Command, member: str) -> list[dict[str, Any]]:
+    """The objects of a list in the body; each is looked at by itself, so there may not be many."""
+    found = list(objects(_body(command), member))
+    if len(found) > MAX_LISTED:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"{member} has {len(found)} entries; allowed are {MAX_LISTED}")
+    return found
 
 
 def _body(command: Command) -> dict[str, object]:

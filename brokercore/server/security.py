@@ -34,6 +34,10 @@ CHECK_SECONDS = 0.25
 CHECK_TIMEOUT = 2.0
 _MAX_DECISIONS = 10_000
 _MAX_ORDERS = 2_000
+_MAX_FIELDS = 100
+"""Header fields of a request: what is remembered of them must stay small."""
+_MAX_NAME = 300
+"""Characters of a name up to which decisions about it are remembered."""
 
 _Getter = Callable[[dict[str, str]], tuple[str, ...]]
 
@@ -78,6 +82,8 @@ class Caller:
 
     def remember(self, request: tuple[int | str | None, ...]) -> None:
         """This kind of request passes until the table of AccessKeys changes this key."""
+        if any(type(word) is str and len(word) > _MAX_NAME for word in request):
+            return
         if len(self.passed) >= _MAX_DECISIONS:
             self.passed.clear()
         self.passed.add(request)
@@ -103,7 +109,8 @@ class Caller:
             known = decide(self.grantee, action, mq_resource(name), _circumstances(connection)).allowed
             if len(self._decisions) >= _MAX_DECISIONS:
                 self._decisions.clear()
-            self._decisions[action, name] = known
+            if len(name) <= _MAX_NAME:
+                self._decisions[action, name] = known
         return known
 
 
@@ -192,6 +199,8 @@ class Security:
         names = tuple(ext)
         getter = self._orders.get(names)
         if getter is None:
+            if len(names) > _MAX_FIELDS:
+                raise _denied(f"the request has {len(names)} header fields; allowed are {_MAX_FIELDS}")
             ordered = sorted(name for name in names if name != SIGNATURE)
             getter = itemgetter(*ordered) if len(ordered) > 1 else _pick(ordered)
             if len(self._orders) >= _MAX_ORDERS:

@@ -8,7 +8,15 @@ from typing import Any
 
 import orjson
 
-from brokercore.protocol.bodies.reading import boolean, integer, objects, read_object, text
+from brokercore.protocol.bodies.reading import (
+    boolean,
+    integer,
+    integers,
+    objects,
+    read_object,
+    strings,
+    text,
+)
 from brokercore.protocol.filters import parse_tags
 
 CONSUME_ACTIVELY, CONSUME_PASSIVELY = "CONSUME_ACTIVELY", "CONSUME_PASSIVELY"
@@ -54,8 +62,8 @@ class SubscriptionData:
             text(data, "subString", "*"),
             integer(data, "subVersion"),
             text(data, "expressionType", "TAG"),
-            [str(tag) for tag in data.get("tagsSet") or []],
-            [int(code) for code in data.get("codeSet") or []],
+            strings(data, "tagsSet"),
+            integers(data, "codeSet"),
             boolean(data, "classFilterMode"),
         )
 

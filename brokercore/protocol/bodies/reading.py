@@ -9,6 +9,8 @@ from brokercore.protocol.errors import LenientJsonError
 from brokercore.protocol.fastjson import ObjectKeyed, loads
 from brokercore.protocol.message_queue import MessageQueue
 
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+
 
 def read_object(data: bytes) -> dict[str, Any]:
     """The body as a JSON object. Raises LenientJsonError."""
@@ -27,14 +29,31 @@ def text(data: Mapping[str, Any], name: str, default: str = "") -> str:
 
 
 def integer(data: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A whole number; Java also writes numbers as text. Raises LenientJsonError."""
+    """A whole number of 64 bits; Java also writes numbers as text. Raises LenientJsonError."""
     value = data.get(name)
-    if value is None:
-        return default
+    return default if value is None else _long(value, name)
+
+
+def integers(data: Mapping[str, Any], name: str) -> list[int]:
+    """The whole numbers of a list member. Raises LenientJsonError."""
+    value = data.get(name)
+    return [_long(item, name) for item in value] if isinstance(value, list) else []
+
+
+def strings(data: Mapping[str, Any], name: str) -> list[str]:
+    """The texts of a list member."""
+    value = data.get(name)
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _long(value: Any, name: str) -> int:
     try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise LenientJsonError(f"{name} is not a whole number: {str(value)[:40]!r}") from None
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 1 << 64
+    if not _LONG_MIN <= number <= _LONG_MAX:
+        raise LenientJsonError(f"{name} is not a whole number: {str(value)[:40]!r}")
+    return number
 
 
 def number(data: Mapping[str, Any], name: str) -> float:

@@ -23,6 +23,9 @@ from brokercore.server.security import Caller
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import group_of
 
+MOST_GROUPS = 1000
+"""Producer groups, and consumer groups, that one client may be in."""
+
 _OK, _ERROR = ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR
 
 
@@ -30,6 +33,9 @@ def heartbeat(broker: Broker, connection: Connection, command: Command, caller: 
     """HEART_BEAT. Groups that do not exist, or that the caller may not consume with, are left out without a word."""
     beat = Heartbeat.from_json(command.body)
     changed = False
+    for what, count in (("producer", len(beat.producer_groups)), ("consumer", len(beat.consumers))):
+        if count > MOST_GROUPS:
+            raise Refusal(_ERROR, f"the heartbeat names {count} {what} groups; allowed are {MOST_GROUPS}")
     for group in beat.producer_groups:
         broker.clients.register_producer(group, _client(beat, connection, command))
     for data in beat.consumers:

@@ -15,7 +15,7 @@ from brokercore.protocol.errors import MessageFormatError, SubscriptionError
 from brokercore.protocol.receipts import Receipt, message_offsets, start_offsets
 from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connection import MOST_WATCHED, Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.filtering import wanted_frames
 from brokercore.server.handlers.pull import MAX_MESSAGES, readable, wait_seconds
@@ -34,6 +34,8 @@ async def pop(broker: Broker, connection: Connection, command: Command, caller: 
     """POP_MESSAGE: messages that nobody else of the group gets until their invisible time is over."""
     ext = command.ext
     request = _request(broker, connection, command, caller)
+    if len(connection.on_close) >= MOST_WATCHED:
+        return command.response(ResponseCode.POLLING_FULL, "too much waits on this connection", _head(request, []))
     connection.on_close[request] = request.give_up
     try:
         found = await request.run(wait_seconds(ext, "pollTime", caller))

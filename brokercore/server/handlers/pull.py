@@ -11,7 +11,7 @@ from brokercore.protocol.command import Command
 from brokercore.protocol.errors import SubscriptionError
 from brokercore.server import answers, permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection, refuse, respond
+from brokercore.server.connection import MOST_WATCHED, Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.filtering import Wanted, wanted_frames
 from brokercore.server.headers import integer, text
@@ -99,7 +99,7 @@ class Pull:
         """The offset is not one of a stored message."""
         queue, offset = self.queue, self.offset
         if offset == queue.max_offset:
-            if self.suspend:
+            if self.suspend and len(self.connection.on_close) < MOST_WATCHED:
                 if self.timer is None:
                     self.broker.waiting.hold(self, self.suspend)
                     self.connection.on_close[self] = self._leave
@@ -197,7 +197,7 @@ def pull(broker: Broker, connection: Connection, command: Command, caller: Calle
     if flags & SUSPEND:
         request.suspend = wait_seconds(ext, "suspendTimeoutMillis", caller)
     if flags & COMMIT:
-        broker.offsets.commit(group, name, queue_id, integer(ext, "commitOffset", 0))
+        broker.offsets.commit(group, name, queue_id, max(0, integer(ext, "commitOffset", 0)))
     request.look()
     return None
 
