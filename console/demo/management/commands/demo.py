@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from brokercore.client.errors import ClientError
+from brokercore.client.errors import ClientError, NoPermission
 from console.demo import services
 from console.instances.services import ensure_cluster
 
@@ -32,10 +32,29 @@ class Command(BaseCommand):
                 known["platform"] = platform
                 # At once: the password exists nowhere else, and what follows can fail.
                 _write(file, known | _addresses())
+            self._mend()
+        except ClientError as error:
+            raise CommandError(_outage(error)) from error
+        _write(file, known | _addresses())
+
+    def _mend(self) -> None:
+        """A cluster of one's own may be away: the console that shows this must start all the same."""
+        try:
             services.mend()
         except ClientError as error:
-            raise CommandError(f"The broker at {settings.NAMESRV} does not serve: {error.user_message}") from error
-        _write(file, known | _addresses())
+            if settings.EMBEDDED_BROKER:
+                raise
+            self.stderr.write(f"{_outage(error)} Pages show an outage until it does.")
+
+
+def _outage(error: ClientError) -> str:
+    """What does not serve, and what to look at."""
+    if settings.EMBEDDED_BROKER:
+        return f"The broker at {settings.NAMESRV} does not serve: {error.user_message}"
+    hint = ""
+    if isinstance(error, NoPermission):
+        hint = " GANTRY_BROKER_ACCESS_KEY_ID and GANTRY_BROKER_ACCESS_KEY_SECRET must be a super user of it."
+    return f"The cluster that GANTRY_NAMESRV names, {settings.NAMESRV}, does not serve: {error.user_message}{hint}"
 
 
 def _document(issued: dict[str, str]) -> dict[str, Any]:
