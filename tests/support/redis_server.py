@@ -55,6 +55,11 @@ class RedisServer:
                 raise AssertionError(f"Redis did not start:\n{self.log.read_text()[-3000:]}")
             time.sleep(0.02)
 
+    @property
+    def has_ended(self) -> bool:
+        """True when the server ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def signal(self, number: int) -> None:
         """Send a signal, such as SIGSTOP."""
         assert self._process is not None

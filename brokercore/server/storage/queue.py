@@ -20,6 +20,7 @@ def split_physical(physical_offset: int) -> tuple[int, int]:
 class Queue:
     """A queue of a topic. `next_offset` is the next to be given out, `max_offset` one past the last stored.
 
+    No offset below `least_next` is given out: there may have been messages that Redis has lost.
     `tail` holds the newest stored frames from `tail_start` on; everything older is only in Redis.
     """
 
@@ -33,6 +34,7 @@ class Queue:
     tail_start: int = 0
     tail: dict[int, bytes] = field(default_factory=dict)
     in_flight: int = 0
+    least_next: int = 0
     stored_bytes: int = 0
     first_ms: int = 0
     last_ms: int = 0

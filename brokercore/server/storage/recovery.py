@@ -14,6 +14,9 @@ from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
 
+LEAP = 1 << 17
+"""More messages than one queue takes in the two seconds that `everysec` may lose."""
+
 _AT_ONCE = 500
 _STORE_TIMESTAMP_AT = 56
 _FRAME_BYTES_PER_STORED = 0.85
@@ -34,12 +37,15 @@ async def check_role(redis: RedisConnection) -> None:
         raise StoreUnavailable("Redis is a replica and takes no writes")
 
 
-async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) -> None:
+async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue], *, leap: bool = False) -> None:
     """Fill `queues` (by number) with offsets and times; queues that are there already keep their identity.
 
     Offsets never go back while this process lives: consumers know the ones of messages that Redis has lost, and
-    would pass over new messages that got them again.
+    would pass over new messages that got them again. With `leap` nobody knows how many Redis has lost, and new
+    messages get offsets that certainly none had.
     """
+    if leap:
+        logger.warning("Redis and the broker both ended out of order: offsets go on %d further on", LEAP)
     table: list[bytes] = await redis.call("HGETALL", keys.queues)
     for name, number in zip(table[::2], table[1::2], strict=True):
         if int(number) not in queues:
@@ -51,6 +57,9 @@ async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue]) 
             _take(queue, information)
             if queue.max_offset < known:
                 await _go_on_at(redis, queue, known)
+            if leap:
+                queue.least_next = queue.max_offset + LEAP
+            queue.next_offset = max(queue.max_offset, queue.least_next)
 
 
 async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -> tuple[int, dict[str, int]]:

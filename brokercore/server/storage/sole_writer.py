@@ -34,24 +34,33 @@ class SoleWriter:
         self._key, self._broker_name = keys.writer, broker_name
         self._token = secrets.token_hex(8)
         self._had_it = False
+        self.is_superseded = False
+        """True when another broker had it since this one did: what is in memory holds no more."""
 
-    async def claim(self, redis: RedisConnection) -> bool:
-        """Take it; True when nobody else had it since this process did, so that what is in memory still holds.
+        self.may_have_lost = False
+        """True when Redis and the broker before this one both ended out of order, and Redis syncs now and then:
+        what was written last may be missing, and nobody is left who knows it."""
 
-        Raises StoreUnavailable while another broker of this name is connected.
-        """
+    async def claim(self, redis: RedisConnection) -> None:
+        """Take it. Raises StoreUnavailable while another broker of this name is connected."""
         try:
             await self._step_in(redis)
         except RedisError as error:  # a Redis whose user may not ask for connections
             logger.warning("whether another broker writes to this Redis cannot be told: %s", error)
-        holder = await redis.call("GET", self._key)
-        before, self._had_it = self._had_it, True
-        ours = before and holder in (None, self._token.encode())
+        token, _, run = (await redis.call("GET", self._key) or b"").decode().partition(" ")
+        this_run = await _run_id(redis)
+        self.is_superseded = self._had_it and token not in ("", self._token)
+        self.may_have_lost = not self._had_it and bool(token) and run != this_run and not await _syncs_always(redis)
+        self._had_it = True
         try:
-            await redis.call("SET", self._key, self._token)
+            await redis.call("SET", self._key, f"{self._token} {this_run}")
         except RedisError as error:  # full memory or disk: consumers can still be served
             logger.warning("redis %s: %s", redis.name, error)
-        return ours or not before
+
+    async def release(self, redis: RedisConnection) -> None:
+        """Give it back: this broker ends in order, and everything it wrote is there. Raises StoreUnavailable."""
+        if self._had_it and not self.is_superseded:
+            await redis.call("DEL", self._key)
 
     async def _step_in(self, redis: RedisConnection) -> None:
         prefix = f"gantry:{self._broker_name}:writer:"
@@ -72,6 +81,22 @@ class SoleWriter:
                     "end it, or give one of them another GANTRY_BROKER_NAME"
                 )
             await asyncio.sleep(0.02)
+
+
+async def _run_id(redis: RedisConnection) -> str:
+    """Which run of Redis this is; it is another one after each of its starts."""
+    try:
+        lines = (await redis.call("INFO", "server")).decode().splitlines()
+    except RedisError:
+        return ""
+    return next((line.partition(":")[2] for line in lines if line.startswith("run_id:")), "")
+
+
+async def _syncs_always(redis: RedisConnection) -> bool:
+    try:
+        return bool((await redis.call("CONFIG", "GET", "appendfsync"))[1:] == [b"always"])
+    except RedisError:  # a hosted Redis that does not tell
+        return False
 
 
 def _clients(reply: bytes) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -74,6 +75,9 @@ class MessageStore:
 
     async def close(self) -> None:
         """Close both connections."""
+        if self.ready:
+            with contextlib.suppress(StoreUnavailable, RedisError, TimeoutError):  # then the end was not in order
+                await asyncio.wait_for(self._sole_writer.release(self.writer), 2)
         self.ready = False
         await self.writer.close()
         await self.reader.close()
@@ -199,7 +203,7 @@ class MessageStore:
         """A write failed: give its offset back when nothing later is on its way, and return the reason."""
         queue.in_flight -= 1
         if not queue.in_flight:
-            queue.next_offset = queue.max_offset
+            queue.next_offset = max(queue.max_offset, queue.least_next)
         if isinstance(reply, hiredis.ReplyError):
             self._refused(str(reply))
         return f"the message store is not available: {reply}"
@@ -267,8 +271,8 @@ class MessageStore:
     async def _recover(self) -> None:
         self.ready = False
         await recovery.check_role(self.writer)
-        ours = await self._sole_writer.claim(self.writer)
-        if not ours:
+        await self._sole_writer.claim(self.writer)
+        if self._sole_writer.is_superseded:
             logger.critical("another broker named %s has written to Redis: this one ends", self.settings.broker_name)
             self.on_superseded()
             raise StoreUnavailable("another broker of this name has written to it meanwhile; this one must start anew")
@@ -276,7 +280,7 @@ class MessageStore:
         self._hot_bytes = 0
         for script in self.scripts:
             await script.load(self.writer)
-        await recovery.recover(self.writer, self.keys, self.by_number)
+        await recovery.recover(self.writer, self.keys, self.by_number, leap=self._sole_writer.may_have_lost)
         for mend in self.mending:
             await mend()
         self.index.forget_hours()
