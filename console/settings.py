@@ -77,6 +77,17 @@ SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
 RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
+# What an account may take of the embedded brokers unless the platform's administrator gave it limits of its own; 0 is
+# no limit. Unless set, an account leaves the others a fifth of the store.
+_STORE_MAX_BYTES = env_int("GANTRY_STORE_MAX_BYTES", 1 << 30, low=1) * env_int("GANTRY_BROKERS", 1, low=1)
+TENANT_LIMITS = {
+    "connections": env_int("GANTRY_TENANT_CONNECTIONS", 10_000),
+    "topics": env_int("GANTRY_TENANT_TOPICS", 5_000),
+    "groups": env_int("GANTRY_TENANT_GROUPS", 5_000),
+    "messages_per_second": env_int("GANTRY_TENANT_MESSAGES_PER_SECOND", 200_000),
+    "bytes_per_second": env_int("GANTRY_TENANT_BYTES_PER_SECOND", 1 << 28),
+    "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5),
+}
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
 TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 64, low=3, high=127)
 # Old callers leave _regionId out: it then is the region of this copy.

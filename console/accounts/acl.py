@@ -5,6 +5,8 @@ Key space (Redis database 0):
   gantry:acl:keys     hash    AccessKey ID -> JSON: secret (encrypted), tenant, region, principal, token, expires_ms,
                               is_account, boundary, statements, grants, delegated
   gantry:acl:holders  hash    physical name of a group -> who may use it
+  gantry:acl:owners   hash    topic of a default instance (its name tells no account) -> ID of the account
+  gantry:acl:limits   hash    ID of an account, or * for all others -> JSON: what it may take
 
 A disabled or expired key is simply absent. The table is compiled whole, so that nothing old can linger.
 """
@@ -21,6 +23,7 @@ from django.conf import settings
 from django.db import transaction
 
 from brokercore.policy import mq_resource
+from console.accounts import limits
 from console.accounts.credentials import actor_of, usable_keys
 from console.accounts.models import AccessKey, Policy
 from console.celery import app
@@ -30,6 +33,8 @@ from console.topics.models import Grant, Group, Topic, group_holder
 VERSION = "gantry:acl:version"
 KEYS = "gantry:acl:keys"
 HOLDERS = "gantry:acl:holders"
+OWNERS = "gantry:acl:owners"
+LIMITS = "gantry:acl:limits"
 _ALL = {"Effect": "Allow", "Action": "*", "Resource": "*", "Source": "tenant administrator"}
 _POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
 
@@ -65,11 +70,11 @@ def publish() -> bool:
         while True:
             pipeline.watch(VERSION)  # type: ignore[no-untyped-call]
             table = {key: orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for key, row in compiled().items()}
-            group_holders = holders()
-            if pipeline.hgetall(KEYS) == table and pipeline.hgetall(HOLDERS) == group_holders:
+            tables = {KEYS: table, HOLDERS: holders(), OWNERS: owners(), LIMITS: limits.published()}
+            if all(pipeline.hgetall(key) == rows for key, rows in tables.items()):
                 return False
             pipeline.multi()
-            for key, rows in ((KEYS, table), (HOLDERS, group_holders)):
+            for key, rows in tables.items():
                 pipeline.delete(key)
                 if rows:
                     pipeline.hset(key, items=[word for pair in rows.items() for word in pair])
@@ -112,6 +117,12 @@ def holders() -> dict[str, str]:
         name: group_holder(uid, "" if is_admin else creator or "", shared=shared)
         for name, uid, creator, is_admin, shared in rows
     }
+
+
+def owners() -> dict[str, str]:
+    """Whose each topic of a default instance is; the others' names tell it."""
+    rows = Topic.objects.filter(instance__independent_naming=False)
+    return dict(rows.values_list("physical_name", "instance__tenant__uid"))
 
 
 class _Tables:

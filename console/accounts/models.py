@@ -46,6 +46,24 @@ class Tenant(models.Model):
         return self.name
 
 
+class TenantLimits(models.Model):
+    """What one tenant may take of the embedded brokers, where it differs from GANTRY_TENANT_…: 0 is no limit."""
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="own_limits")
+    connections = models.PositiveBigIntegerField(null=True, blank=True)
+    topics = models.PositiveBigIntegerField(null=True, blank=True)
+    groups = models.PositiveBigIntegerField(null=True, blank=True)
+    messages_per_second = models.PositiveBigIntegerField(null=True, blank=True)
+    bytes_per_second = models.PositiveBigIntegerField(null=True, blank=True)
+    stored_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "tenant limits"
+
+    def __str__(self) -> str:
+        return f"limits of {self.tenant_id}"
+
+
 class User(AbstractUser):
     """A person (or program) of a tenant; the user name is `name@tenant`.
 

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
+from console.accounts import limits
 from console.accounts import queries as account_queries
 from console.instances import access, queries, services, storage
 from console.instances import overview as overviews
@@ -46,6 +47,13 @@ def overview_tasks(request: Request) -> HttpResponse:
 def overview_storage(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryInstance")
     return render(request, "instances/_storage.html", {"brokers": storage.brokers()})
+
+
+@require_GET
+def overview_limits(request: Request) -> HttpResponse:
+    tenant = accounts.tenant(request, "mq:QueryInstance")
+    lines, use = limits.lines(tenant)
+    return render(request, "instances/_limits.html", {"lines": lines, "use": use})
 
 
 @require_GET

@@ -47,6 +47,7 @@ CODES: dict[str, Code] = {
     "BIZ_INSTANCE_QUOTA_EXCEEDED": Code(409, "too many instances", FIELD),
     "BIZ_INSTANCE_NOT_EMPTY": Code(409, "instance not empty", FIELD),
     "BIZ_TOPIC_QUOTA_EXCEEDED": Code(409, "too many topics", FIELD),
+    "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED": Code(409, "too many group IDs", FIELD),
     "BIZ_CLUSTER_NOT_FOUND": Code(404, "unknown cluster", FIELD),
     "BIZ_TUNNEL_SWITCH_BLOCKED": Code(409, "traffic on the cluster", INVOKE),
     "EMPOWER_NOT_FOUND": Code(404, "unknown grant", FIELD),

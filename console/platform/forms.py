@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 from django import forms
 
+from console.accounts.limits import KINDS
 from console.accounts.models import Organization, Tenant
 from console.platform import queries
 
@@ -98,6 +101,47 @@ class KeyForm(forms.Form):
     def __init__(self, *args: Any, organization: Organization, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["tenant"].queryset = queries.accounts_of(organization)  # type: ignore[attr-defined]
+
+
+class SizeField(forms.CharField):
+    """A number of bytes, as `512 MiB` or in digits; None when nothing is written."""
+
+    _UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1, "": 1}
+
+    def clean(self, value: Any) -> int | None:
+        """Bytes. Raises ValidationError for what is no size."""
+        text = super().clean(value).strip()
+        if not text:
+            return None
+        found = re.fullmatch(r"(\d{1,16}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text, re.ASCII)
+        units = {name.upper(): size for name, size in self._UNITS.items()}
+        unit = units.get(found[2].upper()) if found else None
+        if found is None or unit is None:
+            raise forms.ValidationError("Write a number with B, KiB, MiB, GiB or TiB, such as 512 MiB.")
+        return int(Decimal(found[1]) * unit)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Bytes as the largest unit that holds them exactly."""
+        if not isinstance(value, int):
+            return value
+        exact = (f"{value // size} {unit}" for unit, size in self._UNITS.items() if value and value % size == 0)
+        return next(exact, "0")
+
+
+class LimitsForm(forms.Form):
+    """What an account may take of the embedded brokers: nothing written is the default, 0 no limit."""
+
+    def __init__(self, *args: Any, defaults: dict[str, int], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for kind in KINDS:
+            field: forms.Field
+            field = SizeField(required=False, max_length=24) if kind.size else forms.IntegerField(required=False)
+            default = field.prepare_value(defaults[kind.name]) if defaults[kind.name] else "no limit"
+            field.label = f"{kind.label}{' a second' if kind.unit else ''}"
+            field.widget = forms.TextInput(
+                attrs={"placeholder": f"Default: {default}", "autocomplete": "off", "inputmode": "text"}
+            )
+            self.fields[kind.name] = field
 
 
 class ConfirmForm(forms.Form):

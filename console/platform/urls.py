@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from console.platform.views import accounts, keys, organizations, pages
+from console.platform.views import accounts, keys, limits, organizations, pages
 
 # /platform/accounts/
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("platform/accounts/create/", accounts.create, name="platform.account_create"),
     path("platform/accounts/<str:name>/", accounts.detail, name="platform.account"),
     path("platform/accounts/<str:name>/switch/", accounts.switch, name="platform.account_switch"),
+    path("platform/accounts/<str:name>/limits/", limits.index, name="platform.account_limits"),
     path("platform/accounts/<str:name>/reset/", accounts.reset, name="platform.account_reset"),
 ]
 # /platform/organizations/ and their resource sets

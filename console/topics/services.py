@@ -13,7 +13,7 @@ from dataclasses import replace
 from django.db import IntegrityError, transaction
 
 from brokercore.client.errors import ClientError, ConsumerNotOnline, GroupNotExist, TopicNotExist
-from console.accounts import acl
+from console.accounts import acl, limits
 from console.accounts.actor import Actor
 from console.audit import services as audit
 from console.instances import broker
@@ -103,6 +103,7 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
     In another account's instance that is how a grant on a topic is used. Raises Refused, ClientError for an outage.
     """
     group_id, remark = checked_group_id(group_id), checked_remark(remark)
+    limits.check_groups(actor.tenant)
     group = Group(
         instance=instance,
         group_id=group_id,
@@ -230,7 +231,11 @@ def _applied(act: Callable[[], None], undo: Callable[[], None]) -> None:
 
 
 def check_capacity(instance: Instance) -> None:
-    """Raise Refused when the instance may have no further topic. The lock keeps two writers from both seeing room."""
+    """Raise Refused when the instance, or its account, may have no further topic.
+
+    The locks keep two writers from both seeing room.
+    """
+    limits.check_topics(instance.tenant)
     if instance.topic_capacity is None:
         return
     Instance.objects.select_for_update().get(pk=instance.pk)

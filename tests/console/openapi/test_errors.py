@@ -10,6 +10,8 @@ import pytest
 from django.core.cache import cache
 
 from brokercore.client.errors import BrokerUnreachable
+from console.accounts import limits
+from console.accounts.services.limits import set_limits
 from console.instances import services as instances
 from console.openapi import codes
 from console.openapi.operations import OPERATIONS, tunnel
@@ -28,6 +30,12 @@ def _small_quota(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Changes:
 def _full(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Changes:
     stage.cast.instance.topic_capacity = 1
     stage.cast.instance.save()
+    return {}
+
+
+def _no_further_group(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Changes:
+    none = dict.fromkeys((kind.name for kind in limits.KINDS), None)
+    set_limits(actor=stage.cast.actor("petra"), tenant=stage.cast.acme, values=none | {"groups": 1})
     return {}
 
 
@@ -78,6 +86,7 @@ OWN: dict[tuple[str, str], Prepare] = {
     ("topic/create", "BIZ_TOPIC_EXISTED"): _changed(topic="orders"),
     ("topic/create", "BIZ_TOPIC_QUOTA_EXCEEDED"): _full,
     ("group/create", "BIZ_SUBSCRIPTION_EXISTED"): _changed(groupId="GID_orders"),
+    ("group/create", "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED"): _no_further_group,
     ("group/create", "BIZ_PUBLISHER_EXISTED"): _in_default("PID_orders"),
     ("consumer/getConnection", "BIZ_CONSUMER_NOT_ONLINE"): _changed(),
     ("vpcTunnel/tunnelSwitch", "BIZ_TUNNEL_SWITCH_BLOCKED"): _busy,

@@ -319,6 +319,8 @@ MATRIX: list[Row] = [
     Row("platform.account", ("acme",), PLATFORM),
     Row("platform.account_switch", ("acme",), PLATFORM),
     Row("platform.account_switch", ("acme",), PLATFORM_CHANGE, "post", {"typed": "acme"}),
+    Row("platform.account_limits", ("acme",), PLATFORM),
+    Row("platform.account_limits", ("acme",), PLATFORM_CHANGE, "post", {"stored_bytes": "512 MiB"}),
     Row("platform.account_reset", ("acme",), PLATFORM),
     Row("platform.account_reset", ("acme",), PLATFORM, "post", {"typed": "acme"}),
     # Platform: organizations, resource sets, their keys

@@ -1,0 +1,107 @@
+"""What an account may take of the brokers: set by the platform's administrator, seen by the account."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from django.conf import settings
+from django.urls import reverse
+
+from console.accounts import acl, limits
+from console.accounts.models import TenantLimits
+from console.accounts.services.limits import set_limits
+from console.audit.models import Entry
+from console.topics import services as topics
+from console.web.errors import Refused
+from tests.support.cast import Cast, make_group, make_topic
+
+URL = "/platform/accounts/acme/limits/"
+
+
+def store() -> Any:
+    return redis.Redis.from_url(f"{settings.REDIS_URL}?db=0", decode_responses=True)
+
+
+def limited(cast: Cast, **values: int) -> None:
+    none = dict.fromkeys((kind.name for kind in limits.KINDS), None)
+    set_limits(actor=cast.actor("petra"), tenant=cast.acme, values=none | values)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_limits_of_an_account_are_published_and_on_record(cast: Cast) -> None:
+    petra = cast.client("petra")
+    form = {"connections": "5", "messages_per_second": "0", "stored_bytes": "1.5 MiB"}
+    assert petra.post(URL, form).status_code == 302
+    rows = store().hgetall(acl.LIMITS)
+    assert orjson.loads(rows["*"]) == settings.TENANT_LIMITS
+    expected = settings.TENANT_LIMITS | {"connections": 5, "messages_per_second": 0, "stored_bytes": 1_572_864}
+    assert orjson.loads(rows[cast.acme.uid]) == expected
+    entry = Entry.objects.get(action="accounts.tenant.limit")
+    assert (entry.actor, entry.tenant_uid) == ("petra", cast.acme.uid)
+    assert entry.detail["connections"] == {"from": "default", "to": 5}
+    assert entry.detail.keys() == {"connections", "messages_per_second", "stored_bytes"}
+    assert petra.post(URL, {}).status_code == 302
+    assert not TenantLimits.objects.exists()
+    assert set(store().hgetall(acl.LIMITS)) == {"*"}
+
+
+def test_the_page_has_each_limit_with_what_is_used(cast: Cast) -> None:
+    make_topic(cast.alice, cast.instance, "first")
+    limited(cast, topics=4, stored_bytes=1 << 20)
+    use = {"connections": 3, "messages_per_second": 7, "bytes_per_second": 70, "stored_bytes": 996_148, "refused": {}}
+    store().hset(limits.USE, mapping={
+        f"{cast.acme.uid}/broker-x": orjson.dumps(use | {"refused": {"stored_bytes": 2}}),
+        "/broker-x": int(time.time() * 1000),
+        f"{cast.acme.uid}/broker-gone": orjson.dumps(use),
+        "/broker-gone": int(time.time() * 1000) - 60_000,
+    })  # fmt: skip
+    try:
+        page = cast.client("petra").get(URL)
+    finally:
+        store().hdel(limits.USE, *store().hkeys(limits.USE))
+    lines = {line.kind.name: line for line in page.context["lines"]}
+    assert (lines["topics"].used, lines["topics"].limit, lines["topics"].percent, lines["topics"].own) == (
+        1,
+        4,
+        25,
+        True,
+    )
+    assert (lines["stored_bytes"].percent, lines["stored_bytes"].colour) == (95, "red")
+    assert lines["connections"].used == 3, "of a broker that is gone nothing counts"
+    assert not lines["connections"].own
+    assert page.context["use"].refused["stored_bytes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("topics", "-1"), ("topics", "many"), ("stored_bytes", "1 XB"), ("stored_bytes", "-1"), ("groups", "9" * 17)],
+)
+def test_what_is_no_limit_is_refused_beside_its_field(cast: Cast, field: str, text: str) -> None:
+    page = cast.client("petra").post(URL, {field: text})
+    assert page.status_code == 422
+    assert field in page.context["form"].errors
+    assert not TenantLimits.objects.exists()
+
+
+def test_an_account_sees_its_own_limits(cast: Cast) -> None:
+    limited(cast, topics=42)
+    page = cast.client("alice").get(reverse("instances.overview_limits")).content.decode()
+    assert ">42<" in page
+    assert ">42<" not in cast.client("charlie").get(reverse("instances.overview_limits")).content.decode()
+
+
+def test_topics_and_groups_are_counted_over_all_instances_of_the_account(cast: Cast) -> None:
+    limited(cast, topics=1, groups=1)
+    make_topic(cast.alice, cast.instance, "first")
+    make_group(cast.alice, cast.instance, "GID_first")
+    with pytest.raises(Refused, match="acme may have 1 topics") as refused:
+        topics.create_topic(actor=cast.actor("alice"), instance=cast.instance, name="second", order_type=0)
+    assert refused.value.symbol == "BIZ_TOPIC_QUOTA_EXCEEDED"
+    with pytest.raises(Refused, match="acme may have 1 groups") as refused:
+        topics.create_group(actor=cast.actor("alice"), instance=cast.instance, group_id="GID_second")
+    assert refused.value.symbol == "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED"
+    make_topic(cast.users["charlie"], cast.charlies, "theirs")
