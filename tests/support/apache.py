@@ -15,6 +15,7 @@ from brokercore.client.admin.acl import AclEntry, AclUser, user_subject
 from brokercore.client.errors import ClientError
 from tests.support import processes
 from tests.support.java import QUICK_START, maven_jars
+from tests.support.product import free_ports
 
 POM = Path(__file__).parent / "rocketmq" / "pom.xml"
 READY_SECONDS = 90
@@ -131,6 +132,8 @@ class ApacheRocketMQ:
             "brokerId": "0",
             "brokerIP1": "127.0.0.1",
             "listenPort": str(self._broker_port),
+            # The port after it would do, if nobody had taken it: only these two are known to be free.
+            "haListenPort": str(free_ports(1)[0]),
             "namesrvAddr": self.namesrv,
             "storePathRootDir": str(self.home / "store"),
             "mappedFileSizeCommitLog": "268435456",
