@@ -38,6 +38,9 @@ ASK_LOOKS, SILENT_ASKS = 2, 3
 SEEN_SECONDS = 3.0
 """How long a broker that starts waits until the others have seen it."""
 
+LEAVE_SECONDS = 2.0
+"""How long a broker that stops tries to say so while Redis does not answer."""
+
 ANSWER_SECONDS = 1.0
 """How long another broker may take for an answer; and how long the name server waits for Redis."""
 
@@ -92,6 +95,7 @@ class Registry:
     on_changed: Callable[[], None] = lambda: None
     peers: dict[str, Peer] = field(default_factory=dict)
     _known: dict[str, dict[str, TopicConfig]] = field(default_factory=dict)
+    _announced: bool = True
     _since: int = field(default_factory=lambda: int(time.time() * 1000))
 
     @property
@@ -129,7 +133,10 @@ class Registry:
         return self.settings.broker_name.encode() in rows[::2]
 
     async def announce(self, *, stopped: bool = False) -> bool:
-        """Write this broker's row; True when that is done. Raises StoreUnavailable and RedisError."""
+        """Write this broker's row; True when that is done. Raises StoreUnavailable.
+
+        A Redis whose memory or disk is full refuses it: a broker that starts then serves consumers all the same.
+        """
         row = {
             "address": self.address,
             "cluster": self.settings.cluster_name,
@@ -137,8 +144,14 @@ class Registry:
             "storeHost": self.store_host.hex(),
             "stopped": stopped,
         }
-        await self.redis.call("HSET", BROKERS, self.settings.broker_name, orjson.dumps(row))
-        return True
+        try:
+            await self.redis.call("HSET", BROKERS, self.settings.broker_name, orjson.dumps(row))
+        except RedisError as error:
+            self._announced = False
+            logger.warning("the other brokers are not told of this one: %s", error)
+        else:
+            self._announced = True
+        return self._announced
 
     async def join(self) -> None:
         """Announce this broker and wait until all others that serve have seen it: a change sent to every master from
@@ -155,9 +168,14 @@ class Registry:
 
     async def leave(self) -> None:
         """Tell the others that this broker stops; without Redis they will notice by themselves."""
-        if await self._soon(self.announce(stopped=True)) is None:
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                while not await self._soon(self.announce(stopped=True)):
+                    await asyncio.sleep(LOOK_SECONDS / 10)
+        except TimeoutError:
             logger.warning("the other brokers are not told that this one stops")
-        elif not self.alone:
+            return
+        if not self.alone:
             await asyncio.sleep(LOOK_SECONDS)  # the routes forget this broker before it closes its connections
 
     async def run(self) -> None:
@@ -173,7 +191,7 @@ class Registry:
         """One look at the others, and a beat for them. Raises StoreUnavailable and RedisError."""
         before = self.states
         beat = None if self.alone else self._beat()  # ahead of what is read, so that a beat tells that all was seen
-        if not await self.load():
+        if not await self.load() or not self._announced:
             await self.announce()
         await asyncio.gather(*(self._ask(peer) for peer in self.peers.values() if peer.in_doubt))
         for name, state in self.states.items():

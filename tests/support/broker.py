@@ -50,6 +50,11 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        """False before its start and after its end."""
+        return self._process is not None
+
+    @property
     def log(self) -> str:
         """What the broker has logged so far."""
         return Path(self._log.name).read_text(encoding="utf-8")
@@ -72,6 +77,7 @@ class BrokerProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "brokercore"], cwd=ROOT, env=environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log,
+            pass_fds=[int(environment["GANTRY_NAMESRV_FD"])] if "GANTRY_NAMESRV_FD" in environment else (),
         )  # fmt: skip
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
