@@ -147,8 +147,9 @@ class Registry:
         try:
             await self.redis.call("HSET", BROKERS, self.settings.broker_name, orjson.dumps(row))
         except RedisError as error:
+            if self._announced:
+                logger.warning("the other brokers are not told of this one: %s", error)
             self._announced = False
-            logger.warning("the other brokers are not told of this one: %s", error)
         else:
             self._announced = True
         return self._announced
