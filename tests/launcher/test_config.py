@@ -70,3 +70,11 @@ def test_several_spark_workers_start_one_after_the_other() -> None:
     assert len({worker.ready_file for worker in workers.values()}) == 3
     assert {worker.expendable for worker in workers.values()} == {plan.ENGINE_LOST}
     assert [service.name for service in plan.services(config.read({})) if "spark" in service.command] == ["spark"]
+
+
+def test_on_a_cluster_of_ones_own_no_broker_is_started_and_every_child_knows(tmp_path: Path) -> None:
+    own = config.read({"GANTRY_HOME": str(tmp_path), "GANTRY_NAMESRV": "10.0.0.5:9876"})
+    assert not any("brokercore" in service.command for service in plan.services(own))
+    assert plan.environment(own, {})["GANTRY_EMBEDDED_BROKER"] == "false"
+    embedded = config.read({"GANTRY_HOME": str(tmp_path)})
+    assert plan.environment(embedded, {})["GANTRY_EMBEDDED_BROKER"] == "true"

@@ -6,7 +6,7 @@ import pytest
 
 from console.accounts import policies
 from console.accounts.models import Role
-from console.instances.models import Instance
+from console.instances.models import Cluster, Instance
 from console.outbox.routing import UndeliverableError, endpoint_of, route
 from tests.console.outbox.conftest import TRUSTED, Make
 from tests.support.cast import Cast
@@ -59,6 +59,13 @@ def test_another_accounts_instance_is_unknown(make: Make, cast: Cast) -> None:
 @pytest.mark.parametrize("host", [".cn-hangzhou.example.com", ".cn-hangzhou.example.com:80", ".localhost:1"])
 def test_an_endpoint_elsewhere_is_another_region(make: Make, cast: Cast, host: str) -> None:
     assert "not in the query service's region" in refusal(make, endpoint=f"http://{cast.instance.instance_id}{host}")
+
+
+@pytest.mark.parametrize("place", ["mq-a:9876", "mq-b:9877", "MQ-A", "localhost:9877"])
+def test_each_name_server_of_a_cluster_is_its_place(make: Make, cast: Cast, place: str) -> None:
+    Cluster.objects.update(namesrv="mq-a:9876;mq-b:9877")
+    route(make(endpoint=f"http://{cast.instance.instance_id}.{place}"))
+    assert "not in the query service's region" in refusal(make, endpoint=f"http://{cast.instance.instance_id}.mq-c")
 
 
 def test_an_instance_of_another_region_is_refused(make: Make, cast: Cast) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from console.accounts.models import AccessKey, Role
@@ -41,6 +43,13 @@ def test_it_is_signed_with_a_key_of_the_role(make: Make, role: Role) -> None:
     delivered(make())
     delivered(make())
     assert AccessKey.objects.filter(role=role).count() == 1
+
+
+def test_on_a_cluster_of_ones_own_it_is_signed_with_the_consoles_key(make: Make, role: Role, settings: Any) -> None:
+    """Brokers with lists of their own know no temporary keys."""
+    settings.EMBEDDED_BROKER = False
+    assert delivered(make()).status == NotificationStatus.SUCCESS
+    assert not AccessKey.objects.filter(role=role).exists()
 
 
 def test_delivered_twice_is_sent_once(make: Make, live: Live) -> None:
