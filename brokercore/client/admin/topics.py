@@ -8,10 +8,12 @@ from zlib import crc32
 from brokercore.client.admin.base import AdminBase, read, read_names
 from brokercore.client.errors import (
     BrokerError,
+    BrokerUnreachable,
     BrokerNotExist,
     ClientError,
     QueryNotFound,
     RequestNotSupported,
+    RequestTimeout,
     TopicNotExist,
 )
 from brokercore.client.session import Call
@@ -95,9 +97,7 @@ class TopicsAdmin(AdminBase):
         cluster = self.routes.cluster()
         self.ask(self.masters().values(), RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
         for name in cluster.clusters:
-            for address in self.session.name_servers:
-                ext = {"topic": topic, "clusterName": name}
-                self.session.call(Call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
+            self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": name})
         self._change_order_config(RequestCode.DELETE_KV_CONFIG, topic)
         self.routes.forget(topic)
 
@@ -152,13 +152,26 @@ class TopicsAdmin(AdminBase):
         return {name: masters[name]}
 
     def _change_order_config(self, code: RequestCode, topic: str, value: str | None = None) -> None:
+        """With a value it is set; without one it is deleted, and one that is not there is no failure."""
         ext = {"namespace": _ORDER_CONFIG, "key": topic} | ({} if value is None else {"value": value})
-        for address in self.session.name_servers:
-            try:
-                self.session.call(Call(address, code, ext))
-            except (QueryNotFound, RequestNotSupported):
-                if value is not None:
-                    raise
-            except BrokerError as error:
-                if value is not None or error.code != 1:
-                    raise
+        try:
+            self._tell_name_servers(code, ext)
+        except (QueryNotFound, RequestNotSupported):
+            if value is not None:
+                raise
+        except BrokerError as error:
+            if value is not None or error.code != 1:
+                raise
+
+    def _tell_name_servers(self, code: RequestCode, ext: dict[str, str]) -> None:
+        """The same to every name server that answers, since each knows for itself. Raises if none does or one refuses.
+
+        One that is away is told nothing: it knows no topics when it is back, and what it has kept of fixed queues is
+        what clients would work out themselves.
+        """
+        calls = [Call(address, code, dict(ext)) for address in self.session.name_servers]
+        errors = [result for result in self.session.call_all(calls) if isinstance(result, ClientError)]
+        away = [error for error in errors if isinstance(error, BrokerUnreachable | RequestTimeout)]
+        for error in errors:
+            if error not in away or len(away) == len(calls):
+                raise error

@@ -37,6 +37,17 @@ def test_a_created_topic_has_its_queues_type_and_route(admin: Admin, make_topic:
     assert admin.route(topic).queues[0].write_queues == 3
 
 
+def test_topics_with_fixed_queues_are_made_while_a_name_server_is_away(cluster: ClusterUnderTest) -> None:
+    topic = unique_name("fixed")
+    with Admin(f"127.0.0.1:1;{cluster.namesrv}", cluster.credentials) as admin:
+        admin.create_topic(topic, queues=1, order=True)
+        assert admin.topic_config(topic).order
+        admin.delete_topic(topic)
+        assert topic not in admin.topic_names()
+    with Admin("127.0.0.1:1;127.0.0.1:2", cluster.credentials) as admin, pytest.raises(BrokerUnreachable):
+        admin.delete_topic(topic)
+
+
 def test_a_deleted_topic_is_gone(admin: Admin, make_topic: MakeTopic) -> None:
     topic = make_topic()
     admin.delete_topic(topic)
