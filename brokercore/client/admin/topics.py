@@ -8,8 +8,8 @@ from zlib import crc32
 from brokercore.client.admin.base import AdminBase, read, read_names
 from brokercore.client.errors import (
     BrokerError,
-    BrokerUnreachable,
     BrokerNotExist,
+    BrokerUnreachable,
     ClientError,
     QueryNotFound,
     RequestNotSupported,
