@@ -32,6 +32,13 @@ class Broker:
         }
         return cls(name, address, admin.users(address), entries)
 
+    def checks(self, admin: Admin) -> bool:
+        """False for a master that keeps users and lists and asks nobody for them. Raises ClientError."""
+        if "/" in self.name:
+            return True
+        config = admin.broker_config(self.name)
+        return all(config.get(name) == "true" for name in ("authenticationEnabled", "authorizationEnabled"))
+
     def is_foreign(self, name: str, password: str) -> bool:
         """True for a user that cannot be ours: a super user, or one with another secret than the key's."""
         user = self.users.get(name)

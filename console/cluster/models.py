@@ -52,6 +52,7 @@ class Synchronisation(models.Model):
     compared_at = models.DateTimeField(null=True, help_text="when every list was last compared with the brokers'")
     brokers = models.JSONField(default=dict, help_text="address by name, as they were when everything was compared")
     error = models.CharField(max_length=512, blank=True, help_text="why nothing can be carried over")
+    unchecked = models.JSONField(default=list, help_text="names of brokers that look at no list and let everybody in")
 
     def __str__(self) -> str:
         return f"synchronisation of {self.cluster}"

@@ -52,6 +52,8 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
         brokers, unread = _read(admin, addresses)
         if not brokers and unread:
             raise next(iter(unread.values()))
+        if thorough:
+            look.unchecked = [one.name for one in brokers if not one.checks(admin)]
     except ClientError as error:
         look.error = _reason(error)
         look.save()

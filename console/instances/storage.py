@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from brokercore.client import Admin
 from console.instances import broker, queries
 from console.instances.models import Cluster
 
@@ -16,7 +17,7 @@ _STOPPED = "stopped"
 
 @dataclass(frozen=True)
 class BrokerStorage:
-    """One broker. Sizes in bytes and `retention_hours` are known of embedded brokers only."""
+    """One broker. Sizes in bytes are known of embedded brokers only."""
 
     name: str
     version: str
@@ -45,7 +46,7 @@ def brokers() -> list[BrokerStorage]:
         admin = broker.admin(cluster)
         tables = admin.runtime_info()
         away = dict.fromkeys(admin.cluster().brokers, _DOES_NOT_ANSWER) | _told(tables)
-        found += [_storage(name, table) for name, table in tables.items()]
+        found += [_storage(admin, name, table) for name, table in tables.items()]
         found += [
             BrokerStorage(name, "", 0.0, None, None, None, absence=absence)
             for name, absence in away.items()
@@ -60,7 +61,7 @@ def _told(tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {name: _STOPPED if state == "stopped" else _DOES_NOT_ANSWER for name, _, state in told}
 
 
-def _storage(name: str, table: Mapping[str, str]) -> BrokerStorage:
+def _storage(admin: Admin, name: str, table: Mapping[str, str]) -> BrokerStorage:
     used, limit = _number(table.get("gantryStoreUsedBytes")), _number(table.get("gantryStoreMaxBytes"))
     return BrokerStorage(
         name=name,
@@ -68,8 +69,14 @@ def _storage(name: str, table: Mapping[str, str]) -> BrokerStorage:
         ratio=used / limit if used is not None and limit else _ratio(table.get("commitLogDiskRatio")),
         used_bytes=used,
         max_bytes=limit,
-        retention_hours=_ratio(table.get("gantryRetentionHours")) or None,
+        retention_hours=_retention_hours(admin, name, table),
     )
+
+
+def _retention_hours(admin: Admin, name: str, table: Mapping[str, str]) -> float | None:
+    """How long messages are kept; brokers of Apache RocketMQ have it in their settings."""
+    told = table.get("gantryRetentionHours") or admin.broker_config(name).get("fileReservedTime")
+    return _ratio(told) or None
 
 
 def busiest_broker(cluster: Cluster) -> tuple[str, float]:

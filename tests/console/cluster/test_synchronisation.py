@@ -214,6 +214,32 @@ def test_an_outage_is_told_and_what_ended_meanwhile_ends_afterwards(
     assert key.access_key_id not in admin.users(address)
 
 
+def test_a_broker_that_is_away_keeps_no_other_waiting(
+    cast: Cast, carried: Cluster, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = key_of(cast, cast.bob)
+    with monkeypatch.context() as patched:
+        patched.setattr(Admin, "brokers", lambda _: {"broker-a": address, "broker-b": "127.0.0.1:9"})
+        assert not services.synchronise(carried)
+    assert row_of(key).state == State.PENDING
+    assert row_of(key).error == "broker-b: No connection to 127.0.0.1:9: Connection refused."
+    assert key.access_key_id in clients.admin(carried).users(address)
+    tasks.sweep()
+    assert (row_of(key).state, row_of(key).error) == (State.SYNCED, "")
+
+
+def test_a_broker_that_asks_nobody_for_a_key_is_shown(
+    cast: Cast, carried: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def page() -> str:
+        services.synchronise(carried, thorough=True)
+        return cast.client("petra").get("/platform/cluster/").content.decode()
+
+    assert "everybody may do everything" not in page()
+    monkeypatch.setattr(Admin, "broker_config", lambda *_: {"authenticationEnabled": "true"})
+    assert "broker-a: everybody may do everything there" in page()
+
+
 def test_the_page_tells_how_far_each_key_is_and_where_its_list_is_narrower(
     cast: Cast, carried: Cluster, pam: User
 ) -> None:
