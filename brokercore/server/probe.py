@@ -1,4 +1,4 @@
-"""Whether a broker at an address lives: it is asked something that needs no signature to be refused."""
+"""Whether a broker at an address lives: it is asked something that no broker knows, and says so."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import asyncio
 import ssl
 from enum import Enum, auto
 
-from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.command import Command
 from brokercore.server.tls_mode import TlsMode
+
+_UNKNOWN = 0
+"""A request code that there is not: answered before anything is looked at, and by no log line."""
 
 
 class Probe(Enum):
@@ -26,7 +28,7 @@ async def ask(address: str, tls_mode: TlsMode, seconds: float) -> Probe:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(host, int(port), ssl=_context(tls_mode))
             try:
-                writer.write(Command(RequestCode.GET_BROKER_CLUSTER_INFO, 1).encode())
+                writer.write(Command(_UNKNOWN, 1).encode())
                 return Probe.ANSWERED if await reader.read(4) else Probe.SILENT
             finally:
                 writer.close()

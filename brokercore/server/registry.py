@@ -63,6 +63,8 @@ class Peer:
     stopped: bool
     store_host: str
     """Its address as it stands in ids of its messages, in hex digits."""
+    grpc_port: int
+    """Where it takes clients of gRPC, on the host of its address; 0: nowhere."""
     keys: Keys
     beat: bytes = b""
     looks_without_beat: int = 0
@@ -93,6 +95,7 @@ class Registry:
     own_keys: Keys
     redis: RedisConnection
     on_changed: Callable[[], None] = lambda: None
+    grpc_port: int = 0
     peers: dict[str, Peer] = field(default_factory=dict)
     _known: dict[str, dict[str, TopicConfig]] = field(default_factory=dict)
     _announced: bool = True
@@ -140,6 +143,7 @@ class Registry:
         row = {
             "address": self.address,
             "cluster": self.settings.cluster_name,
+            "grpcPort": self.grpc_port,
             "since": self._since,
             "storeHost": self.store_host.hex(),
             "stopped": stopped,
@@ -171,7 +175,7 @@ class Registry:
         """Tell the others that this broker stops; without Redis they will notice by themselves."""
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                while not await self._soon(self.announce(stopped=True)):
+                while not await self._soon(self.announce(stopped=True)):  # noqa: ASYNC110 - Redis makes it true
                     await asyncio.sleep(LOOK_SECONDS / 10)
         except TimeoutError:
             logger.warning("the other brokers are not told that this one stops")
@@ -259,7 +263,8 @@ class Registry:
         peer = self.peers.get(name)
         if peer is None or peer.since != row["since"] or peer.stopped != row["stopped"]:
             address, since, stopped = str(row["address"]), int(str(row["since"])), bool(row["stopped"])
-            self.peers[name] = Peer(name, address, since, stopped, str(row["storeHost"]), Keys(name), beat)
+            grpc_port = int(str(row.get("grpcPort", 0)))
+            self.peers[name] = Peer(name, address, since, stopped, str(row["storeHost"]), grpc_port, Keys(name), beat)
         elif beat != peer.beat:
             peer.beat, peer.looks_without_beat, peer.unanswered, peer.refused = beat, 0, 0, False
         else:

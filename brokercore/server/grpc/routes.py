@@ -104,17 +104,18 @@ def _permissions(data: QueueData) -> list[Permission]:
 
 def _brokers(call: Call, route: TopicRoute, dialled: Endpoints) -> dict[str, Broker]:
     """The brokers of a route, where clients reach their gRPC ports."""
+    ports = {peer.name: peer.grpc_port for peer in call.broker.registry.serving} | {call.broker.name: call.door.port}
     found = {}
     for data in route.brokers:
-        if data.broker_name == call.broker.name:
-            endpoints = dialled if len(dialled.addresses) == 1 else _own(call)
-            found[data.broker_name] = Broker(name=data.broker_name, id=int(MASTER), endpoints=endpoints)
+        name, port = data.broker_name, ports.get(data.broker_name)
+        if not port:
+            continue
+        if name == call.broker.name and len(dialled.addresses) == 1:
+            endpoints = dialled
+        else:
+            endpoints = endpoints_of(data.addresses[MASTER].rpartition(":")[0].strip("[]"), port)
+        found[name] = Broker(name=name, id=int(MASTER), endpoints=endpoints)
     return found
-
-
-def _own(call: Call) -> Endpoints:
-    """This broker as routes of remoting clients name it, with the port of gRPC."""
-    return endpoints_of(call.broker.address.rpartition(":")[0].strip("[]"), call.door.port)
 
 
 def endpoints_of(host: str, port: int) -> Endpoints:
