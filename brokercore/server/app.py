@@ -55,6 +55,7 @@ class Server:
         self._tls = _tls_context(settings, reachable)
         self._grpc = None if self._grpc_socket is None else self._grpc_endpoint(self._grpc_socket, reachable)
         self.grpc = "" if self._grpc is None else f"{reachable}:{self._grpc.port}"
+        self.broker.registry.grpc_port = 0 if self._grpc is None else self._grpc.port
         self._servers: list[asyncio.Server] = []
         self._watching = Watching(self.broker)
 
