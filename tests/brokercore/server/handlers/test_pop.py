@@ -248,3 +248,29 @@ def test_kill_9_gives_nothing_out_twice_that_was_acknowledged() -> None:
             while len(left) < 3:
                 left += bodies(wire, group, topic, pollTime=5_000)
             assert sorted(left) == [b"m0", b"m2", b"m3"]
+
+
+def test_peeking_shows_what_a_pop_would_get_and_takes_nothing(wire: Wire, place: tuple[str, str]) -> None:
+    group, topic = place
+
+    def peek(**fields: Any) -> Command:
+        return wire.call(200052, {"topic": topic, "consumerGroup": group, "queueId": -1, "maxMsgNums": 32} | fields)
+
+    assert sorted(message.body for message in decode_stored(peek().body)) == [b"m%d" % number for number in range(6)]
+    assert [message.body for message in decode_stored(peek(queueId=1, maxMsgNums=1).body)] == [b"m1"]
+    popped, messages = pop(wire, *place)
+    assert len(messages) == 6
+    assert peek().code == 19
+    for message in messages[1:]:
+        acknowledge(wire, *place, popped, message)
+    change = {"consumerGroup": group, "topic": topic, "invisibleTime": 0} | handle(popped, messages[0])
+    wire.ok(CHANGE, change)
+    eventually(lambda: peek().code == 0)
+    assert [message.body for message in decode_stored(peek().body)] == [messages[0].body]
+
+
+def test_the_table_of_modes_names_who_pops(wire: Wire, place: tuple[str, str]) -> None:
+    group, topic = place
+    wire.ok(SET_MODE, body=json.dumps({"consumerGroup": group, "topic": topic, "mode": "POP"}).encode())
+    table = json.loads(wire.ok(402).body)["messageRequestModeMap"]
+    assert table[topic][group]["mode"] == "POP"
