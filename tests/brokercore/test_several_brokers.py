@@ -17,6 +17,8 @@ from brokercore.client import Admin, ConsumeResult, Message, MessageView, Produc
 from brokercore.client.errors import BrokerNotExist, ClientError, TopicNotExist
 from brokercore.client.session import Call
 from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.grpc import messaging_pb2 as pb
+from tests.brokercore.server.grpc.caller import Caller, resource
 from tests.support.broker import BrokerProcess, eventually
 from tests.support.brokers import CREDENTIALS, Pair, two_brokers
 
@@ -25,7 +27,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Pair]:
-    with two_brokers(gantry_transaction_check_seconds="1") as pair:
+    with two_brokers(gantry_transaction_check_seconds="1", gantry_grpc_port="0") as pair:
         yield pair
 
 
@@ -123,6 +125,21 @@ def test_a_deleted_topic_has_no_route_at_once(pair: Pair) -> None:
     for address in (pair.a.address, pair.b.address):
         with Admin(address, CREDENTIALS) as admin, pytest.raises(TopicNotExist):
             admin.route(topic)
+
+
+def test_clients_of_grpc_are_told_the_grpc_ports_of_both(pair: Pair) -> None:
+    topic, group = a_topic(pair), f"GID-{next(_numbers)}"
+    pair.admin.create_group(group)
+    ports = {"broker-a": int(pair.a.grpc.rpartition(":")[2]), "broker-b": int(pair.b.grpc.rpartition(":")[2])}
+    for broker in (pair.a, pair.b):
+        with Caller(broker.grpc) as caller:
+            request = pb.QueryRouteRequest(topic=resource(topic))
+            route = caller.call("QueryRoute", request, pb.QueryRouteResponse)
+            found = {queue.broker.name: queue.broker.endpoints.addresses[0].port for queue in route.message_queues}
+            assert (found, len(route.message_queues)) == (ports, 4)
+            asked = pb.QueryAssignmentRequest(topic=resource(topic), group=resource(group))
+            assigned = caller.call("QueryAssignment", asked, pb.QueryAssignmentResponse).assignments
+            assert {item.message_queue.broker.name for item in assigned} == {"broker-a", "broker-b"}
 
 
 # Messages
