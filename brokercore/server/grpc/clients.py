@@ -65,10 +65,10 @@ async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
             elif session is not None:
                 _take_answer(session, command)
     finally:
+        if session is not None and session.outbox is outbox:
+            call.door.sessions.end(session)  # first: a client that goes can end this task at the next await
         writer.cancel()
         await asyncio.gather(writer, return_exceptions=True)
-        if session is not None and session.outbox is outbox:
-            call.door.sessions.end(session)
 
 
 async def _write(context: grpc.aio.ServicerContext, outbox: Outbox) -> None:

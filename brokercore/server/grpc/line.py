@@ -68,15 +68,13 @@ class Line(Connection):
         self._inner: asyncio.Transport | None = None
         self._early: list[bytes] = []
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._lines.connect(self)
-
     def data_received(self, data: bytes) -> None:
         self.last_seen = time.monotonic()
         if self._inner is not None:
             self._inner.write(data)
             return
+        if not self._early:
+            self._lines.connect(self)  # not before: the inner side speaks first, and TLS is known by the first byte
         self._early.append(data)
         if sum(map(len, self._early)) > _MOST_EARLY_BYTES and self._transport is not None:
             self._transport.pause_reading()
