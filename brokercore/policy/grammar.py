@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -54,6 +54,16 @@ def parse_policy(document: Mapping[str, Any], source: str = "") -> tuple[Stateme
         )
         for row in document["Statement"]
     )
+
+
+def parse_rows(rows: Iterable[Mapping[str, Any]] | None) -> tuple[Statement, ...]:
+    """Statements of a published row of the table of AccessKeys; each may carry the name of its policy as `Source`."""
+    found: list[Statement] = []
+    for row in rows or ():
+        fields = dict(row)
+        source = str(fields.pop("Source", ""))
+        found += parse_policy({"Version": "1", "Statement": [fields]}, source)
+    return tuple(found)
 
 
 def parse_trust_policy(document: Mapping[str, Any]) -> tuple[TrustStatement, ...]:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -18,7 +19,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.dispatch import Dispatcher
 from brokercore.server.doorway import Doorway
 from brokercore.server.errors import SettingsError, StoreUnavailable
-from brokercore.server.settings import Settings, read_settings
+from brokercore.server.settings import Settings, configure_logs, read_settings
 from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
 from brokercore.server.watching import Watching
@@ -180,8 +181,8 @@ def _inherited(descriptor: int) -> socket.socket:
 
 def main() -> int:
     """Entry of `python -m brokercore`; returns the exit code."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
+        configure_logs(os.environ)
         settings = read_settings()
         _run(settings)
     except (SettingsError, StoreUnavailable) as error:

@@ -13,13 +13,14 @@ from brokercore.protocol.ids import pack_host
 from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.gate import Gate
+from brokercore.server.gate import LOOK_SECONDS, Gate
 from brokercore.server.joining import join
 from brokercore.server.key_values import KeyValues
 from brokercore.server.limits import TenantLimits
 from brokercore.server.locks import QueueLocks
 from brokercore.server.pop.flights import FlightTable
 from brokercore.server.pop.modes import RequestModes
+from brokercore.server.refusals import Refusals
 from brokercore.server.registry import Registry
 from brokercore.server.replies import AwaitedReplies, reply_cluster
 from brokercore.server.retention import expire_messages
@@ -67,6 +68,7 @@ class Broker:
         self._name_cluster()
         self.limits = TenantLimits()
         self.security = Security(settings, self.store.reader, self.limits)
+        self.refusals = Refusals(self)
         self.clients = ClientTable()
         self.locks = QueueLocks()
         self.statistics = Statistics()
@@ -105,10 +107,12 @@ class Broker:
         await self.security.refresh()
         self._own(self.security.watch(), "permissions")
         self._own(TenantUse(self).run(), "use of tenants")
+        self._own(self.refusals.run(), "refusals")
         self._own(self.registry.run(), "registry")
         self._own(self.timers.run(), "timers")
         self._own(self.transactions.run(), "transaction checks")
         self._own(_every(_CLIENT_CHECK_SECONDS, self._check_clients), "clients")
+        self._own(_every(LOOK_SECONDS, self._look_at_slow_peers), "slow peers")
         self._own(_every(_RETENTION_SECONDS, self._expire), "retention")
         self._own(_every(Statistics.INTERVAL_SECONDS, self._sample), "statistics")
 
@@ -142,6 +146,7 @@ class Broker:
 
     def opened(self, connection: Connection) -> None:
         """A connection was accepted."""
+        connection.complain = self.refusals.closed
         if self.gate.enter(connection, len(self.connections)):
             self.connections.add(connection)
             connection.on_close[self] = lambda: self._closed(connection)
@@ -179,11 +184,13 @@ class Broker:
 
     async def _check_clients(self) -> None:
         self.clients.expire()
-        self.gate.sweep(self.connections)
         oldest = time.monotonic() - _IDLE_SECONDS
         for connection in [connection for connection in self.connections if connection.last_seen < oldest]:
             logger.info("connection %s closed: idle for %d s", connection.address, _IDLE_SECONDS)
             connection.close()
+
+    async def _look_at_slow_peers(self) -> None:
+        self.gate.sweep(self.connections)
 
     async def _expire(self) -> None:
         await expire_messages(self)

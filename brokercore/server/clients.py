@@ -50,7 +50,7 @@ class ClientTable:
         """A producer said that it is there."""
         client.last_seen = time.monotonic()
         self.producers.setdefault(group, {})[client.connection] = client
-        self._watch(client.connection)
+        self._watch(client.connection, client.client_id)
 
     def register_consumer(self, data: ConsumerData, client: Client, *, keep_subscriptions: bool, notify: bool) -> bool:
         """A consumer said that it is there; tells the group when that changes something, and returns whether."""
@@ -67,7 +67,7 @@ class ClientTable:
         changed = known is None or known.client_id != client.client_id
         if not keep_subscriptions:
             changed = _subscribe(group, data.subscriptions) or changed
-        self._watch(client.connection)
+        self._watch(client.connection, client.client_id)
         if changed and notify:
             self.notify(data.group)
         return changed
@@ -101,7 +101,8 @@ class ClientTable:
             for connection in [key for key, client in group.members.items() if client.last_seen < oldest]:
                 self._remove_consumer(name, connection)
 
-    def _watch(self, connection: Connection) -> None:
+    def _watch(self, connection: Connection, client_id: str) -> None:
+        connection.client_id = client_id
         connection.on_close[self] = lambda: self._left(connection)
 
     def _left(self, connection: Connection) -> None:

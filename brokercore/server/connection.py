@@ -39,6 +39,8 @@ NEVER = float("inf")
 
 Dispatch = Callable[["Connection", Command], None]
 
+Complain = Callable[["Connection", str, str], None]
+
 
 class Connection(asyncio.Protocol):
     """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
@@ -67,6 +69,10 @@ class Connection(asyncio.Protocol):
         """Since when the peer has read nothing of more than HIGH_WATER."""
         self._unread = 0
         self._untaken: list[bytes] = []
+        self.client_id = ""
+        """As its heartbeats say."""
+        self.complain: Complain = _log
+        """Told before the connection is closed for what its peer did: a word for it, and a sentence."""
         self.account: Account | None = None
         """The tenant that it counts as a connection of; None before the first signed request, and of the system."""
         self.secure = False
@@ -112,7 +118,7 @@ class Connection(asyncio.Protocol):
             if self.stranger and self._gate is not None:
                 self._gate.holds(self, self._reader.pending)
         except FrameError as error:
-            logger.warning("connection %s closed: %s", self.address, error)
+            self.complain(self, "malformed", str(error))
             self.abort()
         finally:
             self._turn.end(self)
@@ -144,7 +150,7 @@ class Connection(asyncio.Protocol):
             try:
                 self._take(untaken)
             except FrameError as error:
-                logger.warning("connection %s closed: %s", self.address, error)
+                self.complain(self, "malformed", str(error))
                 self.abort()
             finally:
                 self._turn.end(self)
@@ -203,7 +209,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and out and not self._transport.is_closing():
             self._transport.writelines(out)
             if self.unread_since != NEVER and self.unsent > UNREAD_LIMIT:
-                logger.warning("connection %s closed: %d bytes wait for it to read", self.address, self.unsent)
+                self.complain(self, "unread", f"{self.unsent} bytes wait for it to read")
                 self.abort()
 
     async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:
@@ -247,6 +253,10 @@ class Connection(asyncio.Protocol):
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         return self._opaque
+
+
+def _log(connection: Connection, _kind: str, why: str) -> None:
+    logger.warning("connection %s closed: %s", connection.address, why)
 
 
 def respond(connection: Connection, command: Command, code: int, remark: str | None = None, **kept: Any) -> None:

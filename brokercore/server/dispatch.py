@@ -90,6 +90,7 @@ class Dispatcher:
     def _failed(self, connection: Connection, command: Command, error: Exception) -> None:
         if isinstance(error, Refusal):
             refuse(connection, command, error)
+            self._broker.refusals.note(connection, command, error)
             if isinstance(error, TooManyConnections):
                 connection.close()
         elif isinstance(error, ProtocolError):

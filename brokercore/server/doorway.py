@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from brokercore.protocol.tls import FIRST_BYTE, TlsError, TlsStream
 from brokercore.server.connection import Connection
-
-logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 10.0
 """A peer that has not said what it speaks, or not finished its handshake, is closed."""
@@ -38,7 +35,7 @@ class Doorway(asyncio.Protocol):
         if data[0] == FIRST_BYTE and self._context is not None:
             protocol = TlsLayer(self._context, transport, connection)
         elif self._tls_only:
-            logger.warning("connection %s closed: it does not speak TLS, which is required here", connection.address)
+            connection.complain(connection, "tls", "it does not speak TLS, which is required here")
             connection.abort()
             return
         transport.set_protocol(protocol)
@@ -64,7 +61,7 @@ class TlsLayer(asyncio.Protocol):
         try:
             plain = self._stream.receive(data)
         except TlsError as error:
-            logger.warning("connection %s closed: %s", self._connection.address, error)
+            self._connection.complain(self._connection, "tls", str(error))
             self._flush()
             self.abort()
             return
@@ -129,5 +126,5 @@ class TlsLayer(asyncio.Protocol):
             self._transport.write(data)
 
     def _too_slow(self) -> None:
-        logger.warning("connection %s closed: no TLS in %.0f s", self._connection.address, HANDSHAKE_SECONDS)
+        self._connection.complain(self._connection, "tls", f"no TLS in {HANDSHAKE_SECONDS:.0f} s")
         self.abort()

@@ -26,12 +26,19 @@ class RedisError(BrokerServerError):
 
 
 class Refusal(BrokerServerError):  # noqa: N818 (an answer, not a failure)
-    """The request is answered with `code` and `remark`."""
+    """The request is answered with `code` and `remark`.
 
-    def __init__(self, code: int, remark: str) -> None:
+    Only a refusal for want of rights, of a right signature or of room has a `kind`, one word for logs and figures;
+    `resource` is the topic or group that it is about, when the kind alone does not say enough.
+    """
+
+    def __init__(self, code: int, remark: str, *, kind: str = "", resource: str = "", action: str = "") -> None:
         super().__init__(remark)
         self.code = code
         self.remark = remark
+        self.kind, self.resource = kind, resource
+        self.action = action
+        """The permission that was missing."""
 
 
 class StoreFull(Refusal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -11,6 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from brokercore.server.limits import Account
 from brokercore.server.statistics import BROKER_GET, BROKER_PUT, GET, GET_BYTES, PUT, PUT_BYTES, SENT_BACK
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ _BY_GROUP = {
     GET: ("gantry_messages_out", "Messages handed to a group"),
     GET_BYTES: ("gantry_message_bytes_out", "Bytes of their frames"),
     SENT_BACK: ("gantry_messages_sent_back", "Messages that a group has failed on"),
+}
+_BY_TENANT: dict[str, tuple[str, Callable[[Account], int]]] = {
+    "gantry_tenant_connections": ("Open connections of an account", lambda account: account.connections),
+    "gantry_tenant_stored_bytes": ("Bytes that an account stores here", lambda account: account.stored_bytes),
+    "gantry_tenant_stored_limit_bytes": (
+        "Bytes that it may store here; 0 is no limit",
+        lambda account: account.limits.stored_bytes,
+    ),
+    "gantry_tenant_messages_in": ("Messages that an account has sent", lambda account: account.messages_in),
+    "gantry_tenant_message_bytes_in": ("Bytes of their bodies and properties", lambda account: account.bytes_in),
 }
 
 
@@ -48,6 +59,7 @@ class Figures(Collector):
         """Of the broker, then by topic and group."""
         yield from self._of_the_broker()
         yield from self._of_the_store()
+        yield from self._of_the_tenants()
         statistics = self._broker.statistics
         for name, (metric, text) in _BY_TOPIC.items():
             family = CounterMetricFamily(metric, text, labels=["topic"])
@@ -77,6 +89,26 @@ class Figures(Collector):
         yield _counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
         yield _counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)
         yield _counter("gantry_timers_delivered", "Delayed messages delivered at their time", broker.timers.delivered)
+
+    def _of_the_tenants(self) -> Iterator[Metric]:
+        """By account, which is known by its AccessKeys and topics: there are as many as there are accounts."""
+        broker = self._broker
+        accounts = {uid: account for uid, account in broker.limits.accounts.items() if uid}
+        for name, (text, value) in _BY_TENANT.items():
+            counts = name.startswith("gantry_tenant_message")
+            family = (CounterMetricFamily if counts else GaugeMetricFamily)(name, text, labels=["tenant"])
+            for uid, account in accounts.items():
+                family.add_metric([uid], value(account))
+            yield family
+        refused = CounterMetricFamily(
+            "gantry_refused_requests", "Refused requests, by account and reason", labels=["tenant", "reason"]
+        )
+        for uid, account in accounts.items():
+            for reason, count in account.refused.items():
+                refused.add_metric([uid, reason], count)
+        for reason, count in broker.refusals.of_strangers.items():
+            refused.add_metric(["", reason], count)
+        yield refused
 
     def _of_the_store(self) -> Iterator[Metric]:
         broker = self._broker

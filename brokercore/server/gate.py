@@ -25,14 +25,17 @@ STRANGER_FRAME = 5 << 20
 STRANGERS_HOLD = 64 << 20
 """Bytes of unfinished frames of all strangers together; then the one that has been at it longest is closed."""
 
-STRANGER_SECONDS = 30.0
+STRANGER_SECONDS = 20.0
 """Time until the first request with a right signature."""
 
-FRAME_SECONDS = 30.0
+FRAME_SECONDS = 20.0
 """Time for the rest of a frame that began."""
 
 READ_SECONDS = 60.0
 """Time in which a client has to read some of what is waiting for it."""
+
+LOOK_SECONDS = 5.0
+"""Between two looks at who takes too long."""
 
 KEPT_DESCRIPTORS = 200
 """Files and sockets that are no clients': Redis, listening sockets, logs."""
@@ -119,6 +122,6 @@ class Gate:
                 self._turn_out(connection, f"it read nothing for {READ_SECONDS:.0f} s")
 
     def _turn_out(self, connection: Connection, reason: str) -> None:
-        logger.warning("connection %s closed: %s", connection.address, reason)
+        connection.complain(connection, "slow", reason)
         self.leave(connection)
         connection.abort()

@@ -62,11 +62,7 @@ class Limits:
 
 
 class LimitReached(Refusal):
-    """A tenant has taken what it may; `reason` says of what."""
-
-    def __init__(self, code: int, reason: str, remark: str) -> None:
-        super().__init__(code, remark)
-        self.reason = reason
+    """A tenant has taken what it may; the kind says of what."""
 
 
 class TooManyConnections(LimitReached):
@@ -226,9 +222,9 @@ class TenantLimits:
         if account.limits.connections and account.connections >= account.limits.connections:
             raise TooManyConnections(
                 ResponseCode.SYSTEM_BUSY,
-                "connections",
                 f"account {account.uid} has {account.connections} connections to this broker, which is all it may have;"
                 " this one is closed",
+                kind="connections",
             )
         account.connections += 1
         connection.account = account
@@ -243,7 +239,9 @@ class TenantLimits:
         count = sum(1 for name in names if not group_of(name) and whose(name) == account.uid)
         if count >= limit:
             raise LimitReached(
-                ResponseCode.INVALID_PARAMETER, what, f"account {account.uid} has {count} {what}; allowed are {limit}"
+                ResponseCode.INVALID_PARAMETER,
+                f"account {account.uid} has {count} {what}; allowed are {limit}",
+                kind=what,
             )
 
     def _again(self, owner: Account, topic: str) -> None:
@@ -267,17 +265,18 @@ def _too_fast(account: Account, *, by_count: bool) -> LimitReached:
     what = f"{limits.messages_per_second} messages" if by_count else f"{limits.bytes_per_second} bytes"
     return LimitReached(
         ResponseCode.FLOW_CONTROL,
-        "messages_per_second" if by_count else "bytes_per_second",
         f"flow control: account {account.uid} may send {what} a second to this broker; try again later",
+        kind="messages_per_second" if by_count else "bytes_per_second",
     )
 
 
 def _full(owner: Account, topic: str) -> LimitReached:
     return LimitReached(
         ResponseCode.SYSTEM_BUSY,
-        "stored_bytes",
         f"account {owner.uid}, which owns {topic}, stores {owner.stored_bytes} bytes at this broker; allowed are "
         f"{owner.most_stored}; messages leave after GANTRY_STORE_RETENTION_HOURS, or with their topic",
+        kind="stored_bytes",
+        resource=topic,
     )
 
 

@@ -182,7 +182,9 @@ def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:
         sentence = f"{caller.name} may not do this: it is kept for Gantry's own system key"
     else:
         sentence = f"{caller.name} has no permission {' or '.join(actions)} on {name or 'an unnamed resource'}"
-    return Refusal(ResponseCode.NO_PERMISSION, sentence)
+    return Refusal(
+        ResponseCode.NO_PERMISSION, sentence, kind="permission", resource=name or "*", action=" or ".join(actions)
+    )
 
 
 def may_see_topic(caller: Caller, connection: Connection, topic: str) -> bool:

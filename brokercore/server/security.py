@@ -7,14 +7,14 @@ import base64
 import hmac
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
-from brokercore.policy import Context, Grantee, PolicyError, Statement, decide, mq_resource, parse_policy
+from brokercore.policy import Context, Grantee, PolicyError, decide, mq_resource, parse_rows
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, hmac_states, verify
@@ -71,9 +71,9 @@ class Caller:
     def check_session(self, token: str) -> None:
         """Raise Refusal when a temporary AccessKey comes without its token, or after its end."""
         if self.token is not None and not hmac.compare_digest(token.encode(), self.token.encode()):
-            raise _denied(f"the security token of AccessKey {self.key_id[:64]} is missing or wrong")
+            raise _denied(f"the security token of AccessKey {self.key_id[:64]} is missing or wrong", "wrong_token")
         if self.expires_ms is not None and self.expires_ms <= time.time() * 1000:
-            raise _denied(f"the security token of AccessKey {self.key_id[:64]} has expired")
+            raise _denied(f"the security token of AccessKey {self.key_id[:64]} has expired", "expired")
 
     def forget(self) -> None:
         """Decide anew what was decided before: a group has got another holder."""
@@ -141,7 +141,7 @@ class Security:
         self._loaded = False
         self._trouble = "it has not been read yet"
         self._orders: dict[tuple[str, ...], _Getter] = {}
-        self.on_changed: Callable[[], None] = _nothing
+        self.on_changed: Callable[[], None] = lambda: None
         """Called when the table was read anew: what was allowed may be refused now."""
 
     # Requests
@@ -151,12 +151,12 @@ class Security:
         ext = command.ext
         key_id = ext.get(ACCESS_KEY)
         if key_id is None:
-            raise _denied("the request is not signed: an AccessKey is required")
+            raise _denied("the request is not signed: an AccessKey is required", "unsigned")
         caller = self._callers.get(key_id) if self._loaded else None
         if caller is None:
             caller = self.find(key_id)
         if not self._signed_by(caller, command):
-            raise _denied(f"the signature of AccessKey {key_id[:64]} is wrong; check the AccessKey secret")
+            raise _denied(f"the signature of AccessKey {key_id[:64]} is wrong; check the secret", "wrong_signature")
         if caller.token is not None or caller.expires_ms is not None:
             caller.check_session(ext.get(SECURITY_TOKEN, ""))
         if not caller.noted:
@@ -175,8 +175,12 @@ class Security:
             raise StoreUnavailable(self.trouble)
         known = self._callers.get(key_id)
         if known is None:
-            raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled")
+            raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled", "unknown_key")
         return known
+
+    def named(self, key_id: str) -> Caller | None:
+        """Whose AccessKey this is, whoever uses it; None for the system's and for unknown ones."""
+        return self._callers.get(key_id)
 
     def accept(self, caller: Caller, token: str, address: str) -> None:
         """What is left to do once a signature was found right elsewhere. Raises Refusal."""
@@ -200,7 +204,7 @@ class Security:
         getter = self._orders.get(names)
         if getter is None:
             if len(names) > _MAX_FIELDS:
-                raise _denied(f"the request has {len(names)} header fields; allowed are {_MAX_FIELDS}")
+                raise _denied(f"the request has {len(names)} header fields; allowed are {_MAX_FIELDS}", "malformed")
             ordered = sorted(name for name in names if name != SIGNATURE)
             getter = itemgetter(*ordered) if len(ordered) > 1 else _pick(ordered)
             if len(self._orders) >= _MAX_ORDERS:
@@ -274,9 +278,9 @@ class Security:
         grantee = Grantee(
             str(row.get("principal") or key_id),
             tuple(row.get("boundary") or ()),
-            _statements(row.get("statements")),
-            _statements(row.get("grants")),
-            _statements(row.get("delegated")),
+            parse_rows(row.get("statements")),
+            parse_rows(row.get("grants")),
+            parse_rows(row.get("delegated")),
             self._holders,
             str(row.get("tenant") or ""),
             row.get("is_account") is True,
@@ -285,22 +289,8 @@ class Security:
         return Caller(key_id, secret, grantee, row, self._limits.account(str(row.get("tenant") or "")))
 
 
-def _statements(rows: Iterable[dict[str, Any]] | None) -> tuple[Statement, ...]:
-    """Statements of a row; each may carry the name of its policy as `Source`."""
-    found: list[Statement] = []
-    for row in rows or ():
-        fields = dict(row)
-        source = str(fields.pop("Source", ""))
-        found += parse_policy({"Version": "1", "Statement": [fields]}, source)
-    return tuple(found)
-
-
-def _denied(reason: str) -> Refusal:
-    return Refusal(ResponseCode.NO_PERMISSION, reason)
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""
+def _denied(reason: str, kind: str) -> Refusal:
+    return Refusal(ResponseCode.NO_PERMISSION, reason, kind=kind)
 
 
 def _pick(names: list[str]) -> _Getter:

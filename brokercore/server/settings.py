@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from brokercore.logs import FORMATTERS
 from brokercore.server.errors import SettingsError
 from brokercore.server.tls_mode import TlsMode
 
@@ -20,6 +23,7 @@ BOUNDS = {
 }
 """Smallest and largest value of a setting, also where it is changed while the broker runs."""
 
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _CHECK_TYPE = {"on": True, "off": False}
 
 
@@ -91,6 +95,18 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         tls_mode=_mode(environ),
         tls_folder=home / "tls",
     )
+
+
+def configure_logs(environ: Mapping[str, str]) -> None:
+    """Write log lines to stderr as GANTRY_LOG_FORMAT and GANTRY_LOG_LEVEL say. Raises SettingsError."""
+    wanted, level = environ.get("GANTRY_LOG_FORMAT") or "text", environ.get("GANTRY_LOG_LEVEL") or "INFO"
+    if wanted not in FORMATTERS:
+        raise SettingsError(f"GANTRY_LOG_FORMAT is {wanted!r}; allowed are {' and '.join(FORMATTERS)}.")
+    if level not in _LEVELS:
+        raise SettingsError(f"GANTRY_LOG_LEVEL is {level!r}; allowed are {', '.join(_LEVELS)}.")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(FORMATTERS[wanted]())
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def ipv4_of(host: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -20,8 +18,6 @@ from brokercore.server.headers import integer, text
 from brokercore.server.security import Caller
 from brokercore.server.storage.topics import HALF_TOPIC
 
-logger = logging.getLogger(__name__)
-
 _ERROR = ResponseCode.SYSTEM_ERROR
 
 
@@ -30,7 +26,7 @@ async def end(broker: Broker, connection: Connection, command: Command, caller: 
     try:
         return await _end(broker, connection, command, caller)
     except Refusal as refusal:
-        logger.warning("end of transaction %s from %s: %s", command.ext.get("msgId"), connection.address, refusal)
+        refusal.kind = refusal.kind or "transaction"  # clients send it one-way: the log is who hears of it
         raise
 
 

@@ -7,6 +7,7 @@ ACL_KEYS = "gantry:acl:keys"
 ACL_HOLDERS = "gantry:acl:holders"
 ACL_LIMITS = "gantry:acl:limits"
 ACL_OWNERS = "gantry:acl:owners"
+ACL_REFUSED = "gantry:acl:refused"
 ACL_USE = "gantry:acl:use"
 ACL_USED = "gantry:acl:used"
 
