@@ -13,9 +13,10 @@ from tests.support.broker import BrokerProcess, broker_process, eventually
 
 
 @pytest.fixture(scope="module")
-def victim() -> Iterator[BrokerProcess]:
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker of its own for each module, with one tenant."""
-    with broker_process(gantry_metrics_port="0") as process:
+    home = str(tmp_path_factory.mktemp("victim"))
+    with broker_process(gantry_metrics_port="0", gantry_broker_tls="permissive", gantry_home=home) as process:
         process.allow(
             *TENANT,
             {
