@@ -101,6 +101,10 @@ def _redis(config: Config) -> Service:
         "appendfsync": config.append_fsync,
         # The append-only file holds everything; a snapshot beside it would only write it twice.
         "save": "",
+        # Writing the file anew takes a processor for seconds and makes nothing smaller until messages leave: wait until
+        # there is much of it, and then do not try to compress what clients have compressed already.
+        "auto-aof-rewrite-min-size": "512mb",
+        "rdbcompression": "no",
         # What was acknowledged is never thrown away: a full store refuses instead.
         "maxmemory-policy": "noeviction",
         "daemonize": "no",

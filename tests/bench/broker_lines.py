@@ -86,7 +86,7 @@ def sends(size: str) -> Callable[[Course], Figures]:
             command = f"send {contenders.LOAD} {threads} {number} {SEND_BYTES[size]}"
             with _cpu(course) as cpu:
                 rate, p50, p99, failures = course.driver.ask(command)
-            _none_failed(failures)
+            _none_failed(course, failures)
             name = f"send {size}, {threads} thread{'s' if threads > 1 else ''}"
             found[f"{name}; msg/s"] = Figure(rate, True, cpu[0] * 1000 / number)
             found[f"({name}; p50 ms)"] = Figure(p50, False)
@@ -101,10 +101,10 @@ def batches(course: Course) -> Figures:
     wanted = course.count(BACKLOG_MESSAGES) // BATCH // BATCH_THREADS * BATCH_THREADS
     first = wanted // 10 // BATCH_THREADS * BATCH_THREADS
     command = f"batch {contenders.BACKLOG} {BATCH_THREADS} {{}} 1024 {BATCH}"
-    _none_failed(course.driver.ask(command.format(first))[3])
+    _none_failed(course, course.driver.ask(command.format(first))[3])
     with _cpu(course) as cpu:
         rate, _, _, failures = course.driver.ask(command.format(wanted - first))
-    _none_failed(failures)
+    _none_failed(course, failures)
     line = {f"send batches of {BATCH}, 1 KB; msg/s": Figure(rate, True, cpu[0] * 1000 / ((wanted - first) * BATCH))}
     if course.synchronous:
         return line
@@ -149,7 +149,7 @@ def idle_consumers(course: Course) -> Figures:
         _, p50, p99, failures = course.driver.ask(f"send {contenders.LOAD} 1 {course.count(1500)} 1024")
     finally:
         course.driver.ask("leave")
-    _none_failed(failures)
+    _none_failed(course, failures)
     name = f"{CONSUMERS} waiting consumers"
     return {
         # A tick of the clock at least: what did not use any is not infinitely better.
@@ -165,15 +165,15 @@ def many_topics(course: Course) -> Figures:
     topics, prefix = int(TOPICS * min(1.0, course.share)), f"{contenders.PREFIX}many"
     course.driver.ask(f"create {prefix}warm 50 {TOPIC_QUEUES}")
     created, failures = course.driver.ask(f"create {prefix} {topics} {TOPIC_QUEUES}")
-    _none_failed(failures)
+    _none_failed(course, failures)
     read, failures = course.driver.ask(f"route {prefix} {topics}")
-    _none_failed(failures)
+    _none_failed(course, failures)
     spread = f"spread {prefix} {topics} 16 {{}} 1024"
     course.driver.ask(spread.format(2 * topics))  # the producer learns the routes
     number = course.count(8000)
     with _cpu(course) as cpu:
         rate, _, _, failures = course.driver.ask(spread.format(number))
-    _none_failed(failures)
+    _none_failed(course, failures)
     name = f"{topics:,} topics"
     return {
         f"{name}: created a second": Figure(created, True),
@@ -207,6 +207,6 @@ def _cpu(course: Course) -> Iterator[list[float]]:
     found[0] = course.cpu_ms() - before
 
 
-def _none_failed(failures: float) -> None:
+def _none_failed(course: Course, failures: float) -> None:
     if failures:
-        raise LineFailedError(f"{failures:.0f} requests failed")
+        raise LineFailedError(f"{failures:.0f} requests failed: {course.driver.last_errors()}")

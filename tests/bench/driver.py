@@ -52,14 +52,14 @@ class Driver:
             self._process.stdin.write(command.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise LineFailedError(f"the load driver has ended: {self._last_errors()}") from error
+            raise LineFailedError(f"the load driver has ended: {self.last_errors()}") from error
         deadline = time.monotonic() + seconds
         while True:
             word, _, rest = self._line(deadline, command).partition(" ")
             if word == "ok":
                 return [float(figure) for figure in rest.split()]
             if word == "failed":
-                raise LineFailedError(f"{command}: {rest}")
+                raise LineFailedError(f"{_shown(command)}: {rest}")
             if progress is not None:
                 progress(f"{word} {rest}")
 
@@ -79,9 +79,9 @@ class Driver:
             data = os.read(self._process.stdout.fileno(), 65536) if ready else b""
             if not ready:
                 self._process.kill()  # it may be in the middle of anything: the next line gets a new one
-                raise LineFailedError(f"{command}: no answer in time; {self._last_errors()}")
+                raise LineFailedError(f"{_shown(command)}: no answer in time; {self.last_errors()}")
             if not data:
-                raise LineFailedError(f"{command}: the load driver ended; {self._last_errors()}")
+                raise LineFailedError(f"{_shown(command)}: the load driver ended; {self.last_errors()}")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
@@ -91,9 +91,15 @@ class Driver:
         """Whether it can take a command."""
         return self._process.poll() is None
 
-    def _last_errors(self) -> str:
+    def last_errors(self) -> str:
+        """The end of what it printed to standard error."""
         text = Path(self._errors.name).read_text(errors="replace").strip()
         return text[-300:].replace("\n", " / ")
+
+
+def _shown(command: str) -> str:
+    """Without the secret of a new user."""
+    return command.partition(" ")[0] if command.startswith("user ") else command
 
 
 def note(text: str) -> None:

@@ -3,6 +3,7 @@ import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.remoting.protocol.route.BrokerData;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** Creating a user; creating many topics and reading their routes, from a few threads. */
@@ -98,8 +99,10 @@ final class Administration {
     private static String broker(DefaultMQAdminExt admin) throws Exception {
         for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(READY_SECONDS); System.nanoTime() < end; ) {
             var brokers = admin.examineBrokerClusterInfo().getBrokerAddrTable();
-            if (brokers != null && !brokers.isEmpty()) {
-                return brokers.values().iterator().next().selectBrokerAddr();
+            for (var known : brokers == null ? List.<BrokerData>of() : brokers.values()) {
+                if (!known.getBrokerAddrs().isEmpty()) {
+                    return known.selectBrokerAddr();
+                }
             }
             Thread.sleep(50);
         }

@@ -21,6 +21,7 @@ import org.apache.rocketmq.remoting.RPCHook;
  *   <li>{@code route PREFIX COUNT}: routes read per second
  *   <li>{@code spread PREFIX COUNT THREADS MESSAGES BYTES}: as {@code send}, over COUNT topics
  *   <li>{@code user NAME SECRET}: creates a user of Apache RocketMQ, for a session with its administrator's key
+ *   <li>{@code burst TOPIC GROUP THREADS SECONDS BYTES}: messages per second with a consumer beside
  *   <li>{@code soak TOPIC GROUP THREADS RATE SECONDS BYTES}: before its answer, one line a minute (see Soak)
  * </ul>
  */
@@ -52,6 +53,8 @@ public final class LoadDriver {
                     words.number(5));
             case "consume" -> Consuming.backlog(session, words.text(1), words.text(2), words.number(3));
             case "latency" -> Paced.latency(session, words.text(1), words.text(2), words.number(3), words.number(4),
+                    words.number(5));
+            case "burst" -> Paced.burst(session, words.text(1), words.text(2), words.number(3), words.number(4),
                     words.number(5));
             case "soak" -> Paced.soak(session, words.text(1), words.text(2), words.number(3), words.number(4),
                     words.number(5), words.number(6));

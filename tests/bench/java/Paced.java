@@ -22,10 +22,12 @@ final class Paced {
     private static final long READY_SECONDS = 60;
     private static final long TAIL_SECONDS = 10;
     private static final int DUE_BYTES = 8;
+    private static final int UNPACED = 100_000_000;
 
     private final Session session;
     private final String topic;
     private final Arrivals arrivals = new Arrivals();
+    private final AtomicInteger arrived = new AtomicInteger();
     private final AtomicInteger sent = new AtomicInteger();
     private final AtomicInteger failures = new AtomicInteger();
 
@@ -55,8 +57,24 @@ final class Paced {
         }
     }
 
+    /** As many messages a second as go through with a consumer beside. */
+    static String burst(Session session, String topic, String group, int threads, int seconds, int bytes)
+            throws Exception {
+        Paced paced = new Paced(session, topic);
+        DefaultMQPushConsumer consumer = paced.consume(group);
+        try {
+            int before = paced.sent.get();
+            paced.send(threads, UNPACED, seconds, bytes);
+            int sent = paced.sent.get() - before;
+            paced.awaitArrivals();
+            return String.format(Locale.ROOT, "%.1f", (double) sent / seconds);
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
     /**
-     * The same for SECONDS seconds. Prints {@code minute <sent> <received> <failures> <p50 ms> <p99 ms> <max ms>} for
+     * A fixed rate for SECONDS seconds. Prints {@code minute <sent> <received> <failures> <p50 ms> <p99 ms> <max ms>} for
      * each minute.
      */
     static String soak(Session session, String topic, String group, int threads, int rate, int seconds, int bytes)
@@ -69,6 +87,9 @@ final class Paced {
                 next += TimeUnit.SECONDS.toNanos(Math.min(60, seconds));
                 while (!over.get() && System.nanoTime() < next) {
                     LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(50));
+                }
+                if (over.get()) {
+                    return; // what is left is no whole minute
                 }
                 Percentiles times = new Percentiles(paced.arrivals.take());
                 System.out.printf(Locale.ROOT, "minute %d %d %d %s %s %s%n", paced.sent.get(), paced.arrived.get(),
@@ -86,8 +107,6 @@ final class Paced {
         }
         return paced.sent + " " + paced.arrived + " " + paced.failures;
     }
-
-    private final AtomicInteger arrived = new AtomicInteger();
 
     private DefaultMQPushConsumer consume(String group) throws Exception {
         DefaultMQPushConsumer consumer = session.consumer(topic, group);
@@ -124,7 +143,7 @@ final class Paced {
             long first = begin + interval * sender / threads;
             senders[sender] = new Thread(() -> {
                 byte[] body = Session.body(Math.max(bytes, DUE_BYTES));
-                for (long due = first; due < end; due += interval) {
+                for (long due = first; due < end && System.nanoTime() < end; due += interval) {
                     for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
                         LockSupport.parkNanos(left);
                     }
