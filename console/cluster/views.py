@@ -32,7 +32,10 @@ def index(request: Request) -> HttpResponse:
 def synchronise(request: Request) -> HttpResponse:
     """Compare everything now; the answer does not wait for it."""
     actor = access.platform(request, "platform:SynchroniseCluster", "cluster")
-    services.kick(thorough=True)
-    audit.record(actor, "platform.cluster.synchronise", "cluster")
-    messages.success(request, "A worker compares the keys with the brokers now.")
+    if services.clusters():
+        services.kick(thorough=True)
+        audit.record(actor, "platform.cluster.synchronise", "cluster")
+        messages.success(request, "A worker compares the keys with the brokers now.")
+    else:
+        messages.info(request, "These brokers read the console's own table; there is nothing to compare.")
     return htmx.done(request, "platform.cluster")

@@ -64,7 +64,7 @@ def physical(copy: Product, name: str) -> str:
 
 def test_no_broker_is_started_and_the_cluster_is_in_sync(copy: Product, browser: Browser) -> None:
     assert not any("brokercore" in line for line in copy.processes().values())
-    page = browser.new_context().new_page()
+    page = Visitor(browser.new_context().new_page(), copy).page
     page.goto(f"{copy.demo['console']}/platform/cluster/")
     page.get_by_label("User name").fill(copy.demo["platform"]["username"])
     page.get_by_label("Password").fill(copy.demo["platform"]["password"])

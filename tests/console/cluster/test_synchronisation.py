@@ -16,6 +16,7 @@ from console.accounts import policies
 from console.accounts import services as accounts
 from console.accounts.models import AccessKey, User
 from console.accounts.services import users
+from console.audit.models import Entry
 from console.celery import app
 from console.cluster import services, tasks
 from console.cluster.models import ClusterUser, State, Synchronisation
@@ -255,6 +256,16 @@ def test_the_page_tells_how_far_each_key_is_and_where_its_list_is_narrower(
     assert "In sync" in page
     assert "Policy with-mfa denies under a condition (acs:MFAPresent); there it denies always." in page
     assert cast.client("petra").get("/platform/cluster/?q=nobody").content.decode().count(key.access_key_id) == 0
+
+
+def test_the_administrator_can_have_everything_compared(
+    cast: Cast, carried: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(app, "send_task", lambda name, **_: asked.append(name))
+    assert cast.client("petra").post("/platform/cluster/synchronise").status_code == 302
+    assert asked == ["console.cluster.tasks.repair"]
+    assert Entry.objects.filter(action="platform.cluster.synchronise").count() == 1
 
 
 # The evaluator that test_translation.py trusts, asked against the broker itself.
