@@ -166,7 +166,7 @@ class Driver:
         """Pop and acknowledge one by one; `acknowledged` is noted once the broker has said so."""
         while not self.stopped.is_set():
             try:
-                with Wire(self.options.broker) as wire:
+                with Wire(self.options.broker, (os.environ["ACCESS_KEY"], os.environ["SECRET_KEY"])) as wire:
                     while not self.stopped.is_set():
                         self._pop_once(wire)
             except (OSError, ProtocolError, AssertionError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.brokercore.crash.records import PATIENCE_SECONDS, Client
 from tests.support.broker import eventually
@@ -34,6 +34,22 @@ def judge(
     sent: Iterable[str],
     acknowledged: Iterable[str],
     received: Client | Sequence[Client],
+    **more: Any,
+) -> Figures:
+    """Like `judge_bodies`, for what clients of the driver have received."""
+    receivers = [received] if isinstance(received, Client) else list(received)
+
+    def bodies() -> list[str]:
+        return [body for receiver in receivers for body in receiver.bodies("received")]
+
+    return judge_bodies(scenario, sent, acknowledged, bodies, **more)
+
+
+def judge_bodies(
+    scenario: str,
+    sent: Iterable[str],
+    acknowledged: Iterable[str],
+    received: Callable[[], Iterable[str]],
     *,
     client: str = "Python",
     most_deliveries: int = 3,
@@ -45,15 +61,10 @@ def judge(
     `excused` are messages that the chosen fsync mode may lose. No message may come more than `most_deliveries` times:
     a duplicate needs a break, an answer that was lost, or a commit that was not written yet.
     """
-    receivers = [received] if isinstance(received, Client) else list(received)
     wanted, excused = set(acknowledged), set(excused)
-
-    def deliveries() -> Counter[str]:
-        return Counter(body for receiver in receivers for body in receiver.bodies("received"))
-
     with suppress(AssertionError):  # told below, with names
-        eventually(lambda: wanted - excused <= set(deliveries()), PATIENCE_SECONDS)
-    counted = deliveries()
+        eventually(lambda: wanted - excused <= set(received()), PATIENCE_SECONDS)
+    counted = Counter(received())
     lost = wanted - set(counted)
     row = Figures(
         scenario, client, len(set(sent)), len(wanted), len(counted), len(lost), counted.total() - len(counted), remark

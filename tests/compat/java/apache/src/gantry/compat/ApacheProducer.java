@@ -25,6 +25,7 @@ public final class ApacheProducer {
         Arguments arguments = new Arguments(argv);
         DefaultMQProducer producer = new DefaultMQProducer(arguments.text("group"), ApacheClient.hook());
         ApacheClient.configure(producer, arguments);
+        producer.setSendMsgTimeout(10_000); // as for other requests
         producer.start();
         for (String mode : arguments.list("modes", "sync")) {
             List<Message> messages = new ArrayList<>();

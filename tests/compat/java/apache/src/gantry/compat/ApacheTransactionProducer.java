@@ -19,6 +19,7 @@ public final class ApacheTransactionProducer {
         Arguments arguments = new Arguments(argv);
         TransactionMQProducer producer = new TransactionMQProducer(arguments.text("group"), ApacheClient.hook());
         ApacheClient.configure(producer, arguments);
+        producer.setSendMsgTimeout(10_000); // as for other requests
         producer.setTransactionListener(new Listener(state(arguments.text("check", "commit"))));
         producer.start();
         for (String outcome : arguments.list("outcomes", "commit")) {
