@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from brokercore.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from brokercore.protocol.codes import RequestCode
 from brokercore.server.connection import Connection
+
+if TYPE_CHECKING:
+    from brokercore.server.security import Caller
 
 EXPIRE_SECONDS = 120
 """A client that has not sent a heartbeat for this long is forgotten."""
@@ -22,6 +26,8 @@ class Client:
     language: str
     version: int
     last_seen: float = 0.0
+    caller: Caller | None = None
+    """Whose AccessKey it registered with; None for a client of the broker's own."""
 
 
 @dataclass(slots=True)

@@ -14,12 +14,14 @@ from brokercore.protocol.properties import encode_properties
 from brokercore.server.delays import deliver_at, is_delayed
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.incoming import Draft, answer
+from brokercore.server.permissions import PUBLISH
 from brokercore.server.storage.parking import DISCARD, Parking, host_bytes, readable
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, TIMER_QUEUE
 
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
+    from brokercore.server.clients import Client
 
 logger = logging.getLogger(__name__)
 
@@ -117,14 +119,27 @@ class Transactions:
             logger.warning("half message %s was checked %d times and is given up", half.unique_id, checks)
             await self._move(half, self._queue(CHECKED_TOO_OFTEN_TOPIC))
             return
-        producers = self._broker.clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
-        connection = next(reversed(producers), None)
-        if connection is not None:
+        producer = self._producer(half)
+        if producer is not None:
             ext, body = self._question(half)
-            connection.push(RequestCode.CHECK_TRANSACTION_STATE, ext, body)
+            producer.connection.push(RequestCode.CHECK_TRANSACTION_STATE, ext, body)
             await writer.call("HINCRBY", self._keys.half_checks, field, 1)
         next_ms = int(time.time() * 1000) + 1000 * self._broker.settings.transaction_check_seconds
         await self._parking.postpone(half.physical_offset, next_ms)
+
+    def _producer(self, half: StoredMessage) -> Client | None:
+        """Who is asked: the latest of the group that may publish the message. A group's name is no secret."""
+        broker, topic = self._broker, half.properties.get(names.REAL_TOPIC, "")
+        producers = broker.clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
+        return next((one for one in reversed(producers.values()) if self._may_publish(one, topic)), None)
+
+    def _may_publish(self, producer: Client, topic: str) -> bool:
+        if producer.caller is None:
+            return True
+        try:
+            return self._broker.security.current(producer.caller).may(PUBLISH, topic, producer.connection)
+        except Refusal:
+            return False  # its AccessKey is gone
 
     def _question(self, half: StoredMessage) -> tuple[dict[str, str], bytes]:
         """What a producer is asked: header fields, and the message under its real topic."""

@@ -37,14 +37,14 @@ def heartbeat(broker: Broker, connection: Connection, command: Command, caller: 
         if count > MOST_GROUPS:
             raise Refusal(_ERROR, f"the heartbeat names {count} {what} groups; allowed are {MOST_GROUPS}")
     for group in beat.producer_groups:
-        broker.clients.register_producer(group, _client(beat, connection, command))
+        broker.clients.register_producer(group, _client(beat, connection, command, caller))
     for data in beat.consumers:
         config = broker.groups.get(data.group)
         if config is None or not _may_consume(caller, connection, data):
             continue
         changed |= broker.clients.register_consumer(
             data,
-            _client(beat, connection, command),
+            _client(beat, connection, command, caller),
             keep_subscriptions=beat.without_subscriptions,
             notify=config.notify_consumers_changed,
         )
@@ -134,8 +134,8 @@ def _may_consume(caller: Caller, connection: Connection, data: ConsumerData) -> 
     return all(caller.may(permissions.SUBSCRIBE, name, connection) for name in names)
 
 
-def _client(beat: Heartbeat, connection: Connection, command: Command) -> Client:
-    return Client(beat.client_id, connection, command.language, command.version)
+def _client(beat: Heartbeat, connection: Connection, command: Command, caller: Caller) -> Client:
+    return Client(beat.client_id, connection, command.language, command.version, caller=caller)
 
 
 def _info(client: Client) -> ConnectionInfo:

@@ -10,9 +10,10 @@ from brokercore.protocol.command import Command
 from brokercore.protocol.ids import parse_offset_message_id
 from brokercore.protocol.message import decode_stored
 from tests.brokercore.server.wire import Wire, fresh, properties
-from tests.support.broker import eventually
+from tests.support.broker import BrokerProcess, eventually
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
 def prepare(wire: Wire, topic: str, producer: str, **more: str) -> Command:
@@ -87,6 +88,21 @@ def test_the_producer_is_asked_and_its_answer_counts(wire: Wire, topic: str) -> 
     assert wire.next_push(39).ext["transactionId"] == sent.ext["transactionId"], "it is asked again"
     end(wire, sent, producer, COMMIT, fromTransactionCheck="true")
     assert eventually(lambda: wire.ok(30, {"topic": topic, "queueId": 1}).ext["offset"] == "1")
+
+
+def test_a_stranger_in_the_producer_group_is_not_shown_the_message(
+    broker: BrokerProcess, wire: Wire, topic: str
+) -> None:
+    key = fresh("AK"), "secret"
+    broker.allow(*key, {"boundary": [f"acs:mq:*:*:{topic}-of-others"], "statements": [ANYTHING], "grants": []})
+    with Wire(broker.address, key) as stranger:
+        eventually(lambda: stranger.call(106).code == 0)
+        wire.heartbeat("maker", producer="PG-asked")
+        stranger.heartbeat("stranger", producer="PG-asked")
+        sent = prepare(wire, topic, "PG-asked")
+        assert wire.next_push(39).ext["msgId"] == sent.ext["transactionId"]
+        stranger.call(106)
+        assert stranger.pushed == []
 
 
 def test_after_fifteen_checks_it_is_given_up(wire: Wire, topic: str) -> None:
