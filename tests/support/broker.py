@@ -119,6 +119,11 @@ class BrokerProcess:
         values = {"secret": Fernet(MASTER_KEY).encrypt(secret.encode()).decode(), "principal": key_id} | row
         self._redis([("HSET", "gantry:acl:keys", key_id, json.dumps(values)), ("INCR", "gantry:acl:version")])
 
+    def limit(self, tenant: str, **limits: int) -> None:
+        """Publish what a tenant may take, as the console does."""
+        row = json.dumps(limits)
+        self._redis([("HSET", "gantry:acl:limits", tenant, row), ("INCR", "gantry:acl:version")])
+
     def disable(self, key_id: str) -> None:
         """Take an AccessKey away."""
         self._redis([("HDEL", "gantry:acl:keys", key_id), ("INCR", "gantry:acl:version")])

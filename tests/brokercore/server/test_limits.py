@@ -1,0 +1,287 @@
+"""What one tenant may take of a broker: refused beyond it with codes that clients understand, while others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from brokercore.protocol.codes import RequestCode as Code
+from brokercore.protocol.codes import ResponseCode
+from brokercore.server.limits import Account, LimitReached, Limits, TenantLimits
+from brokercore.server.storage.queue import Queue
+from tests.brokercore.server.wire import Wire, fresh, properties
+from tests.support.broker import BrokerProcess, broker_process, eventually
+from tests.support.product import free_ports
+
+(PORT,) = free_ports(1)
+NO_LIMIT = itertools.count(1 << 40)
+
+
+@dataclass
+class Tenant:
+    """An account with a key that may do everything in its instance."""
+
+    broker: BrokerProcess
+    uid: str
+    key: tuple[str, str]
+
+    @property
+    def instance(self) -> str:
+        """Its namespace."""
+        return f"MQ_INST_{self.uid}_limitsaa"
+
+    def wire(self) -> Wire:
+        """A connection with its key."""
+        return Wire(self.broker.address, self.key)
+
+    def limit(self, **limits: int) -> None:
+        """Publish its limits, and wait until the broker has read them: the figures tell the bytes it may store."""
+        stored = limits.setdefault("stored_bytes", next(NO_LIMIT))
+        self.broker.limit(self.uid, **limits)
+        eventually(lambda: figure(self.broker, "stored_limit_bytes", self.uid) == stored)
+
+
+@pytest.fixture(scope="module")
+def limited_broker() -> Iterator[BrokerProcess]:
+    with broker_process(gantry_metrics_port=str(PORT)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def system(limited_broker: BrokerProcess) -> Iterator[Wire]:
+    with Wire(limited_broker.address) as wire:
+        yield wire
+
+
+@pytest.fixture
+def tenant(limited_broker: BrokerProcess) -> Tenant:
+    return make_tenant(limited_broker)
+
+
+def make_tenant(broker: BrokerProcess) -> Tenant:
+    uid = str(int.from_bytes(fresh().encode()[-6:]))[:12]
+    made = Tenant(broker, uid, (fresh("AK"), "secret of " + fresh()))
+    statements = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    row = {"tenant": uid, "boundary": [f"acs:mq:*:*:MQ_INST_{uid}_*"], "statements": statements}
+    broker.allow(*made.key, row)
+    with made.wire() as wire:
+        eventually(lambda: wire.call(Code.GET_BROKER_CLUSTER_INFO).code == 0)
+    return made
+
+
+def metrics(broker: BrokerProcess) -> str:
+    assert broker.address
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def figure(broker: BrokerProcess, name: str, uid: str) -> float:
+    """One of a tenant's figures."""
+    begin = f'gantry_tenant_{name}{{tenant="{uid}"}} '
+    return float(next((line[len(begin) :] for line in metrics(broker).splitlines() if line.startswith(begin)), "0"))
+
+
+def test_a_tenant_that_sends_too_fast_is_told_flow_control_and_others_go_on(system: Wire, tenant: Tenant) -> None:
+    other = make_tenant(tenant.broker)
+    topic, others = system.topic(name=f"{tenant.instance}%fast"), system.topic(name=f"{other.instance}%fast")
+    with tenant.wire() as wire, other.wire() as other_wire:
+        tenant.limit(messages_per_second=5)
+        answer = eventually(lambda: refused(wire.publish(topic)))
+        assert answer.code == ResponseCode.FLOW_CONTROL
+        assert f"account {tenant.uid} may send 5 messages a second" in answer.remark
+        assert other_wire.publish(others).code == 0
+        assert system.publish(topic).code == 0, "the system key has no limit"
+        eventually(lambda: wire.publish(topic).code == 0)
+        tenant.limit()
+        eventually(lambda: all(wire.publish(topic).code == 0 for _ in range(30)))
+
+
+def refused(answer: object) -> object:
+    """The answer when it is no success."""
+    return answer if getattr(answer, "code", 0) else None
+
+
+def test_bytes_count_and_a_large_message_passes_and_is_paid_for_afterwards(system: Wire, tenant: Tenant) -> None:
+    topic = system.topic(name=f"{tenant.instance}%large")
+    tenant.limit(bytes_per_second=100_000)
+    with tenant.wire() as wire:
+        assert wire.publish(topic, b"x" * 300_000).code == 0
+        answer = wire.publish(topic)
+        assert answer.code == ResponseCode.FLOW_CONTROL
+        assert "may send 100000 bytes a second" in str(answer.remark)
+        began = time.monotonic()
+        eventually(lambda: wire.publish(topic).code == 0)
+        assert time.monotonic() - began > 0.5, "what was sent at once is paid for"
+
+
+def test_a_tenant_that_stores_too_much_is_refused_until_there_is_room(system: Wire, tenant: Tenant) -> None:
+    other = make_tenant(tenant.broker)
+    topic, others = system.topic(name=f"{tenant.instance}%full"), system.topic(name=f"{other.instance}%full")
+    group = system.group(f"{tenant.instance}%GID_full")
+    with tenant.wire() as wire, other.wire() as other_wire:
+        first = wire.publish(topic, b"x" * 50_000)
+        assert wire.publish(topic, b"x" * 50_000).code == 0
+        tenant.limit(stored_bytes=80_000)
+        answer = wire.publish(topic)
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert f"account {tenant.uid}, which owns {topic}" in str(answer.remark)
+        assert other_wire.publish(others).code == 0
+        assert system.publish(topic).code == 0, "the system key has no limit"
+        assert wire.pull(group, topic).code == 0, "what was taken is consumed"
+        again = {"group": group, "offset": int(first.ext["msgId"][16:], 16), "delayLevel": 1, "originTopic": topic}
+        codes = [wire.call(Code.CONSUMER_SEND_MSG_BACK, again).code for _ in range(4)]
+        assert codes[0] == 0, "and comes again after a failure"
+        assert codes[-1] == ResponseCode.SYSTEM_BUSY, "but copies of one message fill nothing without end"
+        system.ok(Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        system.ok(Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": group, "cleanOffset": "true"})
+        room = system.topic(name=f"{tenant.instance}%room")
+        eventually(lambda: wire.publish(room).code == 0, 20)
+
+
+def test_what_waits_for_its_time_counts_for_its_tenant_also_after_a_restart(system: Wire, tenant: Tenant) -> None:
+    broker = tenant.broker
+    delayed = system.topic(name=f"{tenant.instance}%later", message_type="DELAY")
+    halves = system.topic(name=f"{tenant.instance}%half", message_type="TRANSACTION")
+    later = properties(TIMER_DELAY_SEC="3600")
+    with tenant.wire() as wire:
+        assert wire.publish(delayed, b"x" * 30_000, later).code == 0
+        assert wire.publish(halves, b"x" * 30_000, properties(TRAN_MSG="true", PGROUP="PG"), f="4").code == 0
+    assert figure(broker, "stored_bytes", tenant.uid) > 60_000
+    broker.stop()
+    broker.start()
+    eventually(lambda: 60_000 < figure(broker, "stored_bytes", tenant.uid) < 90_000)
+    tenant.limit(stored_bytes=50_000)
+    with tenant.wire() as wire:
+        assert wire.publish(delayed, b"x", later).code == ResponseCode.SYSTEM_BUSY
+
+
+def test_one_connection_too_many_is_told_so_and_closed(tenant: Tenant) -> None:
+    with tenant.wire() as first:
+        assert first.call(Code.GET_BROKER_CLUSTER_INFO).code == 0
+        tenant.limit(connections=1)
+        with tenant.wire() as second:
+            answer = second.call(Code.GET_BROKER_CLUSTER_INFO)
+            assert second.socket.recv(10) == b"", "it is closed afterwards"
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert "has 1 connections to this broker, which is all it may have" in str(answer.remark)
+        assert first.call(Code.GET_BROKER_CLUSTER_INFO).code == 0
+    eventually(lambda: figure(tenant.broker, "connections", tenant.uid) == 0)
+    with tenant.wire() as next_one:
+        assert next_one.call(Code.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_topics_and_groups_are_counted_where_the_broker_makes_them(tenant: Tenant) -> None:
+    tenant.limit(topics=1, groups=1)
+    with tenant.wire() as wire:
+        wire.topic(name=f"{tenant.instance}%one")
+        wire.group(f"{tenant.instance}%GID_one")
+        config = {"topic": f"{tenant.instance}%two", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+        more = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
+        answer = wire.call(Code.UPDATE_AND_CREATE_TOPIC, config | more)
+        assert (answer.code, answer.remark) == (
+            ResponseCode.INVALID_PARAMETER,
+            f"account {tenant.uid} has 1 topics; allowed are 1",
+        )
+        assert wire.call(Code.UPDATE_AND_CREATE_TOPIC, config | more | {"topic": f"{tenant.instance}%one"}).code == 0
+        body = json.dumps({"groupName": f"{tenant.instance}%GID_two"}).encode()
+        answer = wire.call(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+        assert "has 1 groups; allowed are 1" in str(answer.remark)
+
+
+def test_figures_have_each_tenant_with_what_was_refused(system: Wire, tenant: Tenant) -> None:
+    topic = system.topic(name=f"{tenant.instance}%figures")
+    tenant.limit(messages_per_second=1)
+    with tenant.wire() as wire:
+        eventually(lambda: refused(wire.publish(topic)))
+        text = metrics(tenant.broker)
+        assert f'gantry_tenant_connections{{tenant="{tenant.uid}"}} 1.0' in text
+        assert f'gantry_refused_requests_total{{reason="messages_per_second",tenant="{tenant.uid}"}}' in text
+    with Wire(tenant.broker.address, None) as anonymous:
+        anonymous.call(Code.GET_BROKER_CLUSTER_INFO)
+    assert 'gantry_refused_requests_total{reason="unsigned",tenant=""}' in metrics(tenant.broker)
+
+
+def accounts(**limits: int) -> tuple[TenantLimits, Account]:
+    table = TenantLimits()
+    table.take([("42", limits)], {"bare": "42"}, {"MQ_INST_7_a%GID_guest": "42/*", "GID_bare": "42"})
+    return table, table.account("42")
+
+
+@pytest.mark.parametrize(
+    ("topic", "uid"),
+    [
+        ("MQ_INST_42_abcdefgh%flights", "42"),
+        ("MQ_INST_7_abcdefgh%flights", "7"),
+        ("bare", "42"),
+        ("unknown", ""),
+        ("%RETRY%GID_bare", "42"),
+        ("%DLQ%MQ_INST_7_a%GID_guest", "42"),
+        ("%RETRY%MQ_INST_7_a%GID_own", "7"),
+        ("MQ_INST_42_no-namespace", ""),
+    ],
+)
+def test_a_topic_belongs_to_its_namespace_and_a_retry_topic_to_who_made_the_group(topic: str, uid: str) -> None:
+    table, _ = accounts()
+    assert table.owner(topic).uid == uid
+
+
+def test_brokers_share_what_a_tenant_may_send_and_store() -> None:
+    table, account = accounts(connections=10, messages_per_second=9, stored_bytes=100)
+    table.share(2)
+    assert account.limits == Limits(connections=10, messages_per_second=5, stored_bytes=50)
+    table.share(1)
+    assert account.limits.messages_per_second == 9
+
+
+def test_limits_that_cannot_be_read_leave_those_of_before() -> None:
+    table, account = accounts(topics=3)
+    table.take_tables([b"42", b'{"topics": "many"}'], [], [])
+    table.take_tables([b"42", b"["], [], [])
+    assert account.limits.topics == 3
+
+
+def test_a_batch_is_paid_for_message_by_message() -> None:
+    table, account = accounts(messages_per_second=10)
+    table.admit(account, "MQ_INST_42_a%t", 1, 100)
+    table.more_messages(account, "MQ_INST_42_a%t", 31)
+    with pytest.raises(LimitReached, match="10 messages a second"):
+        table.admit(account, "MQ_INST_42_a%t", 1, 100)
+
+
+def test_a_message_that_left_while_the_start_is_read_is_not_counted() -> None:
+    from brokercore.protocol.message import decode_stored, encode_stored
+    from brokercore.protocol.properties import encode_properties
+    from brokercore.server.storage.parked import ParkedBytes
+
+    queue = Queue("SCHEDULE_TOPIC_XXXX", 0, 3, b"key", next_offset=2, max_offset=2)
+    frames = [
+        bytes(
+            encode_stored(
+                queue.topic_bytes, b"body", encode_properties({"REAL_TOPIC": "t"}), queue_id=0, queue_offset=offset,
+                physical_offset=queue.base + offset,
+            )
+        )
+        for offset in range(2)
+    ]  # fmt: skip
+    parked = ParkedBytes()
+
+    class Store:
+        by_number = {3: queue}
+
+        async def read(self, _queue: Queue, first: int, count: int) -> list[tuple[int, bytes]]:
+            parked.left(decode_stored(frames[0])[0])
+            return list(enumerate(frames))[first : first + count]
+
+    parked.begin([queue])
+    asyncio.run(parked.read_on(Store()))  # type: ignore[arg-type]
+    assert parked.known
+    once = parked.waiting["t"]
+    parked.left(decode_stored(frames[1])[0])
+    assert (once > 0, dict(parked.waiting)) == (True, {})
