@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from brokercore.client.errors import BrokerUnreachable, ClientError, RequestTimeout
 from brokercore.protocol.message_queue import MessageQueue
@@ -18,13 +18,14 @@ REFUSED_S = 3.0
 class Faults:
     """Until when each broker is avoided. Plain dictionary operations: safe in threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._until: dict[str, float] = {}
 
     def failed(self, broker_name: str, error: ClientError) -> None:
         """A send to this broker failed, in a way that another broker may not."""
         silent = isinstance(error, BrokerUnreachable | RequestTimeout)
-        self._until[broker_name] = time.monotonic() + (UNREACHABLE_S if silent else REFUSED_S)
+        self._until[broker_name] = self._clock() + (UNREACHABLE_S if silent else REFUSED_S)
 
     def worked(self, broker_name: str) -> None:
         """The broker took a message."""
@@ -35,6 +36,6 @@ class Faults:
         """Queues of brokers that are not avoided; all when that leaves none."""
         if not self._until:
             return queues
-        now = time.monotonic()
+        now = self._clock()
         good = [queue for queue in queues if self._until.get(queue.broker_name, 0.0) <= now]
         return good or queues

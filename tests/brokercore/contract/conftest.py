@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from brokercore.client import Admin, Credentials
 from tests.brokercore.contract.cluster import TIMEOUT_MS, Cluster, Kind
 from tests.brokercore.contract.differences import Differs
+from tests.brokercore.contract.java_runs import JavaRuns
 from tests.brokercore.contract.slow import SlowRuns
 from tests.compat import servers
 from tests.compat.programs import Toolbox, build_programs
@@ -116,11 +117,23 @@ def slow(cluster: Cluster) -> Iterator[SlowRuns]:
         yield runs
 
 
+@pytest.fixture(scope="session")
+def java(cluster: Cluster) -> Iterator[JavaRuns]:
+    """The Java programs, all at work since the cluster started."""
+    build_programs()
+    with JavaRuns(cluster) as runs:
+        yield runs
+
+
 @pytest.fixture(autouse=True)
 def slow_runs_begin_first(request: pytest.FixtureRequest) -> None:
     """Start them before the first test that needs the cluster, so that their waits pass while other tests run."""
-    if "cluster" in request.fixturenames:
-        request.getfixturevalue("slow")
+    if "cluster" not in request.fixturenames:
+        return
+    request.getfixturevalue("slow")
+    if any("java" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        with suppress(pytest.skip.Exception):  # the tests that need them say that they are skipped, and why
+            request.getfixturevalue("java")
 
 
 @pytest.fixture

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
+from brokercore.client.errors import NoPermission
 from tests.brokercore.contract.cluster import Kind
 
 
@@ -17,7 +21,19 @@ class Difference:
     documented: str
 
 
-DIFFERENCES: dict[str, Difference] = {}
+DIFFERENCES: dict[str, Difference] = {
+    "ids in a batch of two of rocketmq-client": Difference(2, 1, "Every message of a batch keeps its own `UNIQ_KEY`"),
+    "delay in ms of a message of ons-client for 3 s later": Difference(3000, 0, "`__STARTDELIVERTIME` is honoured"),
+    "fixed queues in the route of an ordered topic": Difference(
+        "broker-a:3", "", "The fixed queues of an ordered topic stand in its route"
+    ),
+    "change of a name server's value by anybody": Difference(
+        pytest.raises(NoPermission), nullcontext(), "its name server checks nobody"
+    ),
+    "change of a group by anybody": Difference(
+        pytest.raises(NoPermission), nullcontext(), "lets every user create and change groups"
+    ),
+}
 
 
 class Differs:

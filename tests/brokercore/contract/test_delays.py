@@ -1,0 +1,23 @@
+"""Delay levels and delivery times."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokercore.contract.slow import DELAYS_S, SLOW_SECONDS, SlowRuns
+from tests.support.broker import eventually
+
+#: The timers of Apache RocketMQ are exact to a second, and both ends run on one clock.
+EARLY_MS = 1000
+LATE_MS = 4000
+
+
+@pytest.mark.parametrize("body", sorted(DELAYS_S))
+def test_a_message_comes_at_its_time(slow: SlowRuns, body: str) -> None:
+    run = slow.delays
+    eventually(lambda: run.received.of(body), SLOW_SECONDS)
+    (message,) = run.received.of(body)
+    (came_ms,) = run.received.times_of(body)
+    late_ms = came_ms - run.sent_ms[body] - DELAYS_S[body] * 1000
+    assert -EARLY_MS <= late_ms <= LATE_MS
+    assert message.topic.startswith("delay-")

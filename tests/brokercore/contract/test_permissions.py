@@ -1,0 +1,90 @@
+"""Who may not: unsigned, wrongly signed, only reading, of another tenant."""
+
+from __future__ import annotations
+
+import pytest
+
+from brokercore.client import Admin, Message, Producer
+from brokercore.client.errors import ClientError, NoPermission
+from tests.brokercore.contract.cluster import TIMEOUT_MS, Cluster
+from tests.brokercore.contract.differences import Differs
+from tests.compat.programs import Keys
+from tests.compat.world import INSTANCE
+from tests.support.broker import eventually
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: Cluster) -> str:
+    return cluster.topic("guarded", queues=1)
+
+
+def test_a_wrong_secret_and_an_unknown_key_are_refused(cluster: Cluster, topic: str) -> None:
+    for keys in (Keys(cluster.world.tenant.access_key_id, "not-the-secret"), Keys("LTAInobody", "whatever")):
+        with cluster.producer(keys=keys) as producer, pytest.raises(NoPermission):
+            producer.send(Message(topic, b"refused"))
+    assert cluster.stored(topic) == []
+
+
+def test_an_unsigned_request_is_refused(cluster: Cluster, topic: str) -> None:
+    producer = Producer(cluster.namesrv, None, "GID_nobody", namespace=INSTANCE, timeout_ms=TIMEOUT_MS)
+    with producer, pytest.raises(ClientError) as refusal:
+        producer.send(Message(topic, b"refused"))
+    assert isinstance(refusal.value, NoPermission)
+    assert cluster.stored(topic) == []
+
+
+def test_who_may_only_read_reads_and_does_not_write(cluster: Cluster) -> None:
+    topic, group = cluster.topic("read-only", queues=1), cluster.group("read_only")
+    keys = cluster.world.read_only
+    with cluster.producer() as producer:
+        producer.send(Message(topic, b"allowed"))
+    with cluster.pull_consumer(group, keys).subscribe(topic).start() as consumer:
+        eventually(lambda: [message.body for message in consumer.poll(1)] == [b"allowed"], 30)
+    with cluster.producer(keys=keys) as producer, pytest.raises(NoPermission):
+        producer.send(Message(topic, b"refused"))
+    with cluster.producer(keys=keys) as producer, pytest.raises(NoPermission):
+        producer.send_batch([Message(topic, b"refused")])
+    assert cluster.stored_bodies(topic) == ["allowed"]
+
+
+def test_another_tenant_neither_writes_nor_reads_nor_commits(cluster: Cluster) -> None:
+    topic, group = cluster.topic("private", queues=1), cluster.group("private")
+    stranger = cluster.world.stranger
+    with cluster.producer() as producer:
+        producer.send(Message(topic, b"secret"))
+    (queue,) = cluster.queues(topic)
+    with cluster.producer(keys=stranger) as producer, pytest.raises(NoPermission):
+        producer.send(Message(topic, b"refused"))
+    with Admin(cluster.namesrv, cluster.credentials(stranger), timeout_ms=TIMEOUT_MS) as admin:
+        with pytest.raises(NoPermission):
+            admin.pull(queue, 0)
+        with pytest.raises(NoPermission):
+            admin.update_consumer_offset(cluster.physical(group), queue, 1)
+        with pytest.raises(NoPermission):
+            admin.topic_stats(queue.topic)
+        with pytest.raises(NoPermission):
+            admin.create_topic(cluster.physical("stolen"))
+        with pytest.raises(NoPermission):
+            admin.delete_topic(queue.topic)
+    with pytest.raises(NoPermission):
+        cluster.pull_consumer(group, stranger).subscribe(topic).start()
+    assert cluster.stored_bodies(topic) == ["secret"]
+
+
+def test_who_may_neither_administers(cluster: Cluster, topic: str) -> None:
+    with Admin(cluster.namesrv, cluster.credentials(cluster.world.read_only), timeout_ms=TIMEOUT_MS) as admin:
+        with pytest.raises(NoPermission):
+            admin.create_topic(cluster.physical("not-mine"))
+        with pytest.raises(NoPermission):
+            admin.update_broker_config("broker-a", {"fileReservedTime": "1"})
+
+
+@pytest.mark.parametrize("what", ["a group", "a name server's value"])
+def test_changes_that_apache_rocketmq_lets_anybody_make(cluster: Cluster, differs: Differs, what: str) -> None:
+    credentials = cluster.credentials(cluster.world.read_only)
+    refusal = differs(f"change of {what} by anybody")
+    with Admin(cluster.namesrv, credentials, timeout_ms=TIMEOUT_MS) as admin, refusal:
+        if what == "a group":
+            admin.create_group(cluster.physical("GID_not_mine"))
+        else:
+            admin.put_key_value("CONTRACT", "by-anybody", "value")
