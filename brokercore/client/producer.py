@@ -204,10 +204,9 @@ class Producer:
     def _send_half(self, message: Message) -> tuple[SendResult, str, str]:
         self._checked()
         prepared = prepare(message, self.namespace, self.group, half=True)
-        queue = self._sender.choose(prepared.topic)
-        address = self._routes.address(queue.broker_name)
-        self._members().join([address])
-        return self._sender.send_to(queue, prepared, self._timeout_ms), prepared.topic, address
+        members = self._members()  # the broker asks on a connection that it knows
+        result = self._sender.send(prepared, self._timeout_ms, before=lambda address: members.join([address]))
+        return result, prepared.topic, self._routes.address(result.queue.broker_name)
 
     def _call_back_in(self, workers: Workers, work: Callable[[], None]) -> None:
         if not workers.submit(work):

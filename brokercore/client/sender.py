@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from brokercore.client.errors import BrokerError, BrokerUnreachable, ClientError, NoPermission, RequestTimeout
@@ -46,14 +46,22 @@ class Sender:
         self._turn = itertools.count()
         self._faults = Faults()
 
-    def send(self, prepared: Prepared, timeout_ms: int, tries: int | None = None) -> SendResult:
-        """Send within `timeout_ms`, with further tries on other queues."""
+    def send(
+        self,
+        prepared: Prepared,
+        timeout_ms: int,
+        tries: int | None = None,
+        before: Callable[[str], None] | None = None,
+    ) -> SendResult:
+        """Send within `timeout_ms`, with further tries on other queues; `before` gets the address of each first."""
         deadline = time.monotonic() + timeout_ms / 1000
         tried: list[MessageQueue] = []
         while True:
             queue = self.choose(prepared.topic, tried)
             left_ms = int((deadline - time.monotonic()) * 1000)
             try:
+                if before is not None:
+                    before(self._routes.address(queue.broker_name))
                 return self.send_to(queue, prepared, max(left_ms, 1))
             except ClientError as error:
                 tried.append(queue)

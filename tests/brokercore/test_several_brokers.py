@@ -67,12 +67,14 @@ def a_topic(pair: Pair, message_type: str = "NORMAL", **options: bool) -> str:
 
 
 @contextmanager
-def consuming(pair: Pair, topic: str, *, ordered: bool = False) -> Iterator[Received]:
+def consuming(pair: Pair, *topics: str) -> Iterator[Received]:
     group = f"GID-{next(_numbers)}"
     pair.admin.create_group(group)
     received = Received()
-    consumer = PushConsumer(pair.namesrv, CREDENTIALS, group, ordered=ordered, consume_from="CONSUME_FROM_FIRST_OFFSET")
-    consumer.subscribe(topic).on_message(received)
+    consumer = PushConsumer(pair.namesrv, CREDENTIALS, group, consume_from="CONSUME_FROM_FIRST_OFFSET")
+    for topic in topics:
+        consumer.subscribe(topic)
+    consumer.on_message(received)
     with consumer.start():
         yield received
 
@@ -222,8 +224,9 @@ def test_a_topic_that_is_ordered_overall_lies_on_one_broker(pair: Pair) -> None:
 @pytest.mark.parametrize("name", ["broker-a", "broker-b"])
 def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_sends_go_on(pair: Pair, name: str) -> None:
     victim, other = (pair.a, "broker-b") if name == "broker-a" else (pair.b, "broker-a")
-    topic = a_topic(pair)
+    topic, half = a_topic(pair), a_topic(pair, "TRANSACTION")
     acknowledged: list[tuple[bytes, str]] = []
+    refused: list[ClientError] = []
     stop = threading.Event()
 
     def send() -> None:
@@ -233,11 +236,15 @@ def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_sends_go_on(pa
                     return
                 body = b"%d" % number
                 try:
-                    acknowledged.append((body, producer.send(Message(topic, body)).queue.broker_name))
-                except ClientError:
-                    continue  # not acknowledged
+                    if number % 2:
+                        result = producer.send(Message(topic, body))
+                    else:
+                        result = producer.send_transaction(Message(half, body), lambda *_: TransactionState.COMMIT)
+                    acknowledged.append((body, result.queue.broker_name))
+                except ClientError as error:
+                    refused.append(error)
 
-    with consuming(pair, topic) as received:
+    with consuming(pair, topic, half) as received:
         sender = threading.Thread(target=send)
         sender.start()
         try:
@@ -252,6 +259,7 @@ def test_nothing_acknowledged_is_lost_when_a_broker_is_killed_and_sends_go_on(pa
             stop.set()
             sender.join(20)
         eventually(lambda: {body for body, _ in acknowledged} <= set(received.bodies), 40)
+    assert refused == []
 
 
 def test_a_frozen_broker_leaves_the_routes_and_comes_back(pair: Pair) -> None:
