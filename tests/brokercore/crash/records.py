@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tests.support.broker import ROOT, SYSTEM_KEY, SYSTEM_SECRET, eventually
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 90.0
 """Only a failing test waits so long."""
 
 
