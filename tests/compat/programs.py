@@ -35,9 +35,15 @@ def build_programs() -> None:
     """Fetch the clients and compile the programs, once for each change. Skips without Java and Maven."""
     need_tool("java")
     maven_jars(JAVA / "pom.xml", TARGET / "jars.stamp")
-    for module in ("ons", "apache"):
+    for module in ("ons", "apache", "grpc"):
         sources = sorted([*(JAVA / "common").rglob("*.java"), *(JAVA / module).rglob("*.java")])
         compile_java(sources, f"{TARGET / module}/*", TARGET / "classes" / module)
+
+
+def java_command(home: Path, module: str, *options: str) -> list[str]:
+    """The command line of a JVM, with this user's home and the class path of a module, up to the name of the class."""
+    class_path = f"{TARGET / 'classes' / module}:{TARGET / module}/*"
+    return ["java", *QUICK_START, f"-Duser.home={home}", *options, "-cp", class_path]
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,7 @@ class Toolbox:
 
     def java(self, module: str, *options: str) -> list[str]:
         """The command line of a JVM with the class path of a module, up to the name of the class."""
-        class_path = f"{TARGET / 'classes' / module}:{TARGET / module}/*"
-        return ["java", *QUICK_START, f"-Duser.home={self.home}", *options, "-cp", class_path]
+        return java_command(self.home, module, *options)
 
     def kill_since(self, count: int = 0) -> None:
         """End all but the first `count` that run, at once: an orderly end of rocketmq-client idles for up to 3 s."""
