@@ -7,9 +7,8 @@ import pytest
 from tests.brokercore.contract.slow import DELAYS_S, SLOW_SECONDS, SlowRuns
 from tests.support.broker import eventually
 
-#: The timers of Apache RocketMQ are exact to a second, and both ends run on one clock.
-EARLY_MS = 1000
-LATE_MS = 4000
+#: The timers of Apache RocketMQ are exact to a second, and both ends run on one clock; a busy machine may add some.
+EARLY_MS, LATE_MS = 1000, 6000
 
 
 @pytest.mark.parametrize("body", sorted(DELAYS_S))

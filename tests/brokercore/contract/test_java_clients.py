@@ -13,6 +13,9 @@ from tests.brokercore.contract.java_runs import JAVA_SECONDS, ORDERED_COUNT, SHA
 from tests.compat.world import failures, sent
 from tests.support.broker import eventually
 
+#: The timers of Apache RocketMQ are exact to a second; a busy machine may add some.
+EARLY_MS, LATE_MS = 1000, 6000
+
 T = TypeVar("T")
 
 
@@ -102,19 +105,21 @@ def test_transactions_of_java_end_as_they_say(cluster: Cluster, java: JavaRuns) 
 
 @pytest.mark.parametrize(("body", "delay_ms"), [("level", 5000), ("timer", 3000)])
 def test_delays_of_java_are_kept(java: JavaRuns, body: str, delay_ms: int) -> None:
-    program = java.program(body)
-    assert failures(ended(program)) == []
-    java.delayed.wait_for(f"{body}-sync-0", seconds=JAVA_SECONDS)
-    (came_ms,) = java.delayed.times_of(f"{body}-sync-0")
-    assert -1000 <= came_ms - sent(program.events())[0]["at"] - delay_ms <= 4000
+    assert failures(ended(java.program(body))) == []
+    assert -EARLY_MS <= late_ms(java, f"{body}-sync-0") - delay_ms <= LATE_MS
 
 
 def test_the_delivery_time_of_ons_client(java: JavaRuns, differs: Differs) -> None:
     assert failures(ended(java.program("ons timer"))) == []
-    java.delayed.wait_for("ons-sync-0", seconds=JAVA_SECONDS)
-    (came_ms,) = java.delayed.times_of("ons-sync-0")
     delay_ms = differs("delay in ms of a message of ons-client for 3 s later")
-    assert -1000 <= came_ms - sent(java.program("ons timer").events())[0]["at"] - delay_ms <= 4000
+    assert -EARLY_MS <= late_ms(java, "ons-sync-0") - delay_ms <= LATE_MS
+
+
+def late_ms(java: JavaRuns, body: str) -> int:
+    """How long after its birth a delayed message came."""
+    java.delayed.wait_for(body, seconds=JAVA_SECONDS)
+    (message,), (came_ms,) = java.delayed.of(body), java.delayed.times_of(body)
+    return came_ms - message.born_timestamp_ms
 
 
 def test_java_s_questions_are_answered_by_our_client(cluster: Cluster, java: JavaRuns) -> None:
