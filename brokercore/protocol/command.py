@@ -11,6 +11,7 @@ import orjson
 from brokercore.protocol import binary_header
 from brokercore.protocol.binary_header import LANGUAGES
 from brokercore.protocol.errors import FrameError
+from brokercore.protocol.frame import Frame
 
 VERSION = 479
 """Version ordinal of RocketMQ 5.3.3. Clients refuse SQL filters when a broker answers with less than 232."""
@@ -90,7 +91,7 @@ class Command:
         return orjson.dumps(header)
 
 
-def decode(frame: bytes, max_header: int = (1 << 24) - 1) -> Command:
+def decode(frame: Frame, max_header: int = (1 << 24) - 1) -> Command:
     """Read one frame (without its length word).
 
     Raises FrameError when it is not a command, or when its header is longer than `max_header` bytes.
@@ -104,14 +105,14 @@ def decode(frame: bytes, max_header: int = (1 << 24) - 1) -> Command:
     if end > max_header:
         raise FrameError(f"header of {end - 4} bytes is longer than {max_header} bytes")
     if serialize == JSON:
-        return _decode_json(frame[4:end], frame[end:])
+        return _decode_json(frame[4:end], bytes(frame[end:]))
     if serialize == ROCKETMQ:
-        code, language, version, opaque, flag, remark, ext = binary_header.decode(frame[4:end])
-        return Command(code, opaque, flag, language, version, remark, ext, frame[end:], ROCKETMQ)
+        code, language, version, opaque, flag, remark, ext = binary_header.decode(bytes(frame[4:end]))
+        return Command(code, opaque, flag, language, version, remark, ext, bytes(frame[end:]), ROCKETMQ)
     raise FrameError(f"header form {serialize} is neither 0 (JSON) nor 1 (ROCKETMQ)")
 
 
-def _decode_json(header: bytes, body: bytes) -> Command:
+def _decode_json(header: Frame, body: bytes) -> Command:
     try:
         fields = orjson.loads(header)
     except orjson.JSONDecodeError as error:

@@ -27,9 +27,9 @@ COMPRESSED_ZLIB = 0x301
 _FIXED = struct.Struct(">iiiiiqqiq8sq8siqi")
 _TOPIC_V1, _TOPIC_V2, _LENGTH = struct.Struct(">B"), struct.Struct(">h"), struct.Struct(">h")
 _HEAD = struct.Struct(">iiiiiqqiq")
-_OFFSETS, _LONG = struct.Struct(">qq"), struct.Struct(">q")
+_LONG = struct.Struct(">q")
 _TAIL = struct.Struct(">iqi")
-_QUEUE_OFFSET_AT, _SYS_FLAG_LOW_BYTE_AT, _BORN_HOST_AT = 20, 39, 48
+_BORN_HOST_AT = 48
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class StoredMessage:
             return self.body
         return decompress(self.body, (self.sys_flag >> COMPRESSION_SHIFT) & COMPRESSION_MASK, limit)
 
-    def encode(self) -> bytearray:
+    def encode(self) -> bytes:
         """The frame of this message, with IPv4 hosts."""
         return encode_stored(
             self.topic.encode(),
@@ -121,11 +121,10 @@ def encode_stored(
     store_host: bytes = bytes(8),
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
-) -> bytearray:
+) -> bytes:
     """A stored frame. `topic` and `properties` are UTF-8; hosts come from `ids.pack_host`.
 
-    Raises MessageFormatError for a topic or properties above 32767 bytes. Where the message will lie can be
-    filled in later with `patch_position`.
+    Raises MessageFormatError for a topic or properties above 32767 bytes.
     """
     topic_size, properties_size = len(topic), len(properties)
     if topic_size > MAX_PROPERTIES or properties_size > MAX_PROPERTIES:
@@ -149,14 +148,7 @@ def encode_stored(
         len(body),
     )
     lengths = topic_length.pack(topic_size), _LENGTH.pack(properties_size)
-    return bytearray().join((head, body, lengths[0], topic, lengths[1], properties))
-
-
-def patch_position(buffer: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int) -> None:
-    """Set where and when (epoch ms) an encoded message is stored, in place."""
-    _OFFSETS.pack_into(buffer, _QUEUE_OFFSET_AT, queue_offset, physical_offset)
-    host_size = 20 if buffer[_SYS_FLAG_LOW_BYTE_AT] & BORN_HOST_IPV6 else 8
-    _LONG.pack_into(buffer, _BORN_HOST_AT + host_size, store_timestamp)
+    return b"".join((head, body, lengths[0], topic, lengths[1], properties))
 
 
 def frame_size(buffer: bytes | bytearray | memoryview, start: int = 0) -> int:

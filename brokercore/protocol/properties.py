@@ -61,16 +61,21 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     return data
 
 
+def decode_text(data: bytes) -> str:
+    """A property string as text. Raises MessageFormatError when it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise MessageFormatError("the property string is not UTF-8") from None
+
+
 def decode_properties(data: bytes | str) -> dict[str, str]:
     """Read a property string as Java does: entries without name or value are dropped, the last of a name wins.
 
     Raises MessageFormatError when the bytes are not UTF-8.
     """
     if not isinstance(data, str):
-        try:
-            data = data.decode()
-        except UnicodeDecodeError:
-            raise MessageFormatError("the property string is not UTF-8") from None
+        data = decode_text(data)
     properties: dict[str, str] = {}
     for entry in data.split("\x02"):
         name, separator, value = entry.partition("\x01")

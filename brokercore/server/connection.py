@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from brokercore.protocol.command import Command, decode
 from brokercore.protocol.errors import FrameError
-from brokercore.protocol.frame import FrameReader
+from brokercore.protocol.frame import Frame, FrameReader
 from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
 from brokercore.server.gate import Gate
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self.unread_since = NEVER
         """Since when the peer has read nothing of more than HIGH_WATER."""
         self._unread = 0
-        self._untaken: list[bytes] = []
+        self._untaken: list[Frame] = []
         self.client_id = ""
         """As its heartbeats say."""
         self.complain: Complain = _log
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._turn.end(self)
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _take(self, frames: list[Frame]) -> None:
         """Dispatch requests in their order; those of a client that does not read its answers wait."""
         for place, frame in enumerate(frames):
             if self.unread_since != NEVER:

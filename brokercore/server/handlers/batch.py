@@ -5,7 +5,7 @@ from __future__ import annotations
 from brokercore.protocol import properties as names
 from brokercore.protocol.batch import decode_batch
 from brokercore.protocol.codes import ResponseCode
-from brokercore.protocol.properties import decode_properties
+from brokercore.protocol.properties import decode_properties, decode_text
 from brokercore.server import answers
 from brokercore.server.broker import Broker
 from brokercore.server.connection import respond
@@ -13,6 +13,7 @@ from brokercore.server.delays import is_delayed
 from brokercore.server.errors import Refusal
 from brokercore.server.incoming import Draft, check_body, check_kind, count_put, message_keys, stored_properties
 from brokercore.server.limits import Account
+from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.topics import group_of
 
 
@@ -21,47 +22,42 @@ def send_batch(broker: Broker, draft: Draft, account: Account | None) -> None:
 
     The batch is answered once, when its last message is safe. Raises Refusal before anything is stored.
     """
-    drafts = _messages(broker, draft)
-    broker.limits.more_messages(account, draft.queue.topic, len(drafts) - 1)
-    answered: list[str | None] = []
-    offsets: list[int] = []
+    messages = _messages(broker, draft)
+    broker.limits.more_messages(account, draft.queue.topic, len(messages) - 1)
 
     def done(reason: str | None) -> None:
-        answered.append(reason)
-        if len(answered) == len(drafts):
-            _answer(broker, draft, drafts, offsets, next(filter(None, answered), None))
+        _answer(broker, draft, messages, first, reason)
 
-    for message in drafts:
-        keys = message_keys(message.properties)
-        offsets.append(
-            broker.store.put(draft.queue, message.body, message.encoded, done, keys=keys, **message.fields)  # type: ignore[arg-type]
-        )
-    count_put(broker, draft.topic, len(drafts), len(draft.body))
+    fields = {name: value for name, value in draft.fields.items() if name != "flag"}
+    first = put_all(broker.store, draft.queue, messages, done, **fields)  # type: ignore[arg-type]
+    count_put(broker, draft.topic, len(messages), len(draft.body))
 
 
-def _messages(broker: Broker, draft: Draft) -> list[Draft]:
+def _messages(broker: Broker, draft: Draft) -> list[Incoming]:
     check_body(draft.body)
-    drafts = []
+    single_only = bool(group_of(draft.queue.topic))
+    messages = []
     for flag, body, given in decode_batch(draft.body):
         check_body(body)
-        properties = decode_properties(given)
-        encoded = stored_properties(broker, properties, given.decode())
-        if is_delayed(properties) or names.TRANSACTION_PREPARED in properties or group_of(draft.queue.topic):
+        text = decode_text(given)
+        properties = decode_properties(text)
+        if single_only or is_delayed(properties) or names.TRANSACTION_PREPARED in properties:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch takes no delayed, transactional or retry messages")
         check_kind(broker, draft.topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL")
-        fields = draft.fields | {"flag": flag}
-        drafts.append(draft._replace(body=body, properties=properties, encoded=encoded, fields=fields))
-    return drafts
+        encoded = stored_properties(broker, properties, text)
+        messages.append(Incoming(body, encoded, message_keys(properties), flag))
+    return messages
 
 
-def _answer(broker: Broker, draft: Draft, drafts: list[Draft], offsets: list[int], reason: str | None) -> None:
+def _answer(broker: Broker, draft: Draft, messages: list[Incoming], first: int, reason: str | None) -> None:
     command = draft.command
     if reason is not None:
         respond(draft.connection, command, ResponseCode.SYSTEM_BUSY, reason)
     elif not command.flag & 2:
         queue, prefix = draft.queue, broker.message_id_prefix
-        ids = b",".join(prefix + b"%016X" % (queue.base + offset) for offset in offsets)
-        unique_ids = ",".join(message.properties[names.UNIQUE_KEY] for message in drafts)
+        place = queue.base + first
+        ids = b",".join([prefix + b"%016X" % number for number in range(place, place + len(messages))])
+        unique_ids = ",".join([message.keys[0] for message in messages])
         draft.connection.write(
-            answers.send_answer(command.opaque, broker.region, ids, queue.queue_id, offsets[0], unique_ids)
+            answers.send_answer(command.opaque, broker.region, ids, queue.queue_id, first, unique_ids)
         )

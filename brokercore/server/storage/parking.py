@@ -171,23 +171,21 @@ class Parking:
 def _frame_at(
     store: MessageStore, message: StoredMessage, target: Queue, offset: int, now: int, **fields: int
 ) -> bytes:
-    return bytes(
-        encode_stored(
-            target.topic_bytes,
-            message.body,
-            encode_properties(message.properties),
-            queue_id=target.queue_id,
-            flag=message.flag,
-            queue_offset=offset,
-            physical_offset=target.base + offset,
-            sys_flag=fields.get("sys_flag", message.sys_flag),
-            born_timestamp=message.born_timestamp,
-            born_host=host_bytes(message.born_host),
-            store_timestamp=now,
-            store_host=store.store_host,
-            reconsume_times=message.reconsume_times,
-            prepared_transaction_offset=fields.get("prepared_transaction_offset", message.prepared_transaction_offset),
-        )
+    return encode_stored(
+        target.topic_bytes,
+        message.body,
+        encode_properties(message.properties),
+        queue_id=target.queue_id,
+        flag=message.flag,
+        queue_offset=offset,
+        physical_offset=target.base + offset,
+        sys_flag=fields.get("sys_flag", message.sys_flag),
+        born_timestamp=message.born_timestamp,
+        born_host=host_bytes(message.born_host),
+        store_timestamp=now,
+        store_host=store.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=fields.get("prepared_transaction_offset", message.prepared_transaction_offset),
     )
 
 

@@ -25,7 +25,7 @@ Callback = Callable[[Any], None]
 MAX_IN_FLIGHT_BYTES = 128 << 20
 """Bytes written and not yet answered, above which nothing more is taken: a Redis that hangs must not fill memory."""
 
-_JOINED_BYTES = 512 << 10
+_JOINED_PIECE = 4096  # pieces of up to so many bytes, on average, are joined before they are written
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _CONNECT_SECONDS = 5.0
 _REPLY_BYTES = 8
@@ -138,6 +138,11 @@ class RedisConnection(asyncio.Protocol):
             self._scheduled = True
             self._turn.later(self._flush)
 
+    def submit_all(self, commands: list[bytes], size: int, callback: Callback, count: int) -> None:
+        """As `submit`, for `count` commands in one: all of them are taken, or none. `callback` gets every reply."""
+        self.submit(commands, size, callback)
+        self._batch_callbacks += [callback] * (count - 1)
+
     def submit_first(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add a command ahead of all others of this turn: references, which must be there before what they name."""
         self._first.append(_pack(arguments))
@@ -227,7 +232,7 @@ class RedisConnection(asyncio.Protocol):
         share = size // len(callbacks) + _REPLY_BYTES
         self._in_flight.extend([(callback, share) for callback in callbacks])
         self._in_flight_bytes += share * len(callbacks)
-        if size <= _JOINED_BYTES:  # one copy costs less than many small pieces in a system call
+        if size <= len(parts) * _JOINED_PIECE:  # a copy costs less than many small pieces in a system call
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)

@@ -114,23 +114,21 @@ class MessageStore:
         self.admit()
         now = max(int(time.time() * 1000), queue.last_ms)
         offset = queue.next_offset
-        frame = bytes(
-            encode_stored(
-                queue.topic_bytes,
-                body,
-                properties,
-                queue_id=queue.queue_id,
-                flag=flag,
-                queue_offset=offset,
-                physical_offset=queue.base + offset,
-                sys_flag=sys_flag,
-                born_timestamp=born_timestamp,
-                born_host=born_host,
-                store_timestamp=now,
-                store_host=self.store_host,
-                reconsume_times=reconsume_times,
-                prepared_transaction_offset=prepared_transaction_offset,
-            )
+        frame = encode_stored(
+            queue.topic_bytes,
+            body,
+            properties,
+            queue_id=queue.queue_id,
+            flag=flag,
+            queue_offset=offset,
+            physical_offset=queue.base + offset,
+            sys_flag=sys_flag,
+            born_timestamp=born_timestamp,
+            born_host=born_host,
+            store_timestamp=now,
+            store_host=self.store_host,
+            reconsume_times=reconsume_times,
+            prepared_transaction_offset=prepared_transaction_offset,
         )
         prefix, prefix_size = queue.command
         entry = b"0-%d" % (offset + 1)
@@ -157,10 +155,10 @@ class MessageStore:
         if self.used_bytes >= self.settings.store_max_bytes:
             raise StoreFull(self.used_bytes, self.settings.store_max_bytes)
 
-    def give_out(self, queue: Queue, now: int) -> None:
-        """Count the next offset of a queue as used by a write that is on its way."""
-        queue.next_offset += 1
-        queue.in_flight += 1
+    def give_out(self, queue: Queue, now: int, count: int = 1) -> None:
+        """Count the next offsets of a queue as used by writes that are on their way."""
+        queue.next_offset += count
+        queue.in_flight += count
         queue.last_ms = now
 
     def stored(self, queue: Queue, offset: int, frame: bytes, now: int) -> None:

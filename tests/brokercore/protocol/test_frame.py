@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,30 @@ def test_it_waits_for_the_rest_of_a_frame() -> None:
     assert reader.feed(framed(b"abcdef")[:7]) == []
     assert reader.pending == 7
     assert reader.feed(b"def") == [b"abcdef"]
+
+
+@given(st.lists(st.integers(1, 60_000), min_size=1, max_size=4), st.lists(st.integers(1, 30_000), min_size=1))
+def test_it_finds_large_frames_however_the_stream_is_cut(sizes: list[int], cuts: list[int]) -> None:
+    payloads = [bytes([number + 1]) * (size + 3) for number, size in enumerate(sizes)]
+    stream = b"".join(framed(payload) for payload in payloads)
+    reader, frames, position, turn = FrameReader(), [], 0, 0
+    while position < len(stream):
+        size = cuts[turn % len(cuts)]
+        frames += reader.feed(stream[position : position + size])
+        position, turn = position + size, turn + 1
+    assert [bytes(frame) for frame in frames] == payloads
+    assert reader.pending == 0
+
+
+def test_many_small_pieces_of_a_frame_take_no_more_memory_than_the_frame() -> None:
+    reader, size = FrameReader(), 1 << 20
+    tracemalloc.start()
+    reader.feed(size.to_bytes(4, "big"))
+    for _ in range(0, size - 16, 8):
+        reader.feed(b"12345678"[:8])
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert used < 2 * size
 
 
 def test_it_refuses_a_length_above_the_limit_before_the_payload_arrives() -> None:
