@@ -321,6 +321,29 @@ def test_the_evaluator_of_the_tests_decides_as_the_broker_does(
             assert _passes(prober, address, code, {member: asked}) is expected, (kind, action, asked)
 
 
+def test_requests_that_no_list_holds_back(admin: Admin, address: str, apache: ApacheRocketMQ, cast: Cast) -> None:
+    """Facts of 5.3.3 that docs/cluster.md warns of; a release in which this fails is a better one."""
+    orders, group = make_topic(cast.alice, cast.instance), make_group(cast.alice, cast.instance)
+    with Producer(apache.namesrv, clients.system_credentials(), "GID_system") as producer:
+        sent = producer.send(Message(orders.physical_name, b"not for everybody"))
+    admin.create_user(address, AclUser("nobody", "nobodys-secret"))
+    pull = {"topic": orders.physical_name, "consumerGroup": group.physical_name, "queueId": str(sent.queue.queue_id)}
+    pull |= {"queueOffset": "0", "maxMsgNums": "1", "sysFlag": "4", "subscription": "*"}
+    pull |= dict.fromkeys(("commitOffset", "suspendTimeoutMillis", "subVersion"), "0")
+    try:
+        with Admin(apache.namesrv, Credentials("nobody", "nobodys-secret")) as nobody:
+            with pytest.raises(NoPermission):
+                nobody.session.call(Call(address, RequestCode.PULL_MESSAGE, pull))
+            answer = nobody.session.call(Call(address, RequestCode.LITE_PULL_MESSAGE, pull))
+            assert b"not for everybody" in answer.body
+            assert apache.admin_secret in nobody.broker_config("broker-a")["initAuthenticationUser"]
+            admin.delete_user(address, "nobody")
+            with pytest.raises(NoPermission):
+                nobody.session.call(Call(address, RequestCode.LITE_PULL_MESSAGE, pull))
+    finally:
+        admin.delete_user(address, "nobody")
+
+
 def _passes(session: Session, address: str, code: RequestCode, ext: dict[str, str]) -> bool:
     """False when the list refused; whatever else is wrong with the request comes after that."""
     try:
