@@ -18,7 +18,7 @@ from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.dispatch import Dispatcher
 from brokercore.server.doorway import Doorway
-from brokercore.server.errors import SettingsError, StoreUnavailable
+from brokercore.server.errors import NameInUse, SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings, configure_logs, read_settings
 from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
@@ -141,6 +141,8 @@ async def _start(server: Server, stop: asyncio.Event) -> None:
         try:
             await server.start()
             return
+        except NameInUse:
+            raise
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline or stop.is_set():
                 raise

@@ -5,6 +5,7 @@ BrokerServerError
 ├── Refusal              a request is answered with a response code and one sentence
 │   ├── StoreFull        SYSTEM_BUSY: the store's cap is reached
 │   └── StoreUnavailable SYSTEM_BUSY: Redis is gone, or did not take the write
+│       └── NameInUse    another broker of the same name writes to this Redis
 └── RedisError           Redis answered a command with an error
 """
 
@@ -58,3 +59,7 @@ class StoreUnavailable(Refusal):
     def __init__(self, reason: str) -> None:
         super().__init__(ResponseCode.SYSTEM_BUSY, f"the message store is not available: {reason}")
         self.reason = reason
+
+
+class NameInUse(StoreUnavailable):
+    """Another broker of the same name writes to this Redis."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import hiredis
 
-from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
 from brokercore.server.storage.pulse import Pulse
 from brokercore.server.storage.redis_address import credentials, dial, shown
 from brokercore.server.storage.replies import settle
@@ -285,7 +285,8 @@ class RedisConnection(asyncio.Protocol):
             if not isinstance(error, OSError | RedisError | StoreUnavailable):
                 logger.exception("redis %s: what Redis holds cannot be read", self.name)
             self.refused = reason = error.reason if isinstance(error, StoreUnavailable) else str(error) or "no answer"
-            raise StoreUnavailable(f"{shown(self.url)}: {reason}") from error
+            kind = NameInUse if isinstance(error, NameInUse) else StoreUnavailable
+            raise kind(f"{shown(self.url)}: {reason}") from error
 
     async def _open(self) -> None:
         await dial(self._loop, self.url, self)

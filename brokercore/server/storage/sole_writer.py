@@ -12,7 +12,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
-from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.errors import NameInUse, RedisError
 
 if TYPE_CHECKING:
     from brokercore.server.storage.keys import Keys
@@ -27,6 +27,10 @@ _DEAD_SECONDS = 15
 """A writer asks Redis something every second; one that has been silent for so long is dead or frozen."""
 
 
+_CLOSED = "closed"
+"""Stands in place of the run of Redis, after the token, where a broker has ended in order."""
+
+
 class SoleWriter:
     """The right to write, taken anew with each connection."""
 
@@ -34,6 +38,7 @@ class SoleWriter:
         self._key, self._broker_name = keys.writer, broker_name
         self._token = secrets.token_hex(8)
         self._had_it = False
+        self._before = ""
         self.is_superseded = False
         """True when another broker had it since this one did: what is in memory holds no more."""
 
@@ -42,25 +47,28 @@ class SoleWriter:
         what was written last may be missing, and nobody is left who knows it."""
 
     async def claim(self, redis: RedisConnection) -> None:
-        """Take it. Raises StoreUnavailable while another broker of this name is connected."""
+        """Take it. Raises NameInUse while another broker of this name is connected, StoreUnavailable."""
         try:
             await self._step_in(redis)
         except RedisError as error:  # a Redis whose user may not ask for connections
             logger.warning("whether another broker writes to this Redis cannot be told: %s", error)
-        token, _, run = (await redis.call("GET", self._key) or b"").decode().partition(" ")
+        known = (await redis.call("GET", self._key) or b"").decode()
+        token, _, run = known.partition(" ")
         this_run = await _run_id(redis)
-        self.is_superseded = self._had_it and token not in ("", self._token)
-        self.may_have_lost = not self._had_it and bool(token) and run != this_run and not await _syncs_always(redis)
+        self.is_superseded = self._had_it and token not in ("", self._token, self._before)
+        in_doubt = not self._had_it and bool(known) and run not in (this_run, _CLOSED)
+        self.may_have_lost = in_doubt and not await _syncs_always(redis)
         self._had_it = True
         try:
             await redis.call("SET", self._key, f"{self._token} {this_run}")
         except RedisError as error:  # full memory or disk: consumers can still be served
+            self._before = token
             logger.warning("redis %s: %s", redis.name, error)
 
     async def release(self, redis: RedisConnection) -> None:
         """Give it back: this broker ends in order, and everything it wrote is there. Raises StoreUnavailable."""
         if self._had_it and not self.is_superseded:
-            await redis.call("DEL", self._key)
+            await redis.call("SET", self._key, f"{self._token} {_CLOSED}")
 
     async def _step_in(self, redis: RedisConnection) -> None:
         prefix = f"gantry:{self._broker_name}:writer:"
@@ -76,7 +84,7 @@ class SoleWriter:
             if not earlier:
                 return
             if asyncio.get_running_loop().time() > deadline:
-                raise StoreUnavailable(
+                raise NameInUse(
                     f"another broker named {self._broker_name} writes to this Redis ({earlier[0]['addr']}); "
                     "end it, or give one of them another GANTRY_BROKER_NAME"
                 )
