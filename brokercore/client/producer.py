@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 SendCallback = Callable[[SendResult | None, ClientError | None], None]
 
 _CALLBACK_THREADS = 4
+_MOST_UNFINISHED = 10_000
+"""Asynchronous sends under way at a time, as many as Java allows by default."""
+
 _GOODBYE_MS = 2_000
 
 
@@ -141,7 +144,8 @@ class Producer:
     def send_async(self, message: Message, callback: SendCallback) -> str:
         """Send and return the message id at once; `callback(result, None)` or `callback(None, error)` follows.
 
-        Callbacks run in threads of the producer. Raises what can be known before sending.
+        Callbacks run in threads of the producer. With 10,000 sends under way it waits for one of them to end. Raises
+        what can be known before sending, RequestTimeout when none ended within the producer's `timeout_ms`.
         """
         prepared = prepare(message, self.namespace, self.group)
         queue = self._sender.choose(prepared.topic)
@@ -251,5 +255,10 @@ class Producer:
                 raise ClientClosed("The producer is closed.")
             if self._callbacks is None:
                 self._callbacks = Workers(_CALLBACK_THREADS, f"callbacks of {self.group}")
+            # A callback that sends is one of the unfinished itself, and must not wait for them.
+            if not self._callbacks.is_current() and not self._finished.wait_for(
+                lambda: self._unfinished < _MOST_UNFINISHED, self._timeout_ms / 1000
+            ):
+                raise RequestTimeout(f"{_MOST_UNFINISHED} asynchronous sends", self._timeout_ms)
             self._unfinished += 1
             return self._callbacks

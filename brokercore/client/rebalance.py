@@ -72,6 +72,7 @@ class Rebalancer:
         self._assigned = assigned
         self._commits = commits
         self._lock = threading.Lock()
+        self._turn = threading.Lock()  # two runs at a time would take the same queue twice
         self._owned: dict[MessageQueue, ProcessQueue] = {}
 
     def owned(self) -> list[ProcessQueue]:
@@ -84,18 +85,16 @@ class Rebalancer:
 
         Raises ClientError when no broker of the topics can be reached.
         """
-        queues, complete = self._wanted()
-        for topic in {item.queue.topic for item in self.owned()} - queues.keys():
-            if topic not in self._topics():
-                queues[topic] = []
-        for topic, mine in queues.items():
-            complete = self._update(topic, mine) and complete
-        return None if complete else SOON_S
+        with self._turn:
+            return self._run()
 
-    def keep_locks(self) -> float | None:
-        """Renew the locks; a queue that another client has locked meanwhile is given up, unread messages and all."""
+    def keep_locks(self) -> bool:
+        """Renew the locks; a queue that another client has locked meanwhile is given up, unread messages and all.
+
+        False unless all were renewed.
+        """
         if self._locks is None:
-            return None
+            return True
         owned = self.owned()
         ours, others = self._locks.lock(item.queue for item in owned)
         for item in owned:
@@ -107,7 +106,7 @@ class Rebalancer:
                     item.dropped = True
                     if self._owned.get(item.queue) is item:
                         del self._owned[item.queue]
-        return SOON_S if others else None
+        return all(item.queue in ours for item in owned)
 
     def jump(self, queue: MessageQueue, offset: int, *, commit: bool = True) -> bool:
         """Go on at another offset: it was reset, or the old one is outside the queue. False when it is not ours."""
@@ -137,6 +136,15 @@ class Rebalancer:
             self._owned.clear()
         if self._locks is not None:
             self._locks.unlock(queues)
+
+    def _run(self) -> float | None:
+        queues, complete = self._wanted()
+        for topic in {item.queue.topic for item in self.owned()} - queues.keys():
+            if topic not in self._topics():
+                queues[topic] = []
+        for topic, mine in queues.items():
+            complete = self._update(topic, mine) and complete
+        return None if complete else SOON_S
 
     def _wanted(self) -> tuple[dict[str, list[MessageQueue]], bool]:
         """What should be ours by topic, as far as it is known, and whether all of it is."""

@@ -102,7 +102,7 @@ class RunningConsumer:
         self.rebalancer = self._make_rebalancer(assigned)
         self._rebalance = Periodic(f"rebalance {settings.group}", REBALANCE_S, self.rebalancer.run, retry_s=SOON_S)
         self._heartbeat = Periodic(f"heartbeat {settings.group}", HEARTBEAT_S, self._membership.beat)
-        self._locks = Periodic(f"locks {settings.group}", RENEW_S, self.rebalancer.keep_locks, retry_s=SOON_S)
+        self._locks = Periodic(f"locks {settings.group}", RENEW_S, self._renew_locks, retry_s=SOON_S)
         self._jobs = [self._rebalance, self._heartbeat, *jobs]
         if settings.auto_commit:
             self._jobs.append(Periodic(f"commit {settings.group}", COMMIT_S, self._commit_offsets))
@@ -205,6 +205,12 @@ class RunningConsumer:
             }
             for address in self._routes.masters(topic).values():
                 self._session.call(Call(address, RequestCode.CHECK_CLIENT_CONFIG, {}, orjson.dumps(body)))
+
+    def _renew_locks(self) -> float | None:
+        if self.rebalancer.keep_locks():
+            return None
+        self._rebalance.wake()
+        return SOON_S
 
     def _commit_offsets(self) -> None:
         self.offsets.commit(self.rebalancer.owned(), wait=False)

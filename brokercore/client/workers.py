@@ -43,6 +43,10 @@ class Workers:
                 self._threads[-1].start()
             return True
 
+    def is_current(self) -> bool:
+        """True in one of these threads."""
+        return threading.current_thread() in self._threads
+
     def stop(self, timeout_s: float, *, finish: bool = False) -> bool:
         """Begin no more work, or with `finish` what is in line and no more; wait for what runs.
 

@@ -91,7 +91,7 @@ class JavaRuns:
         self.delayed = stack.enter_context(cluster.consuming(topic, cluster.group("java_delay")))
         self._start("level", "ApacheProducer", topic, "GID_java", delay_level=2, body="level")
         self._start("timer", "ApacheProducer", topic, "GID_java", deliver_after_ms=3000, body="timer")
-        self._start("ons timer", "OnsProducer", topic, "GID_java", deliver_after_ms=3000, body="ons")
+        self._start("ons timer", "OnsProducer", topic, "GID_java", deliver_after_ms=10_000, body="ons")
 
     def _begin_ways(self, stack: ExitStack) -> None:
         """Every way of sending of both Java clients; our clients and theirs receive.
