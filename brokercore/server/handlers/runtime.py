@@ -72,6 +72,14 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "remainTransientStoreBufferNumbs": "0",
         "runtime": _duration(now - broker.started_ms),
         "startAcceptSendRequestTimeStamp": "0",
+    }
+    return command.response(ResponseCode.SUCCESS, body=orjson.dumps({"table": table | _own(broker)}))
+
+
+def _own(broker: Broker) -> dict[str, str]:
+    used, limit = broker.store.used_bytes, broker.settings.store_max_bytes
+    put = broker.statistics.counter(BROKER_PUT, broker.settings.cluster_name)
+    return {
         "gantryBrokers": " ".join(f"{name}={state}" for name, state in broker.registry.states.items()),
         "gantryConnections": str(len(broker.connections)),
         "gantryMessagesLastHour": str(put.over(HOUR).total),
@@ -82,7 +90,6 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "gantryTimersDelivered": str(broker.timers.delivered),
         "gantryWaitingPulls": str(broker.waiting.count),
     }
-    return command.response(ResponseCode.SUCCESS, body=orjson.dumps({"table": table}))
 
 
 def delay_offsets(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
