@@ -22,9 +22,12 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 def one_line(text: str, longest: int = LONGEST) -> str:
     """The text with unsafe characters escaped, cut after `longest` characters."""
-    if len(text) > longest:
-        text = text[:longest] + "…"
-    return _UNSAFE.sub(_escaped, text)
+    return _UNSAFE.sub(_escaped, cut(text, longest))
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """The text, or its beginning with a mark that more followed."""
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
@@ -57,14 +60,14 @@ class JsonFormatter(logging.Formatter):
         row: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": one_line(record.getMessage()),
+            "event": cut(record.getMessage()),
             "logger": record.name,
         }
         request = getattr(record, "request_id", "-")
         if request != "-":
             row["request_id"] = request
         for name, value in fields_of(record).items():
-            row[name] = one_line(value) if isinstance(value, str) else value
+            row[name] = cut(value) if isinstance(value, str) else value
         if trace := _trace(self, record):
             row["exception"] = trace
         return json.dumps(row, ensure_ascii=True, default=str)

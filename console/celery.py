@@ -48,6 +48,11 @@ app.conf.update(
             "schedule": 3600.0,
             "options": {"expires": 3500},
         },
+        "broker-refusals": {
+            "task": "console.audit.tasks.move_broker_refusals",
+            "schedule": 5.0,
+            "options": {"expires": 4},
+        },
         "acl-repair": {"task": "console.accounts.tasks.publish_acl", "schedule": 60.0, "options": {"expires": 50}},
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
@@ -21,6 +22,15 @@ def env_bool(name: str, default: bool) -> bool:
     if value not in ("true", "false"):
         raise ImproperlyConfigured(f"{name} is {value!r}; allowed are true and false.")
     return value == "true"
+
+
+def env_choice(name: str, allowed: Iterable[str]) -> str:
+    """One of `allowed`; the first of them when nothing is set."""
+    choices = list(allowed)
+    value = os.environ.get(name) or choices[0]
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name} is {value!r}; allowed are {' and '.join(choices)}.")
+    return value
 
 
 def env_int(name: str, default: int, *, low: int = 0, high: int = 2**63 - 1) -> int:

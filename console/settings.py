@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import dj_database_url
 
-from console.env import env_bool, env_int, env_networks, env_secret, env_text
+from brokercore.logs import FORMATTERS
+from console.env import env_bool, env_choice, env_int, env_networks, env_secret, env_text
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HOME = Path(env_text("GANTRY_HOME", str(BASE_DIR / "var"))).resolve()
@@ -262,7 +263,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"request_id": {"()": "console.web.logs.RequestIdFilter"}},
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
+    "formatters": {"line": {"()": FORMATTERS[env_choice("GANTRY_LOG_FORMAT", FORMATTERS)]}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
     # py4j tells of every connection that it closes, Celery of every task: several a second, all the time.
     "loggers": {

@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 LOG_SECONDS, LOG_LINES = 10.0, 10
 """Of the same sort and the same peer so many lines are written in so many seconds; the rest is counted."""
 
-LINES_A_SECOND = 10
-"""Of all sorts and peers together."""
+ALL_LINES = 100
+"""Of all sorts and peers together, in as many seconds."""
 
 TELL_SECONDS = 2.0
 TELL_AGAIN_SECONDS = 300.0
@@ -47,7 +47,7 @@ class Throttle:
 
     def __init__(self) -> None:
         self._windows: OrderedDict[str, Window] = OrderedDict()
-        self._second = self._lines = 0
+        self._all = Window(0.0)
         self.suppressed = 0
         """Lines that were not written and that no later line has told of."""
 
@@ -62,14 +62,14 @@ class Throttle:
         elif now - window.began >= LOG_SECONDS:
             window.began, window.lines = now, 0
             self._windows.move_to_end(key)
-        if int(now) != self._second:
-            self._second, self._lines = int(now), 0
-        if window.lines >= LOG_LINES or self._lines >= LINES_A_SECOND:
+        if now - self._all.began >= LOG_SECONDS:
+            self._all.began, self._all.lines = now, 0
+        if window.lines >= LOG_LINES or self._all.lines >= ALL_LINES:
             window.suppressed += 1
             self.suppressed += 1
             return None
         window.lines += 1
-        self._lines += 1
+        self._all.lines += 1
         before, window.suppressed = window.suppressed, 0
         self.suppressed = max(0, self.suppressed - before)
         return before
@@ -121,12 +121,13 @@ class Refusals:
                 "key": key_id,
                 "request": _code_name(command.code) if refusal.resource else "",
                 "kind": refusal.kind,
+                "action": refusal.action,
                 "resource": refusal.resource[:_LONGEST_NAME],
             }
             self._tell(row, connection.peer[0], refusal)
         else:
             self.of_strangers[refusal.kind] += 1
-        before = self._throttle.passes(f"{refusal.kind} {connection.peer[0]} {key_id} {refusal.resource}")
+        before = self._throttle.passes(f"{refusal.kind} {connection.peer[0]} {key_id}")
         if before is None:
             return
         fields = {
@@ -189,12 +190,15 @@ class Refusals:
             await self._broker.store.reader.call_many(commands)
 
     def _tell(self, row: dict[str, str], address: str, refusal: Refusal) -> None:
-        sort = tuple(row.values())
-        told = self._told.get(sort)
+        told = self._told.get(tuple(row.values()))
+        if told is None and self._of_tenant[row["tenant"]] >= MOST_TOLD_OF_A_TENANT:
+            row |= {"request": "", "action": "", "resource": ""}  # what is more is told by key and kind alone
+            told = self._told.get(tuple(row.values()))
         if told is None:
-            if self._of_tenant[row["tenant"]] >= MOST_TOLD_OF_A_TENANT or len(self._told) >= MOST_TOLD:
-                return  # counted, and logged; the tenant has enough to read
-            told = self._told[sort] = Told(row | {"address": address, "remark": refusal.remark[:1000]})
+            if self._of_tenant[row["tenant"]] >= 2 * MOST_TOLD_OF_A_TENANT or len(self._told) >= MOST_TOLD:
+                return  # counted in the figures
+            told = Told(row | {"address": address, "remark": refusal.remark[:1000]})
+            self._told[tuple(row.values())] = told
             self._of_tenant[row["tenant"]] += 1
         now_ms = int(time.time() * 1000)
         told.first_ms = told.first_ms if told.count else now_ms

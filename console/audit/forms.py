@@ -48,7 +48,14 @@ class FilterForm(forms.Form):
     channel = forms.ChoiceField(
         label="Channel",
         required=False,
-        choices=[("", "Any channel"), ("page", "Page"), ("api", "API"), ("sql", "SQL"), ("command", "Command")],
+        choices=[
+            ("", "Any channel"),
+            ("page", "Page"),
+            ("api", "API"),
+            ("sql", "SQL"),
+            ("broker", "Broker"),
+            ("command", "Command"),
+        ],
     )
     begin = _time(zone.labelled("From"))
     end = _time(zone.labelled("To"))

@@ -77,6 +77,33 @@ def record_refused_key(key: AccessKey, reason: str, *, channel: str, source_ip: 
     return record(actor, "accounts.access_key.use", key.access_key_id, result="refused", detail={"reason": reason})
 
 
+def record_refused_at_broker(
+    tenant: Tenant,
+    name: str,
+    *,
+    access_key_id: str,
+    source_ip: str,
+    action: str,
+    resource: str,
+    detail: dict[str, Any],
+    request_id: str,
+) -> Entry:
+    """A broker refused requests that named an AccessKey of the account; `name` is whose key it is."""
+    return _add(
+        tenant=tenant,
+        tenant_uid=tenant.uid,
+        actor=name[:150],
+        access_key_id=access_key_id,
+        channel="broker",
+        source_ip=source_ip,
+        action=action[:64],
+        resource=resource[:512],
+        result="refused",
+        detail=masked(detail),
+        request_id=request_id,
+    )
+
+
 def masked(detail: dict[str, Any]) -> dict[str, Any]:
     """A copy in which every value under a key that names a secret is `***`, at any depth."""
     return {key: "***" if _is_secret(key) else _masked_value(value) for key, value in detail.items()}
