@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from brokercore.protocol.grpc.messaging_pb2 import Code
 from brokercore.server.grpc.connection import InnerConnection
 from brokercore.server.grpc.signature import authenticate
 from brokercore.server.grpc.status import Fault
+from brokercore.server.limits import TooManyConnections
 
 if TYPE_CHECKING:
     from brokercore.server.grpc.door import Door
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
 MAX_CLIENT_ID = 255
+
+ANSWER_SECONDS = 1.0
+"""How long a line that is closed has for its last answer."""
 
 
 class Call(InnerConnection):
@@ -40,14 +45,26 @@ def open_call(door: Door, context: grpc.aio.ServicerContext) -> Call:
         raise Fault(Code.UNAUTHORIZED, "calls come through the port that GANTRY_GRPC_PORT names")
     metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
     caller = authenticate(door.broker.security, metadata, line.peer[0])
-    if caller.account is not line.account:
-        door.broker.limits.connect(line, caller.account)
+    _vouch(door, line, caller)
     client_id = metadata.get(CLIENT_ID, "").strip()
     if not client_id or len(client_id) > MAX_CLIENT_ID:
         raise Fault(Code.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing, or longer than {MAX_CLIENT_ID} characters")
     call = Call(door, line, caller, metadata, client_id)
     call.seconds_left = context.time_remaining()
     return call
+
+
+def _vouch(door: Door, line: Line, caller: Caller) -> None:
+    """The line is no stranger's any more, and counts as a connection of the account. Raises TooManyConnections."""
+    if line.stranger:
+        door.broker.gate.known(line)
+    if caller.account is line.account:
+        return
+    try:
+        door.broker.limits.connect(line, caller.account)
+    except TooManyConnections:
+        asyncio.get_running_loop().call_later(ANSWER_SECONDS, line.close)  # once this is said
+        raise
 
 
 def _port(peer: str) -> int:

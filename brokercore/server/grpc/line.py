@@ -14,7 +14,7 @@ from typing import cast
 
 from brokercore.protocol.command import Command
 from brokercore.server.broker import Broker
-from brokercore.server.connection import HIGH_WATER, LOW_WATER, Connection
+from brokercore.server.connection import HIGH_WATER, LOW_WATER, NEVER, Connection
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Line(Connection):
     """A connection from outside. What it says goes inside, and what comes from there goes out."""
 
     def __init__(self, lines: Lines) -> None:
-        super().__init__(_dispatch, lines.broker.opened, lines.broker.turn)
+        super().__init__(_dispatch, lines.broker.opened, lines.broker.turn, lines.broker.gate)
         self._lines = lines
         self._inner: asyncio.Transport | None = None
         self._early: list[bytes] = []
@@ -80,10 +80,12 @@ class Line(Connection):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
+        self.unread_since, self._unread = time.monotonic(), self.unsent
         if self._inner is not None:
             self._inner.pause_reading()
 
     def resume_writing(self) -> None:
+        self.unread_since = NEVER
         if self._inner is not None:
             self._inner.resume_reading()
 

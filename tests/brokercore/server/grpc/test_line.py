@@ -102,3 +102,24 @@ def test_nothing_of_grpc_is_loaded_when_it_is_not_wanted(redis: object) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert pb.Code.OK
+
+
+def test_a_line_counts_as_a_connection_of_its_account(broker: BrokerProcess, wire: Wire) -> None:
+    broker.allow("AKlimited", "secret", {"tenant": "77", "boundary": ["*"], "statements": [], "grants": []})
+    broker.limit("77", connections=1)
+    key = "AKlimited", "secret"
+    with Caller(broker.grpc, key) as first:
+        eventually(lambda: route(first, "t").status.code == Code.TOPIC_NOT_FOUND)
+        with Caller(broker.grpc, key) as second:
+            eventually(lambda: route(second, "t").status.code == Code.TOO_MANY_REQUESTS)
+        assert route(first, "t").status.code == Code.TOPIC_NOT_FOUND
+    with Caller(broker.grpc, key) as third:
+        eventually(lambda: route(third, "t").status.code == Code.TOPIC_NOT_FOUND)
+
+
+def test_rates_are_those_of_remoting_clients(broker: BrokerProcess, wire: Wire) -> None:
+    topic, statement = wire.topic(), {"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}
+    broker.allow("AKslow", "secret", {"tenant": "78", "boundary": ["*"], "statements": [statement], "grants": []})
+    broker.limit("78", messages_per_second=1)
+    with Caller(broker.grpc, ("AKslow", "secret")) as caller:
+        eventually(lambda: caller.send(message(topic)).status.code == Code.TOO_MANY_REQUESTS)
