@@ -10,6 +10,7 @@ import pytest
 from brokercore.protocol.ids import parse_offset_message_id
 from tests.compat import servers
 from tests.compat.programs import Program, Toolbox, build_programs
+from tests.compat.test_pop import set_mode
 from tests.compat.world import INSTANCE, World, failures
 from tests.support.brokers import Pair, two_brokers
 
@@ -64,3 +65,15 @@ def test_questions_to_both_brokers_are_answered(clustered: World, pair: Pair) ->
     assert replies == [f"re: question-{number}" for number in range(8)]
     asked = pair.admin.topic_stats(clustered.physical(topic))
     assert {queue.broker_name for queue, stats in asked.items() if stats.max_offset} == {"broker-a", "broker-b"}
+
+
+@pytest.mark.parametrize("mode", ["PULL", "POP"])
+def test_clients_that_let_the_broker_share_out_get_the_queues_of_both(clustered: World, pair: Pair, mode: str) -> None:
+    pair.whole()
+    topic, group = clustered.topic("shared-out"), clustered.group("shared-out")
+    if mode == "POP":
+        set_mode(clustered, topic, group)
+    consumer = clustered.start("ApacheConsumer", topic, group, rebalance="broker").wait_ready()
+    producer = clustered.start("ApacheProducer", topic, "PID_several", count=16).wait_for("done")
+    assert len(set(brokers_of(producer))) == 2
+    consumer.wait_received(event["body"] for event in producer.named("sent"))

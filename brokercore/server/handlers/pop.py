@@ -210,27 +210,34 @@ def all_modes(broker: Broker, connection: Connection, command: Command, caller: 
     return command.response(_OK, body=orjson.dumps({"messageRequestModeMap": table}))
 
 
-def assignment(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """QUERY_ASSIGNMENT: which queues a client works on. One that pops is given all of them, as queue -1."""
+async def assignment(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """QUERY_ASSIGNMENT: which queues of all brokers a client works on; who pops gets each broker's, as queue -1."""
     fields = read_object(command.body)
     group, name, client_id = (member(fields, field) for field in ("consumerGroup", "topic", "clientId"))
+    configs = {} if broker.registry.alone else await broker.registry.topic(name)
     topic = broker.topics.get(name)
+    if topic is not None:
+        configs[broker.name] = topic.config
     online = broker.clients.online(group)
-    if topic is None or online is None:
+    if online is None:
         return command.response(_OK, body=orjson.dumps({"messageQueueAssignments": []}))
     mode = broker.request_modes.get(group, name)
-    queues = [-1] if mode == POP else list(range(topic.config.read_queues))
+    queues = [
+        (holder, queue_id)
+        for holder, config in sorted(configs.items())
+        for queue_id in ([-1] if mode == POP else range(config.read_queues))
+    ]
     if mode == PULL and member(fields, "messageModel", "CLUSTERING") == "CLUSTERING":
         members = sorted({client.client_id for client in online.members.values()})
         queues = _share(queues, members, client_id)
     assignments = [
-        {"messageQueue": {"brokerName": broker.name, "queueId": queue_id, "topic": name}, "mode": mode}
-        for queue_id in queues
+        {"messageQueue": {"brokerName": holder, "queueId": queue_id, "topic": name}, "mode": mode}
+        for holder, queue_id in queues
     ]
     return command.response(_OK, body=orjson.dumps({"messageQueueAssignments": assignments}))
 
 
-def _share(queues: list[int], members: list[str], client_id: str) -> list[int]:
+def _share(queues: list[tuple[str, int]], members: list[str], client_id: str) -> list[tuple[str, int]]:
     """The client's part when all are dealt out evenly, in order (Java's AllocateMessageQueueAveragely)."""
     if client_id not in members:
         return []
