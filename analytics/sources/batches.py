@@ -1,5 +1,6 @@
 """Stored messages as Arrow batches: the columns of a table of schema `mq`."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -36,23 +37,28 @@ ARROW = pa.schema(
 )
 
 
+LARGEST_BODY = 8 << 20
+"""Bytes that one body may unpack to; a client compresses what had 4 MiB at most."""
+
+
 def batches(broker: str, lists: Iterable[list[StoredMessage]]) -> Iterator[pa.RecordBatch]:
     """The messages of one broker's queue, in batches of a few thousand."""
-    held: list[StoredMessage] = []
+    held: list[tuple[StoredMessage, bytes]] = []
     size = 0
-    for found in lists:
-        held += found
-        size += sum(len(message.body) for message in found)
+    for message in itertools.chain.from_iterable(lists):
+        body = _unpacked(message)
+        held.append((message, body))
+        size += len(body)
         if len(held) >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield batch(broker, held)
+            yield _batch(broker, held)
             held, size = [], 0
     if held:
-        yield batch(broker, held)
+        yield _batch(broker, held)
 
 
-def batch(broker: str, messages: list[StoredMessage]) -> pa.RecordBatch:
-    """The messages as one batch with the schema ARROW."""
-    bodies = [_unpacked(message) for message in messages]
+def _batch(broker: str, rows: list[tuple[StoredMessage, bytes]]) -> pa.RecordBatch:
+    """Messages and their unpacked bodies as one batch with the schema ARROW."""
+    messages, bodies = zip(*rows, strict=True)
     columns = [
         [broker] * len(messages),
         [message.queue_id for message in messages],
@@ -76,7 +82,7 @@ def batch(broker: str, messages: list[StoredMessage]) -> pa.RecordBatch:
 def _unpacked(message: StoredMessage) -> bytes:
     """The body as it was produced; one that cannot be unpacked is given as it is stored, as the message page does."""
     try:
-        return message.decoded_body()
+        return message.decoded_body(LARGEST_BODY)
     except ValueError:
         return message.body
 

@@ -67,6 +67,13 @@ class MessageRecord:
         return self.properties.get(_RETRY_TOPIC) or self.properties.get(_REAL_TOPIC) or self.physical_topic
 
 
+LARGEST_BODY = 8 << 20
+"""Bytes that one body may unpack to; a client compresses what had 4 MiB at most."""
+
+MOST_UNPACKED = 64 << 20
+"""Bytes that all bodies of one page may unpack to: each may be a bomb."""
+
+
 class Recorder:
     """Turns messages of one instance into records; knows which broker has which address."""
 
@@ -74,10 +81,12 @@ class Recorder:
         self._admin = admin
         self._instance = instance
         self._brokers: dict[str, str] | None = None
+        self._room = MOST_UNPACKED
 
     def record(self, message: StoredMessage, queue: MessageQueue | None = None) -> MessageRecord:
         """The record of `message`, which came from `queue` or from a look-up by id or key."""
-        body, problem = _unpacked(message)
+        body, problem = _unpacked(message, min(LARGEST_BODY, self._room))
+        self._room = max(0, self._room - len(body))
         parked = message.topic in PARKING_TOPICS
         topic = message.properties.get(_REAL_TOPIC, message.topic) if parked else message.topic
         return MessageRecord(
@@ -124,9 +133,9 @@ def belongs_to(message: StoredMessage, physical_topic: str) -> bool:
     return message.topic == physical_topic
 
 
-def _unpacked(message: StoredMessage) -> tuple[bytes, str]:
+def _unpacked(message: StoredMessage, limit: int) -> tuple[bytes, str]:
     try:
-        return message.decoded_body(), ""
+        return message.decoded_body(limit), ""
     except ValueError as error:
         return message.body, f"The body is compressed and cannot be unpacked: {error}. It is shown as stored."
 

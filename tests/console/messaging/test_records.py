@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import cast
+
 import pytest
 
-from brokercore.client import StoredMessage
+from brokercore.client import Admin, MessageQueue, StoredMessage
 from console.instances.models import Instance
 from console.messaging.names import shown_name
-from console.messaging.records import Position, belongs_to
+from console.messaging.records import LARGEST_BODY, MOST_UNPACKED, Position, Recorder, belongs_to
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,16 @@ def test_names_are_shown_without_the_namespace() -> None:
     assert shown_name(instance, "%DLQ%MQ_INST_1_abc%GID_a") == "%DLQ%GID_a"
     assert shown_name(instance, "MQ_INST_2_xyz%flights") == "MQ_INST_2_xyz%flights"
     assert shown_name(instance, "bare") == "bare"
+
+
+def test_a_page_of_compression_bombs_is_shown_as_stored_beyond_a_bound() -> None:
+    instance = Instance(instance_id="MQ_INST_1_abc")
+    queue = MessageQueue("MQ_INST_1_abc%flights", "broker-a", 0)
+    bomb = StoredMessage(queue.topic, zlib.compress(bytes(LARGEST_BODY)), sys_flag=0x301)
+    huge = StoredMessage(queue.topic, zlib.compress(bytes(LARGEST_BODY + 1)), sys_flag=0x301)
+    recorder = Recorder(cast(Admin, None), instance)
+    assert recorder.record(huge, queue).body == huge.body
+    records = [recorder.record(bomb, queue) for _ in range(20)]
+    assert sum(len(record.body) for record in records) <= MOST_UNPACKED + 20 * len(bomb.body)
+    assert records[0].body == bytes(LARGEST_BODY)
+    assert "It is shown as stored." in records[-1].body_problem
