@@ -11,11 +11,12 @@ import pytest
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.signature import sign
 from brokercore.server.handlers import HANDLERS
 from brokercore.server.permissions import NEEDS
 from brokercore.server.unsupported import REFUSED
 from tests.brokercore.server.wire import Wire, fresh
-from tests.support.broker import BrokerProcess, eventually
+from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, eventually
 
 MINE, OTHERS = "MQ_INST_5_matrixaa", "MQ_INST_6_matrixbb"
 TOPIC, GROUP = f"{MINE}%orders", f"{MINE}%GID_orders"
@@ -200,3 +201,64 @@ def test_who_gets_past_the_permission_check(broker: BrokerProcess, callers: dict
     assert passed == case.allowed
     with Wire(broker.address, None) as anonymous:
         assert anonymous.call(code, case.ext, body).code == ResponseCode.NO_PERMISSION
+
+
+@pytest.fixture(scope="module")
+def impostors(broker: BrokerProcess) -> Iterator[dict[str, tuple[Wire, dict[str, str], str]]]:
+    """Who has a key that could do everything, but not all that belongs to it; and what they are told."""
+    token, secret = "token of " + fresh(), "secret of " + fresh()
+    statements = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    row = {"boundary": ["*"], "statements": statements}
+    good, temporary, expired = fresh("AK"), fresh("STS"), fresh("STS")
+    broker.allow(good, secret, row)
+    broker.allow(temporary, secret, row | {"token": token})
+    broker.allow(expired, secret, row | {"token": token, "expires_ms": 1_000})
+    known = {"SecurityToken": token}
+    found = {
+        "wrong signature": (
+            Wire(broker.address, (good, "another secret")),
+            {},
+            f"AccessKey {good} is wrong",
+        ),
+        "unknown key": (Wire(broker.address, ("AK-nobody", secret)), {}, "AK-nobody does not exist or is disabled"),
+        "expired temporary key": (Wire(broker.address, (expired, secret)), known, "has expired"),
+        "temporary key without its token": (Wire(broker.address, (temporary, secret)), {}, "missing or wrong"),
+        "temporary key with another token": (
+            Wire(broker.address, (temporary, secret)),
+            {"SecurityToken": token + "x"},
+            "missing or wrong",
+        ),
+    }
+    with Wire(broker.address, (expired, secret)) as wire:
+        eventually(lambda: "has expired" in str(wire.call(Code.GET_BROKER_CLUSTER_INFO, known).remark))
+    yield found
+    for wire, _, _ in found.values():
+        wire.socket.close()
+
+
+IMPOSTORS = (
+    "wrong signature", "unknown key", "expired temporary key", "temporary key without its token",
+    "temporary key with another token",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPOSTORS)
+def test_no_request_passes_without_all_that_belongs_to_a_key(
+    impostors: dict[str, tuple[Wire, dict[str, str], str]], name: str
+) -> None:
+    wire, more, told = impostors[name]
+    for code, case in CASES.items():
+        body = json.dumps(case.body).encode() if case.body is not None else b""
+        answer = wire.call(code, case.ext | more, body)
+        assert (answer.code, told in str(answer.remark)) == (ResponseCode.NO_PERMISSION, True), Code(code).name
+
+
+def test_no_request_passes_that_was_changed_after_it_was_signed(broker: BrokerProcess) -> None:
+    with Wire(broker.address, None) as wire:
+        for code, case in CASES.items():
+            body = json.dumps(case.body).encode() if case.body is not None else b""
+            fields = {name: str(value) for name, value in case.ext.items()} | {"AccessKey": SYSTEM_KEY}
+            signature = sign(fields, body, SYSTEM_SECRET)
+            for changed, sent in (({"topic": "another"}, body), ({}, body + b" ")):
+                answer = wire.call(code, fields | {"Signature": signature} | changed, sent)
+                assert answer.code == ResponseCode.NO_PERMISSION, Code(code).name
