@@ -26,7 +26,7 @@ from brokercore.server.storage.topics import SYSTEM_QUEUES
 
 _OK = ResponseCode.SUCCESS
 _WRITABLE = 2
-_BROKER_NAMESPACE, _READ_ONLY = "GANTRY_BROKER_PERMISSION", "read"
+_BROKER_NAMESPACE, _READ_ONLY = "BROKER_PERMISSION", "read"
 """Where a broker whose write permission was wiped is remembered: all brokers share it, and restarts keep it."""
 
 
