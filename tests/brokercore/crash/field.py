@@ -46,7 +46,7 @@ class Field:
         self.admin.create_group(name)
         return name
 
-    def start(self, role: str, topic: str, **options: object) -> Client:
+    def start(self, role: str, topic: str, **options: Any) -> Client:
         """Start a client of the driver."""
         client = Client(self.broker.namesrv, role, topic, **options)
         self.clients.append(client)

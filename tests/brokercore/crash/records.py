@@ -41,7 +41,15 @@ class Notebook:
 class Client:
     """One client of `driver.py` in a process of its own, and what it has written."""
 
-    def __init__(self, namesrv: str, role: str, topic: str, **options: object) -> None:
+    def __init__(
+        self,
+        namesrv: str,
+        role: str,
+        topic: str,
+        *,
+        keys: tuple[str, str] = (SYSTEM_KEY, SYSTEM_SECRET),
+        **options: object,
+    ) -> None:
         self._path = Path(tempfile.mkdtemp(prefix="gantry-crash-")) / "records"
         self._path.touch()
         self._read = 0
@@ -51,7 +59,7 @@ class Client:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.brokercore.crash.driver", role, *words],
             cwd=ROOT,
-            env=os.environ | {"ACCESS_KEY": SYSTEM_KEY, "SECRET_KEY": SYSTEM_SECRET, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=os.environ | {"ACCESS_KEY": keys[0], "SECRET_KEY": keys[1], "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
         )
 
