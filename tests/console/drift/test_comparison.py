@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from console.drift.comparison import Difference, Expected, Kind, Owner, State, compare
 
 OWNERS = {"MQ_INST_5_aaaaaaaa": Owner("MQ_INST_5_aaaaaaaa", 5)}
@@ -22,6 +24,13 @@ def test_nothing_differs_when_every_broker_has_every_row() -> None:
 def test_a_row_that_one_of_two_brokers_lost_is_missing() -> None:
     found = _one(compare(Kind.TOPIC, [ROW], {"broker-a": {ROW.physical_name: FITS}, "broker-b": {}}, OWNERS))
     assert (found.state, found.details, found.tenant_id) == (State.MISSING, ("not on broker-b",), 5)
+
+
+def test_what_one_broker_should_have_is_missing_only_when_none_has_it() -> None:
+    row = replace(ROW, everywhere=False)
+    assert compare(Kind.TOPIC, [row], {"broker-a": {ROW.physical_name: FITS}, "broker-b": {}}, OWNERS) == []
+    found = _one(compare(Kind.TOPIC, [row], {"broker-a": {}, "broker-b": {}}, OWNERS))
+    assert (found.state, found.details) == (State.MISSING, ("not on broker-a, broker-b",))
 
 
 def test_other_settings_are_named_with_both_values() -> None:

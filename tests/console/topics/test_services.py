@@ -45,6 +45,8 @@ def test_it_creates_each_type_on_the_broker(cast: Cast, order_type: int, message
     config = clients.admin(cast.cluster).topic_config(topic.physical_name)
     assert topic.physical_name == f"{cast.instance.instance_id}%typed"
     assert (config.message_type, config.write_queues, config.read_queues) == (message_type, queues, queues)
+    fixed = clients.admin(cast.cluster).route(topic.physical_name).order_conf
+    assert fixed == (f"broker-a:{queues}" if message_type == "FIFO" else "")
 
 
 def test_it_refuses_an_order_type_that_is_not_used(cast: Cast) -> None:
