@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_BODY = 4 << 20
 """Largest body in bytes."""
 
+MOST_KEYS = 64
+"""Keys of a message that it is found by; each takes some 80 bytes of the store, however short it is."""
+
 _ILLEGAL = ResponseCode.MESSAGE_ILLEGAL
 
 
@@ -120,10 +123,10 @@ def stored_properties(broker: Broker, properties: dict[str, str], given: str) ->
 
 
 def message_keys(properties: Mapping[str, str]) -> list[str]:
-    """What QUERY_MESSAGE finds a message by: its unique id and each of its keys."""
+    """What QUERY_MESSAGE finds a message by: its unique id and its keys, at most MOST_KEYS of them."""
     keys = [properties[names.UNIQUE_KEY]] if names.UNIQUE_KEY in properties else []
     if names.KEYS in properties:
-        keys += properties[names.KEYS].split()
+        keys += properties[names.KEYS].split(None, MOST_KEYS)[:MOST_KEYS]
     return keys
 
 

@@ -12,6 +12,7 @@ from brokercore.protocol import properties as names
 from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import RedisError, StoreUnavailable
+from brokercore.server.incoming import message_keys
 from brokercore.server.storage.parking import MOVE, Parking, readable
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import Done
@@ -150,8 +151,7 @@ class Timers:
         if message is None or target is None:
             self._parking.discard(physical_offset, answered, message=message)
             return
-        keys = [message.unique_id] if message.unique_id else []
-        self._parking.move(message, target, answered, keys=keys + message.keys.split())
+        self._parking.move(message, target, answered, keys=message_keys(message.properties))
 
     def _target(self, message: StoredMessage) -> Queue | None:
         name = message.properties.get(names.REAL_TOPIC, "")

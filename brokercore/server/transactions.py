@@ -13,7 +13,7 @@ from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, St
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.delays import deliver_at, is_delayed
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
-from brokercore.server.incoming import Draft, answer
+from brokercore.server.incoming import Draft, answer, message_keys
 from brokercore.server.permissions import PUBLISH
 from brokercore.server.storage.parking import DISCARD, Parking, host_bytes, readable
 from brokercore.server.storage.queue import Queue
@@ -181,8 +181,7 @@ class Transactions:
 
     async def _move(self, half: StoredMessage, target: Queue, **fields: int) -> None:
         moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        keys = [half.unique_id, *half.keys.split()]
-        self._parking.move(half, target, moved.set_result, keys=keys, **fields)
+        self._parking.move(half, target, moved.set_result, keys=message_keys(half.properties), **fields)
         await self._ended(half, moved)
 
     async def _ended(self, half: StoredMessage, moved: asyncio.Future[bool]) -> None:

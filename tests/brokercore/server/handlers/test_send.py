@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from brokercore.protocol.batch import BatchMessage, encode_batch
+from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.ids import parse_offset_message_id
 from brokercore.protocol.message import decode_stored
 from tests.brokercore.server.wire import Wire, fresh, properties
@@ -164,3 +165,12 @@ def test_a_clients_own_retry_beyond_the_limit_is_a_dead_letter(wire: Wire) -> No
     assert wire.publish(f"%RETRY%{group}", b"dead", j="4", l="3").code == 0
     (letter,) = wire.messages(group, f"%DLQ%{group}")
     assert letter.body == b"dead"
+
+
+def test_a_message_with_a_crowd_of_keys_is_found_by_the_first_of_them(wire: Wire) -> None:
+    topic = wire.topic()
+    keys = " ".join(f"key-{number}" for number in range(1000))
+    assert wire.publish(topic, text=properties(KEYS=keys)).code == 0
+    query = {"topic": topic, "maxNum": 5, "beginTimestamp": 0, "endTimestamp": 1 << 60}
+    assert wire.call(12, query | {"key": "key-63"}).code == 0
+    assert wire.call(12, query | {"key": "key-64"}).code == ResponseCode.QUERY_NOT_FOUND
