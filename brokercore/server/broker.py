@@ -98,7 +98,9 @@ class Broker:
                 self.topics, self.groups, self.offsets, self.key_values, self.flights, self.request_modes,
             ):  # fmt: skip
                 await table.load()
-            self.offsets.check(self.topics.end_of)
+            for positions in (self.offsets, self.flights):
+                if positions.check(self.topics.end_of):
+                    await positions.mend()
             self.store.mending = [table.mend for table in (self.topics, self.groups, self.offsets, self.flights)]
             await self.registry.load()
             await join(self)

@@ -8,7 +8,7 @@ given out again from where it lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from brokercore.server.storage.keys import Keys
@@ -180,6 +180,24 @@ class FlightTable:
             state = self._states.pop(place)
             self._drop(place, state, list(state.flights))
             await self._writer.call("HDEL", self._keys.pop_next, _queue_field(place))
+
+    def check(self, end_of: Callable[[str, int], int | None]) -> bool:
+        """After the start: forget queues that are gone, and what lies behind the end of one; True when there was any.
+
+        `end_of` gives a queue's maximum offset. A topic of the same name would begin where the old one was left.
+        """
+        changed = False
+        for (group, topic, queue_id), state in list(self._states.items()):
+            end = end_of(topic, queue_id)
+            if end is None:
+                del self._states[group, topic, queue_id]
+            elif state.next_offset > end:
+                state.next_offset = end
+                state.flights = {offset: flight for offset, flight in state.flights.items() if offset < end}
+            else:
+                continue
+            changed = True
+        return changed
 
     async def mend(self) -> None:
         """Write back what Redis has forgotten of what is in flight. Raises StoreUnavailable."""

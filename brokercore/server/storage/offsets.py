@@ -134,19 +134,24 @@ class OffsetTable:
         resets = {_field(place).encode(): b"%d" % offset for place, offset in self._resets.items()}
         await mend_hash(self._writer, self._keys.resets, resets)
 
-    def check(self, end_of: Callable[[str, int], int | None]) -> None:
+    def check(self, end_of: Callable[[str, int], int | None]) -> bool:
         """After the start: forget offsets of queues that are gone, and what lies behind the end of a queue.
+
+        Returns True when there was any.
 
         `end_of` gives a queue's maximum offset. An offset behind it would pass over the messages that come next.
         """
+        changed = False
         for (group, topic), queues in self._table.items():
             for queue_id, offset in list(queues.items()):
                 end = end_of(topic, queue_id)
+                changed = changed or end is None or offset > end
                 if end is None:
                     del queues[queue_id]
                 elif offset > end:
                     logger.error("%s was at %d of %s queue %d, which ends at %d", group, offset, topic, queue_id, end)
                     self.commit(group, topic, queue_id, end)
+        return changed
 
     async def flush(self) -> None:
         """Write what changed and wait until it is stored. Raises StoreUnavailable."""

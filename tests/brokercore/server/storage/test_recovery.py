@@ -12,6 +12,7 @@ import pytest
 
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
+from brokercore.server.pop.flights import FlightTable
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.mending import mend_hash
@@ -235,7 +236,10 @@ async def test_offsets_behind_the_end_of_a_queue_are_taken_back(
     offsets.check(topics.end_of)
     assert offsets.get("g", queue.topic, 0) == 1
     assert offsets.get("g", "deleted", 0) is None
-    await offsets.flush()
+    await offsets.mend()
+    again = OffsetTable(store.writer, store.keys)
+    await again.load()
+    assert (again.get("g", queue.topic, 0), again.get("g", "deleted", 0)) == (1, None)
 
 
 async def test_a_transaction_that_redis_refuses_changes_nothing(
@@ -257,3 +261,20 @@ async def test_a_hash_is_made_equal_in_small_steps(store_and_topics: tuple[Messa
     await mend_hash(store.writer, "h", wanted)
     table = await store.reader.call("HGETALL", "h")
     assert dict(zip(table[::2], table[1::2], strict=True)) == wanted
+
+
+async def test_a_topic_of_the_same_name_is_popped_from_its_beginning(
+    store_and_topics: tuple[MessageStore, TopicTable],
+) -> None:
+    store, topics = store_and_topics
+    queue = await queue_of(topics)
+    for place in (f"0@{queue.topic}@g", "0@deleted@g"):
+        await store.writer.call("HSET", store.keys.pop_next, place, 7)
+        await store.writer.call("HSET", store.keys.pop_flights, f"6@{place}", "1:1:0")
+    flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
+    await flights.load()
+    assert flights.check(topics.end_of)
+    await flights.mend()
+    assert await store.reader.call("HGETALL", store.keys.pop_next) == [f"0@{queue.topic}@g".encode(), b"0"]
+    assert await store.reader.call("HLEN", store.keys.pop_flights) == 0
+    assert not flights.check(topics.end_of)
