@@ -128,7 +128,8 @@ class Registry:
         was_alone = self.alone
         by_name = dict(zip(beats[::2], beats[1::2], strict=True))
         for name, row in zip(rows[::2], rows[1::2], strict=True):
-            self._see(name.decode(), orjson.loads(row), by_name.get(name, b""))
+            with contextlib.suppress(ValueError, KeyError):  # written by another version: not one to work with
+                self._see(name.decode(), orjson.loads(row), by_name.get(name, b""))
         for name in self.peers.keys() - {name.decode() for name in rows[::2]}:
             del self.peers[name]
         if self.alone is not was_alone:
