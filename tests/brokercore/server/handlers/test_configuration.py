@@ -10,13 +10,12 @@ from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from tests.brokercore.server.wire import Wire, properties
 from tests.support.broker import broker_process
-from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")
-def changeable(redis: RedisServer) -> Iterator[Wire]:
+def changeable() -> Iterator[Wire]:
     """A broker of its own: its settings are changed."""
-    with broker_process(redis, gantry_broker_name="broker-config") as process, Wire(process.address) as connection:
+    with broker_process() as process, Wire(process.address) as connection:
         yield connection
 
 
