@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokercore.client.errors import NoPermission
+from brokercore.client.errors import MessageIllegal, NoPermission, SystemFault
 from tests.brokercore.contract.cluster import Kind
 
 
@@ -32,6 +32,9 @@ DIFFERENCES: dict[str, Difference] = {
     "delivery time of ons-client is kept": Difference(True, False, "`__STARTDELIVERTIME` is honoured"),
     "fixed queues in the route of an ordered topic": Difference(
         "broker-a:3", "", "The fixed queues of an ordered topic stand in its route"
+    ),
+    "refusal of a batch that is too large": Difference(
+        MessageIllegal, SystemFault, "A batch above 4 MiB is MESSAGE_ILLEGAL (5.3.3: SYSTEM_ERROR)"
     ),
     "change of a group by any user": Difference(*_ANYBODY),
     "change of a setting by any user": Difference(*_ANYBODY),

@@ -85,7 +85,11 @@ class JavaRuns:
             self.poison = producer.send(Message(self.retry_topic, b"poison", keys="k", properties={"fails": "99"}))
         self._start("failing consumer", "ApacheConsumer", self.retry_topic, self.retry_group, max_reconsume_times=1)
         self.tx_topic = cluster.topic("java-tx", message_type="TRANSACTION")
-        outcomes: dict[str, Any] = {"outcomes": "commit,rollback,unknown", "check": "commit"}
+        outcomes: dict[str, Any] = {
+            "outcomes": "commit,rollback,unknown",
+            "check": "commit",
+            "check_immunity_seconds": 8,
+        }
         self._start("transactions", "ApacheTransactionProducer", self.tx_topic, "GID_java_tx", **outcomes)
         self.delay_topic = topic = cluster.topic("java-delay", message_type="DELAY")
         self.delayed = stack.enter_context(cluster.consuming(topic, cluster.group("java_delay")))

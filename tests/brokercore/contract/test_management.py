@@ -6,6 +6,7 @@ import pytest
 
 from brokercore.client import GroupConfig, Message
 from brokercore.client.errors import BrokerError, ConsumerNotOnline, GroupNotExist, TopicNotExist
+from brokercore.client.pulling import PULL_CODES, pull_call
 from tests.brokercore.contract.cluster import Cluster
 from tests.brokercore.contract.differences import Differs
 from tests.support.broker import eventually
@@ -149,3 +150,12 @@ def test_an_unknown_group_cannot_be_reset(cluster: Cluster) -> None:
     topic = cluster.topic("reset-unknown", queues=1)
     with pytest.raises(GroupNotExist):
         cluster.admin.reset_offset(cluster.physical("GID_unknown"), cluster.physical(topic), 0)
+
+
+def test_an_unknown_group_pulls_nothing(cluster: Cluster) -> None:
+    topic = cluster.topic("pull-unknown", queues=1)
+    (queue,) = cluster.queues(topic)
+    (address,) = cluster.admin.masters().values()
+    call = pull_call(address, queue, cluster.physical("GID_unknown"), 0)
+    with pytest.raises(GroupNotExist):
+        cluster.admin.session.call(call, accept=PULL_CODES)

@@ -8,9 +8,13 @@ import time
 import pytest
 
 from brokercore.client import Message, MessageQueue, SendResult, SendStatus
-from brokercore.client.errors import ClientError, InvalidMessage, NoPermission, TopicNotExist
+from brokercore.client.errors import ClientError, InvalidMessage, MessageIllegal, NoPermission, TopicNotExist
 from brokercore.client.producer import queue_of_key
-from tests.brokercore.contract.cluster import Cluster
+from brokercore.client.sending import Prepared, send_call
+from brokercore.protocol.batch import BatchMessage, encode_batch
+from brokercore.protocol.codes import RequestCode
+from tests.brokercore.contract.cluster import TIMEOUT_MS, Cluster
+from tests.brokercore.contract.differences import Differs
 from tests.support.broker import eventually
 
 
@@ -161,3 +165,25 @@ def test_a_topic_that_may_not_be_written_to_is_said(cluster: Cluster) -> None:
             return False
 
         eventually(refused)
+
+
+@pytest.mark.parametrize("what", ["body", "properties", "batch"])
+def test_the_broker_itself_refuses_what_is_too_large(
+    cluster: Cluster, differs: Differs, body_of_4_mib: bytes, what: str
+) -> None:
+    topic = cluster.topic("oversize")
+    name = cluster.physical(topic)
+    body, properties, code = b"x", "", RequestCode.SEND_MESSAGE_V2
+    if what == "body":
+        body = body_of_4_mib + b"x"
+    elif what == "properties":
+        properties = f"long\x01{'x' * 32_768}\x02"
+    else:
+        body, code = encode_batch([BatchMessage(0, body_of_4_mib, b"")]), RequestCode.SEND_BATCH_MESSAGE
+    prepared = Prepared(name, "", body, properties, 0, int(time.time() * 1000), code)
+    (address,) = cluster.admin.masters().values()
+    call = send_call(prepared, "GID_sender", cluster.queues(topic)[0], address)
+    refusal = differs("refusal of a batch that is too large") if what == "batch" else MessageIllegal
+    with pytest.raises(refusal):
+        cluster.admin.session.call(call, timeout_ms=TIMEOUT_MS)
+    assert cluster.stored(topic) == []
