@@ -278,3 +278,31 @@ async def test_a_topic_of_the_same_name_is_popped_from_its_beginning(
     assert await store.reader.call("HGETALL", store.keys.pop_next) == [f"0@{queue.topic}@g".encode(), b"0"]
     assert await store.reader.call("HLEN", store.keys.pop_flights) == 0
     assert not flights.check(topics.end_of)
+
+
+async def test_a_redis_that_became_a_replica_is_waited_for(
+    store_and_topics: tuple[MessageStore, TopicTable],
+) -> None:
+    store, topics = store_and_topics
+    queue = await queue_of(topics)
+    await put(store, queue, b"a")
+    await store.reader.call("REPLICAOF", "127.0.0.1", 1)
+    assert "READONLY" in str(await put(store, queue, b"b"))
+    await soon(lambda: "Redis is a replica" in store.trouble)
+    with pytest.raises(StoreUnavailable, match="Redis is a replica"):
+        store.put(queue, b"c", b"", lambda reason: None)
+    await store.reader.call("REPLICAOF", "NO", "ONE")
+    await soon(lambda: not store.trouble)
+    assert await put(store, queue, b"d") is None
+    assert await bodies(store, queue) == [b"a", b"d"]
+
+
+async def test_the_stream_of_a_stranger_is_read_back(store_and_topics: tuple[MessageStore, TopicTable]) -> None:
+    store, topics = store_and_topics
+    queue = await queue_of(topics)
+    await put(store, queue, b"a")
+    await store.reader.call("XADD", queue.key, "0-5", "m", queue.tail[0])
+    assert "equal or smaller" in str(await put(store, queue, b"b"))
+    await soon(lambda: not store.trouble)
+    assert await put(store, queue, b"c") is None
+    assert (await bodies(store, queue))[-1] == b"c"
