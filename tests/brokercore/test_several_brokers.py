@@ -175,6 +175,18 @@ def test_messages_of_both_brokers_are_found_by_key_and_by_id(pair: Pair) -> None
         assert pair.admin.view_message(result.offset_message_id, topic).unique_id == result.message_id
 
 
+def test_a_reply_is_sent_to_the_broker_that_has_the_question(pair: Pair) -> None:
+    topic = a_topic(pair)
+    with producing(pair) as producer:
+        for _ in range(4):
+            sent = producer.send(Message(topic, b"?"))
+            question = pair.admin.view_message(sent.offset_message_id, topic)
+            route = pair.admin.route(f"{question.properties['CLUSTER']}_REPLY_TOPIC")
+            assert [queue.broker_name for queue in route.queues] == [sent.queue.broker_name]
+    both = pair.admin.route("DefaultCluster_REPLY_TOPIC")
+    assert [queue.broker_name for queue in both.queues] == ["broker-a", "broker-b"]
+
+
 def test_delayed_and_transactional_messages_are_delivered_by_their_broker(pair: Pair) -> None:
     delayed, half = a_topic(pair, "DELAY"), a_topic(pair, "TRANSACTION")
     with consuming(pair, delayed) as first, consuming(pair, half) as second, producing(pair) as producer:
