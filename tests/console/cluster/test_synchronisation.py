@@ -355,3 +355,12 @@ def _passes(session: Session, address: str, code: RequestCode, ext: dict[str, st
     except ClientError as error:
         raise AssertionError(f"no answer to {code.name}: {error}") from error
     return True
+
+
+def test_pages_do_not_promise_what_only_the_embedded_broker_does(cast: Cast, carried: Cluster) -> None:
+    key_of(cast, cast.alice)
+    keys = cast.client("alice").get("/keys/").content.decode()
+    assert "brokers tell of no uses" in keys
+    assert "not known" in keys
+    assert "within ten seconds" in keys
+    assert "take no temporary keys" in cast.client("alice").get("/roles/assume/").content.decode()
