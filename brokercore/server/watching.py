@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0
 _LONGEST_REQUEST = 8 * 1024
+MOST_AT_ONCE = 64
+"""Connections that are open at a time; further ones are closed at once."""
+
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 _TEXT = "text/plain; charset=utf-8"
 
@@ -30,6 +33,7 @@ class Watching:
     def __init__(self, broker: Broker) -> None:
         self._broker, self._figures = broker, Figures(broker)
         self._server: asyncio.Server | None = None
+        self._open = 0
 
     async def start(self, listening: socket.socket) -> None:
         """Accept connections."""
@@ -42,6 +46,10 @@ class Watching:
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= MOST_AT_ONCE:
+            writer.close()
+            return
+        self._open += 1
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -51,6 +59,7 @@ class Watching:
         except (ValueError, OSError, EOFError, asyncio.LimitOverrunError) as error:
             logger.info("a request for figures was not understood: %s", type(error).__name__)
         finally:
+            self._open -= 1
             writer.close()
 
     def _answer(self, method: bytes, path: bytes) -> bytes:

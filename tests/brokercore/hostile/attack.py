@@ -11,6 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from tests.support.broker import BrokerProcess
+
 INSTANCE = "MQ_INST_1_hostile1"
 TENANT = "LTAIhostile", secrets.token_urlsafe(20)
 TOPIC, GROUP = f"{INSTANCE}%orders", f"{INSTANCE}%GID_orders"
@@ -128,3 +130,8 @@ def is_closed(connection: socket.socket, seconds: float) -> bool:
     except ConnectionError:
         return True
     return True
+
+
+def metrics_port(victim: BrokerProcess) -> str:
+    """The port that the log names."""
+    return victim.log.split("figures and health on port ")[1].split()[0]

@@ -152,10 +152,5 @@ def test_bytes_of_a_stranger(victim: BrokerProcess, said: list[bytes]) -> None:
 @settings(bounded, max_examples=40)
 @given(st.binary(max_size=300), st.booleans())
 def test_requests_for_figures(victim: BrokerProcess, said: bytes, whole: bool) -> None:
-    with raw(f"127.0.0.1:{metrics_port(victim)}") as connection:
+    with raw(f"127.0.0.1:{attack.metrics_port(victim)}") as connection:
         connection.sendall((b"GET /" + said + b" HTTP/1.1\r\n\r\n") if whole else said)
-
-
-def metrics_port(victim: BrokerProcess) -> str:
-    """The port that the log names."""
-    return victim.log.split("figures and health on port ")[1].split()[0]

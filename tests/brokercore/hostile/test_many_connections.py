@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from brokercore.protocol.codes import RequestCode as Code
-from tests.brokercore.hostile.attack import is_closed, raw
+from brokercore.server import watching
+from tests.brokercore.hostile.attack import is_closed, metrics_port, raw
 from tests.brokercore.server.wire import Wire
 from tests.support.broker import BrokerProcess, eventually
 
@@ -96,3 +97,14 @@ def test_without_files_for_more_connections_the_open_ones_are_served(victim: Bro
 def _cpu_seconds(process: BrokerProcess) -> float:
     words = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / 100
+
+
+def test_the_port_for_figures_has_its_own_bound(victim: BrokerProcess) -> None:
+    address = f"127.0.0.1:{metrics_port(victim)}"
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(raw(address)) for _ in range(watching.MOST_AT_ONCE)]
+        surplus = stack.enter_context(raw(address))
+        assert is_closed(surplus, watching.REQUEST_SECONDS)
+        waiting[0].sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert b"200 OK" in waiting[0].recv(1000)
+        assert all(is_closed(connection, 4 * watching.REQUEST_SECONDS) for connection in waiting)
