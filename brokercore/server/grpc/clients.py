@@ -13,10 +13,8 @@ from brokercore.protocol.bodies.heartbeat import (
     CONSUME_ACTIVELY,
     CONSUME_PASSIVELY,
     ConsumerData,
-    Heartbeat,
     SubscriptionData,
 )
-from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.errors import SubscriptionError
 from brokercore.protocol.grpc.messaging_pb2 import (
     ClientType,
@@ -30,12 +28,11 @@ from brokercore.protocol.grpc.messaging_pb2 import (
     Settings,
     TelemetryCommand,
 )
-from brokercore.server import permissions
 from brokercore.server.delays import LEVELS_MS
 from brokercore.server.grpc.names import group_name, topic_name
 from brokercore.server.grpc.receiving import POLLING_SECONDS, filter_of
 from brokercore.server.grpc.sessions import MOST_UNSENT, Outbox, Session
-from brokercore.server.grpc.status import OK, Fault, check
+from brokercore.server.grpc.status import OK, Fault
 from brokercore.server.incoming import MAX_BODY
 
 if TYPE_CHECKING:
@@ -45,23 +42,32 @@ PRODUCER_ATTEMPTS = 3
 BACKOFF_MS, MAX_BACKOFF_MS, BACKOFF_FACTOR = 10, 1000, 2.0
 """How often, and with which pauses, a producer tries a send: as the official proxy tells it."""
 
+MAX_SETTINGS = 256 << 10
+"""Bytes of what a client says of itself, which is kept while it is online."""
+
 BATCH_SIZE = 32
 _RETRIES = 16
 _CONSUMERS = {ClientType.PUSH_CONSUMER: CONSUME_PASSIVELY, ClientType.SIMPLE_CONSUMER: CONSUME_ACTIVELY}
 
 
 async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
-    """Take a client's settings and answers, and tell it what the broker wants, until one of both goes. Raises Fault."""
+    """Take a client's settings and answers, and tell it what the broker wants, until one of both goes.
+
+    Raises Fault and DecodeError.
+    """
     outbox: Outbox = asyncio.Queue(MOST_UNSENT)
     writer = asyncio.get_running_loop().create_task(_write(context, outbox))
     session: Session | None = None
     try:
-        while (command := await context.read()) is not grpc.aio.EOF:
+        while (data := await context.read()) is not grpc.aio.EOF:
+            command = TelemetryCommand.FromString(data)
             if command.HasField("settings"):
+                if len(data) > MAX_SETTINGS:
+                    raise Fault(Code.BAD_REQUEST, f"the settings have {len(data)} bytes; allowed are {MAX_SETTINGS}")
                 session = call.door.sessions.open(call)
                 session.outbox = outbox
-                await _take_settings(call, session, command.settings)
-                outbox.put_nowait(TelemetryCommand(status=OK, settings=_settings(call, command.settings)))
+                await _take_settings(session, command.settings)
+                await outbox.put(TelemetryCommand(status=OK, settings=_settings(call, command.settings)))
             elif session is not None:
                 _take_answer(session, command)
     finally:
@@ -73,7 +79,7 @@ async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
 
 async def _write(context: grpc.aio.ServicerContext, outbox: Outbox) -> None:
     while True:
-        await context.write(await outbox.get())
+        await context.write((await outbox.get()).SerializeToString())
 
 
 def _take_answer(session: Session, command: TelemetryCommand) -> None:
@@ -83,18 +89,16 @@ def _take_answer(session: Session, command: TelemetryCommand) -> None:
         session.answered(command.verify_message_result.nonce, command)
 
 
-async def _take_settings(call: Call, session: Session, settings: Settings) -> None:
+async def _take_settings(session: Session, settings: Settings) -> None:
     """Register the client with what it says it is. Raises Fault."""
     session.settings = settings
     if settings.HasField("subscription"):
         group = group_name(settings.subscription.group)
         session.space = settings.subscription.group.resource_namespace
-        subscriptions = _subscriptions(settings)
-        await _register(session, [], [_consumer(group, settings.client_type, subscriptions)])
+        await session.register(_consumer(group, settings.client_type, _subscriptions(settings)))
     elif settings.HasField("publishing"):
-        topics = [topic_name(topic) for topic in settings.publishing.topics]
         session.space = next((topic.resource_namespace for topic in settings.publishing.topics), "")
-        await _register(session, _publishable(call, topics), [])
+        await session.produces([topic_name(topic) for topic in settings.publishing.topics])
     else:
         raise Fault(Code.BAD_REQUEST, "the settings have neither publishing nor subscription")
 
@@ -118,18 +122,6 @@ def _consumer(group: str, kind: ClientType, subscriptions: list[SubscriptionData
     if kind not in _CONSUMERS:
         raise Fault(Code.UNRECOGNIZED_CLIENT_TYPE, f"clients of type {ClientType.Name(kind)} are not supported")
     return ConsumerData(group, subscriptions, _CONSUMERS[kind])
-
-
-def _publishable(call: Call, topics: list[str]) -> list[str]:
-    """Producer groups are topics here, and are asked about half messages: only who may publish joins."""
-    return [topic for topic in topics if call.caller.may(permissions.PUBLISH, topic, call)]
-
-
-async def _register(
-    session: Session, topics: list[str], consumers: list[ConsumerData], *, without_subscriptions: bool = False
-) -> None:
-    beat = Heartbeat(session.client_id, topics, consumers, without_subscriptions=without_subscriptions)
-    check(await session.ask(RequestCode.HEART_BEAT, {}, beat.to_json()))
 
 
 def _settings(call: Call, given: Settings) -> Settings:
@@ -169,14 +161,12 @@ async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         session = session or call.door.sessions.open(call)
         session.space = request.group.resource_namespace
         known = session.settings
-        subscriptions = _subscriptions(known) if known else []
-        data = [_consumer(group, kind, subscriptions)]
-        await _register(session, [], data, without_subscriptions=known is None)
+        data = _consumer(group, kind, _subscriptions(known) if known else [])
+        await session.register(data, without_subscriptions=known is None)
     elif kind != ClientType.PRODUCER:
         raise Fault(Code.UNRECOGNIZED_CLIENT_TYPE, f"clients of type {ClientType.Name(kind)} are not supported")
-    elif session is not None and session.settings is not None:
-        topics = [topic_name(topic) for topic in session.settings.publishing.topics]
-        await _register(session, _publishable(call, topics), [])
+    elif session is not None:
+        await session.register()
     return HeartbeatResponse(status=OK)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
 from brokercore.protocol.grpc import messaging_pb2 as pb
 from brokercore.server.doorway import Doorway
-from brokercore.server.errors import Refusal
 from brokercore.server.grpc import clients, receiving, routes, sending
 from brokercore.server.grpc.call import open_call
 from brokercore.server.grpc.door import Door
-from brokercore.server.grpc.status import Fault, status_of
+from brokercore.server.grpc.status import status_of
 
 if TYPE_CHECKING:
     import socket
@@ -46,7 +46,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 class Unary(NamedTuple):
-    """A call with one request and one answer, which begins with a status."""
+    """A call with one request and one answer, which begins with a status; it is read once its caller is known."""
 
     handler: Handler
     request: Any
@@ -125,50 +125,41 @@ class GrpcEndpoint:
     # Calls
 
     def _methods(self) -> dict[str, grpc.RpcMethodHandler]:
-        methods = {
-            name: grpc.unary_unary_rpc_method_handler(
-                self._unary(name, call), call.request.FromString, call.response.SerializeToString
-            )
-            for name, call in UNARY.items()
-        }
-        methods["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
-            self._receive, pb.ReceiveMessageRequest.FromString, pb.ReceiveMessageResponse.SerializeToString
-        )
-        methods["Telemetry"] = grpc.stream_stream_rpc_method_handler(
-            self._telemetry, pb.TelemetryCommand.FromString, pb.TelemetryCommand.SerializeToString
-        )
+        methods = {name: grpc.unary_unary_rpc_method_handler(self._unary(name, call)) for name, call in UNARY.items()}
+        methods["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(self._receive)
+        methods["Telemetry"] = grpc.stream_stream_rpc_method_handler(self._telemetry)
         return methods
 
     def _unary(self, name: str, unary: Unary) -> Handler:
-        async def serve(request: Any, context: grpc.aio.ServicerContext) -> Any:
+        async def serve(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
             call = None
             try:
                 call = open_call(self._door, context)
-                return await unary.handler(call, request)
+                answer = await unary.handler(call, unary.request.FromString(data))
             except Exception as error:  # noqa: BLE001 (the border: every failure becomes a status)
-                return unary.response(status=status_of(error, name))
+                answer = unary.response(status=status_of(error, name))
             finally:
                 if call is not None:
                     call.close()
+            return answer.SerializeToString()  # type: ignore[no-any-return]
 
         return serve
 
-    async def _receive(
-        self, request: pb.ReceiveMessageRequest, context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[pb.ReceiveMessageResponse]:
+    async def _receive(self, data: bytes, context: grpc.aio.ServicerContext) -> None:
         call = None
         try:
             call = open_call(self._door, context)
-            async for part in receiving.receive(call, request):
-                yield part
+            async with aclosing(receiving.receive(call, pb.ReceiveMessageRequest.FromString(data))) as parts:
+                async for part in parts:
+                    await context.write(part.SerializeToString())
         except Exception as error:  # noqa: BLE001 (the border, as above)
-            yield pb.ReceiveMessageResponse(status=status_of(error, "ReceiveMessage"))
-            yield receiving.delivered_now()
+            for part in receiving.refusal(status_of(error, "ReceiveMessage")):
+                await context.write(part.SerializeToString())
         finally:
             if call is not None:
                 call.close()
 
-    async def _telemetry(self, _requests: AsyncIterator[Any], context: grpc.aio.ServicerContext) -> None:
+    async def _telemetry(self, _requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
         """A stream has no answer that a status could begin: it ends with one of gRPC's own."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 (gRPC runs every call in a task)
@@ -180,7 +171,7 @@ class GrpcEndpoint:
                 raise
             task.uncancel()
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the broker closes")
-        except (Fault, Refusal) as error:
+        except Exception as error:  # noqa: BLE001 (the border, as above)
             status = status_of(error, "Telemetry")
             await context.abort(_status_code(status.code), status.message)
         finally:

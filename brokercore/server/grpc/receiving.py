@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -23,6 +23,7 @@ from brokercore.protocol.grpc.messaging_pb2 import (
     ForwardMessageToDeadLetterQueueResponse,
     ReceiveMessageRequest,
     ReceiveMessageResponse,
+    Status,
 )
 from brokercore.protocol.message import decode_stored
 from brokercore.protocol.receipts import Receipt
@@ -45,25 +46,37 @@ _HANDLE: dict[int, Code] = {
 }
 
 
-async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncIterator[ReceiveMessageResponse]:
+async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[ReceiveMessageResponse, None]:
     """Messages that are this consumer's for a while: a status, the messages, and the time of the answer."""
     topic, group = topic_name(request.message_queue.topic), group_name(request.group)
     answer = check(await _pop(call, request, topic, group))
-    yield ReceiveMessageResponse(status=OK)
     popped_ms, invisible_ms = int(answer.ext["popTime"]), int(answer.ext["invisibleTime"])
-    space = request.message_queue.topic.resource_namespace
-    for stored in decode_stored(answer.body):
-        receipt = Receipt(
-            stored.queue_offset, popped_ms, invisible_ms, call.broker.name, stored.queue_id, stored.queue_offset
-        )
-        if request.auto_renew:
-            place = group, topic, stored.queue_id
-            call.door.renewals.add((call.caller.key_id, call.client_id), place, stored.queue_offset, popped_ms)
-        yield ReceiveMessageResponse(message=build_message(stored, space, str(receipt), invisible_ms))
-    yield delivered_now()
+    found = decode_stored(answer.body)
+    given = False
+    try:
+        yield ReceiveMessageResponse(status=OK)
+        space = request.message_queue.topic.resource_namespace
+        for stored in found:
+            offset = stored.queue_offset
+            receipt = Receipt(offset, popped_ms, invisible_ms, call.broker.name, stored.queue_id, offset)
+            yield ReceiveMessageResponse(message=build_message(stored, space, str(receipt), invisible_ms))
+        yield _delivered_now()
+        given = True
+    finally:
+        for stored in found:
+            held = (group, topic, stored.queue_id), stored.queue_offset, popped_ms
+            if not given:
+                call.door.renewals.give_back(*held)
+            elif request.auto_renew:
+                call.door.renewals.add((call.caller.key_id, call.client_id), *held)
 
 
-def delivered_now() -> ReceiveMessageResponse:
+def refusal(status: Status) -> list[ReceiveMessageResponse]:
+    """The parts of an answer without messages."""
+    return [ReceiveMessageResponse(status=status), _delivered_now()]
+
+
+def _delivered_now() -> ReceiveMessageResponse:
     """The last part of an answer: when it left."""
     last = ReceiveMessageResponse()
     last.delivery_timestamp.FromMilliseconds(int(time.time() * 1000))

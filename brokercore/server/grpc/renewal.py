@@ -49,10 +49,15 @@ class Renewals:
         """A client was given a message."""
         self._held.setdefault(client, set()).add(_Held(place, offset, popped_ms))
 
-    @property
-    def count(self) -> int:
-        """How many deliveries are looked after."""
-        return sum(map(len, self._held.values()))
+    def give_back(self, place: Place, offset: int, popped_ms: int) -> None:
+        """A message did not reach its client: others get it soon. Raises StoreUnavailable."""
+        now_ms = int(time.time() * 1000)
+        flights = self._door.broker.flights
+        state = flights.find(place)
+        flight = state.flights.get(offset) if state else None
+        if flight is not None and flight.popped_ms == popped_ms and flight.visible_ms > now_ms + GONE_MS:
+            flights.extend(place, offset, now_ms + GONE_MS)
+            self._wake(place)
 
     async def run(self) -> None:
         """Look after them until cancelled."""
@@ -82,9 +87,7 @@ class Renewals:
         if flight is None or flight.popped_ms != held.popped_ms or now_ms - held.popped_ms > LONGEST_MS:
             return False
         if not online:
-            if flight.visible_ms > now_ms + GONE_MS:
-                flights.extend(held.place, held.offset, now_ms + GONE_MS)
-                self._wake(held.place)
+            self.give_back(*held)
             return False
         if flight.visible_ms < now_ms + AHEAD_MS:
             flights.extend(held.place, held.offset, now_ms + RENEWED_MS)

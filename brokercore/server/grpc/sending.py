@@ -63,6 +63,9 @@ async def _store(call: Call, message: Outgoing, topic: str) -> SendResultEntry:
         "h": "0",
         "i": message.properties,
     }
+    session = call.door.sessions.find(call) if message.sys_flag else None
+    if session is not None:
+        await session.produces([topic])  # a client need not name its topics beforehand, and is asked all the same
     answer = check(await call.ask(RequestCode.SEND_MESSAGE_V2, ext, message.body), _KIND)
     offset_id, queue_offset = answer.ext["msgId"], answer.ext["queueOffset"]
     return SendResultEntry(

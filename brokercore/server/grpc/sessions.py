@@ -6,10 +6,12 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import orjson
 
+from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.grpc.messaging_pb2 import (
@@ -25,7 +27,8 @@ from brokercore.server.errors import Refusal
 from brokercore.server.grpc.connection import InnerConnection
 from brokercore.server.grpc.outgoing import build_message
 from brokercore.server.grpc.sending import transaction_id
-from brokercore.server.grpc.status import Fault
+from brokercore.server.grpc.status import Fault, check
+from brokercore.server.permissions import PUBLISH
 
 if TYPE_CHECKING:
     from brokercore.server.grpc.call import Call
@@ -57,6 +60,8 @@ class Session(InnerConnection):
         super().__init__(call.broker, call.door.dispatch, call.caller, call.came_on)
         self.client_id, self.language = call.client_id, call.language
         self.settings: Settings | None = None
+        self.topics: list[str] = []
+        """What it produces for: half messages of these topics are asked about here."""
         self.space = ""
         self.outbox: Outbox | None = None
         self._answers: dict[str, asyncio.Future[TelemetryCommand]] = {}
@@ -65,6 +70,17 @@ class Session(InnerConnection):
         """The client calls again, perhaps from elsewhere or with new rights."""
         self.caller, self.peer, self.host_bytes, self.secure = call.caller, call.peer, call.host_bytes, call.secure
         self.last_seen = time.monotonic()
+
+    async def register(self, *consumers: ConsumerData, without_subscriptions: bool = False) -> None:
+        """Say to the broker what the client is, as heartbeats of remoting clients do. Raises Fault."""
+        beat = Heartbeat(self.client_id, self.topics, list(consumers), without_subscriptions=without_subscriptions)
+        check(await self.ask(RequestCode.HEART_BEAT, {}, beat.to_json()))
+
+    async def produces(self, topics: Iterable[str]) -> None:
+        """The client produces for these topics too, as far as it may. Raises Fault."""
+        new = [topic for topic in topics if topic not in self.topics]
+        self.topics += [topic for topic in new if self.caller.may(PUBLISH, topic, self)]
+        await self.register()
 
     def tell(self, command: TelemetryCommand) -> bool:
         """Send a command to the client; False when it does not listen."""
@@ -186,8 +202,3 @@ class Sessions:
         for clients in list(self._by_key.values()):
             for session in [session for session in clients.values() if session.last_seen < oldest]:
                 self.end(session)
-
-    @property
-    def count(self) -> int:
-        """How many clients are there."""
-        return sum(map(len, self._by_key.values()))

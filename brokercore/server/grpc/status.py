@@ -7,6 +7,8 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError
+
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.grpc.messaging_pb2 import Code, Status
@@ -30,10 +32,6 @@ _CODES: dict[int, Code] = {
     ResponseCode.INVALID_PARAMETER: Code.BAD_REQUEST,
     ResponseCode.MESSAGE_ILLEGAL: Code.BAD_REQUEST,
     ResponseCode.POLLING_TIMEOUT: Code.MESSAGE_NOT_FOUND,
-    ResponseCode.PULL_NOT_FOUND: Code.MESSAGE_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY: Code.MESSAGE_NOT_FOUND,
-    ResponseCode.PULL_OFFSET_MOVED: Code.ILLEGAL_OFFSET,
-    ResponseCode.QUERY_NOT_FOUND: Code.OFFSET_NOT_FOUND,
     ResponseCode.NO_MESSAGE: Code.INVALID_RECEIPT_HANDLE,
 }
 
@@ -73,7 +71,7 @@ def status_of(error: Exception, what: str) -> Status:
         return error.status
     if isinstance(error, Refusal):
         return Status(code=code_of(error.code), message=error.remark)
-    if isinstance(error, ProtocolError):
+    if isinstance(error, ProtocolError | DecodeError):
         return Status(code=Code.BAD_REQUEST, message=str(error))
     if isinstance(error, RedisError):
         return Status(code=Code.TOO_MANY_REQUESTS, message=f"the message store is not available: {error}")

@@ -14,10 +14,11 @@ import pytest
 from brokercore.protocol.grpc import messaging_pb2 as pb
 from brokercore.protocol.grpc.messaging_pb2 import Code
 from brokercore.protocol.properties import MAX_PROPERTIES
+from brokercore.server.grpc.endpoint import SERVICE
 from brokercore.server.incoming import MAX_BODY
 from tests.brokercore.server.grpc.caller import Caller, authorization, message, resource
 from tests.brokercore.server.wire import Wire, fresh
-from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, eventually
+from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, broker_process, eventually
 
 MINE = "MQ_INST_1234567890123456_MINE0001"
 THEIRS = "MQ_INST_6543210987654321_THEIRS01"
@@ -191,6 +192,55 @@ def test_a_message_goes_back_when_its_client_has_left_meanwhile(caller: Caller, 
     eventually(lambda: wire.ok(200055, {"consumerGroup": group, "topic": topic}).ext["pollingNum"] == "0")
     caller.send(message(topic))
     assert len(caller.receive(group, topic, wait=5)[1]) == 1
+
+
+def test_messages_that_did_not_reach_their_client_are_soon_free_again(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    caller.send(message(topic, bytes(3 << 20)))
+    receiving = caller.start_receiving(group, topic, invisible=3600)
+    next(receiving)
+    receiving.cancel()
+    status, found = caller.receive(group, topic, wait=10)
+    assert (status.code, len(found)) == (Code.OK, 1), "an hour has not passed"
+
+
+def test_what_is_no_message_of_the_protocol_is_told_so(caller: Caller, broker: BrokerProcess) -> None:
+    for name in ("SendMessage", "AckMessage", "QueryRoute"):
+        method = caller.channel.unary_unary(f"/{SERVICE}/{name}")
+        answer = pb.QueryRouteResponse.FromString(method(b"\xff\xff", timeout=5, metadata=caller.metadata()))
+        assert answer.status.code == Code.BAD_REQUEST
+    with pytest.raises(grpc.RpcError) as error:
+        caller.channel.unary_unary(f"/{SERVICE}/Unknown")(b"", timeout=5, metadata=caller.metadata())
+    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert "Traceback" not in broker.log
+
+
+# Crashes
+
+
+def test_a_killed_broker_knows_transactions_and_handles_again() -> None:
+    with broker_process(gantry_grpc_port="0") as broker, Wire(broker.address) as wire, Caller(broker.grpc) as caller:
+        deals, topic, group = wire.topic(message_type="TRANSACTION"), wire.topic(), wire.group()
+        half = caller.send(message(deals, message_type=pb.MessageType.TRANSACTION)).entries[0]
+        caller.send(message(topic))
+        (received,) = caller.receive(group, topic)[1]
+        broker.kill()
+        broker.start()
+        request = pb.EndTransactionRequest(topic=resource(deals), transaction_id=half.transaction_id)
+        request.resolution = pb.TransactionResolution.COMMIT
+        eventually(lambda: _answered(lambda: caller.call("EndTransaction", request, pb.EndTransactionResponse)))
+        assert [item.system_properties.message_id for item in caller.receive(group, deals, wait=5)[1]] == [
+            half.message_id
+        ]
+        assert caller.receive(group, topic)[1] == []
+        assert caller.acknowledge(group, received).status.code == Code.OK
+
+
+def _answered(call: Callable[[], Any]) -> bool:
+    try:
+        return bool(call().status.code == Code.OK)
+    except grpc.RpcError:
+        return False
 
 
 # Signature and rights

@@ -111,6 +111,14 @@ def test_a_producer_that_says_nothing_is_asked_what_became_of_its_transaction(ve
     assert asked[0] == b"unsaid"
 
 
+def test_a_producer_that_names_no_topics_beforehand_is_asked_too(vendor: Vendor, wire: Wire) -> None:
+    topic = wire.topic(message_type="TRANSACTION")
+    named = wire.topic(message_type="TRANSACTION")
+    producer = vendor.producer(named, check=lambda _: vendor.module.TransactionResolution.COMMIT)
+    producer.send(vendor.message(topic, b"unsaid"), producer.begin_transaction())
+    assert drain(vendor.simple_consumer(wire.group(), topic, wait=10), 1)
+
+
 def test_another_producer_of_the_topic_is_asked_when_the_first_has_died(vendor: Vendor, wire: Wire) -> None:
     topic = wire.topic(message_type="TRANSACTION")
     commit = vendor.module.TransactionResolution.COMMIT
