@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.compat.world import World, failures
 
 
 def test_questions_are_answered(world: World) -> None:
+    if not world.embedded:
+        pytest.skip("rocketmq-client puts the topic of replies into its namespace, where Apache RocketMQ has none")
     topic = world.topic("questions")
     responder = world.start("ApacheResponder", topic, world.group("responder")).wait_ready()
     requester = world.start("ApacheRequester", topic, world.group("requester"), count=5)

@@ -7,15 +7,17 @@ import pytest
 from brokercore.client import Message
 from brokercore.client.errors import ClientError
 from tests.brokercore.contract.cluster import Cluster
+from tests.brokercore.contract.differences import Differs
 from tests.brokercore.contract.slow import SLOW_SECONDS, SlowRuns
 from tests.support.broker import eventually
 
 
-def test_committed_and_checked_messages_come_and_no_others(cluster: Cluster, slow: SlowRuns) -> None:
+def test_committed_and_checked_messages_come_and_no_others(cluster: Cluster, slow: SlowRuns, differs: Differs) -> None:
     run = slow.transactions
     eventually(lambda: {"open", "doubtful"} <= {view.body.decode() for view in run.checked}, SLOW_SECONDS)
     stored = cluster.wait_stored(run.topic, 2, SLOW_SECONDS)
-    assert sorted(message.body.decode() for message in stored) == ["commit", "open"]
+    deliveries = differs("deliveries of transactions that were asked about")
+    assert deliveries(message.body.decode() for message in stored) == ["commit", "open"]
     sent_ids = {body: result.message_id for body, result in run.sent.items()}
     assert {message.body.decode(): message.unique_id for message in stored} == {
         body: sent_ids[body] for body in ("commit", "open")
