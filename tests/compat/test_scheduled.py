@@ -39,3 +39,14 @@ def test_a_delay_level_of_rocketmq_client_is_honoured(world: World) -> None:
 def test_a_deliver_time_of_rocketmq_client_is_honoured(world: World) -> None:
     late = lateness_ms(world, "ApacheProducer", "ApacheConsumer", deliver_after_ms=3000)
     assert 3000 - PRECISION_MS <= late <= 3000 + 4 * PRECISION_MS
+
+
+def test_a_message_that_rocketmq_client_recalled_never_comes(world: World) -> None:
+    topic, group = world.topic("recall", message_type="DELAY"), world.group("recall")
+    running = world.start("ApacheConsumer", topic, group).wait_ready()
+    events = world.run("ApacheProducer", topic, group, modes="recalled,sync", deliver_after_ms=3000, body="later")
+    assert failures(events) == []
+    (recalled,) = [event for event in events if event["event"] == "recalled"]
+    assert recalled["id"] == sent(events)[0]["id"]
+    running.wait_received(["later-sync-0"])  # sent behind it, so due behind it
+    assert running.bodies() == ["later-sync-0"]

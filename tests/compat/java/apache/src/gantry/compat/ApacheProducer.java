@@ -14,8 +14,8 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
- * Sends {@code --count} messages in each of the {@code --modes} (sync, async, oneway, batch, ordered) with
- * rocketmq-client. The body of message n is {@code BODY-MODE-n}, padded to {@code --size} characters when that is
+ * Sends {@code --count} messages in each of the {@code --modes} (sync, async, oneway, batch, ordered, recalled)
+ * with rocketmq-client. The body of message n is {@code BODY-MODE-n}, padded to {@code --size} characters when that is
  * given. Ordered messages go to the queue that the hash of {@code --key} selects.
  */
 public final class ApacheProducer {
@@ -59,6 +59,12 @@ public final class ApacheProducer {
                 case "ordered" -> sent(
                         mode, message, producer.send(message, new SelectMessageQueueByHash(), message.getKeys()));
                 case "async" -> sendAsync(producer, message);
+                case "recalled" -> {
+                    SendResult result = producer.send(message);
+                    sent(mode, message, result);
+                    String id = producer.recallMessage(message.getTopic(), result.getRecallHandle());
+                    Output.event("recalled", "id", id);
+                }
                 case "oneway" -> {
                     producer.sendOneway(message);
                     Output.event("sent", "mode", mode, "body", new String(message.getBody()));
