@@ -87,7 +87,7 @@ TENANT_LIMITS = {
     "groups": env_int("GANTRY_TENANT_GROUPS", 5_000),
     "messages_per_second": env_int("GANTRY_TENANT_MESSAGES_PER_SECOND", 200_000),
     "bytes_per_second": env_int("GANTRY_TENANT_BYTES_PER_SECOND", 1 << 28),
-    "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5),
+    "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5 >> 20 << 20),
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
 TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 64, low=3, high=127)

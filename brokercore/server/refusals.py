@@ -24,6 +24,7 @@ from brokercore.server.storage.keys import ACL_REFUSED
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
     from brokercore.server.connection import Connection
+    from brokercore.server.security import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -108,9 +109,14 @@ class Refusals:
 
     def note(self, connection: Connection, command: Command, refusal: Refusal) -> None:
         """A request was refused. Refusals without a `kind` are everyday answers, such as an unknown topic."""
-        if not refusal.kind:
-            return
-        key_id = (command.ext.get(ACCESS_KEY) or "")[:64]
+        if refusal.kind:
+            caller: Caller | None = getattr(connection, "caller", None)  # a gRPC call's was found when it began
+            key_id = caller.key_id if caller else command.ext.get(ACCESS_KEY) or ""
+            self.note_call(connection, _code_name(command.code), key_id, refusal)
+
+    def note_call(self, connection: Connection, request: str, key_id: str, refusal: Refusal) -> None:
+        """The same for a request that is told by its name and the AccessKey that it names."""
+        key_id = key_id[:64]
         caller = self._broker.security.named(key_id)
         if caller is not None and caller.account is not None and caller.tenant:
             refused = caller.account.refused
@@ -119,7 +125,7 @@ class Refusals:
                 "tenant": caller.tenant,
                 "name": caller.name,
                 "key": key_id,
-                "request": _code_name(command.code) if refusal.resource else "",
+                "request": request if refusal.resource else "",
                 "kind": refusal.kind,
                 "action": refusal.action,
                 "resource": refusal.resource[:_LONGEST_NAME],
@@ -136,7 +142,7 @@ class Refusals:
             "client_id": connection.client_id,
             "tenant": caller.tenant if caller else "",
             "access_key_id": key_id,
-            "request": _code_name(command.code),
+            "request": request,
             "resource": refusal.resource[:_LONGEST_NAME],
             "code": int(refusal.code),
             "remark": refusal.remark,

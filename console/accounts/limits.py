@@ -47,7 +47,7 @@ KINDS = (
     Kind("groups", "Groups", live=False),
     Kind("messages_per_second", "Messages sent", "/s"),
     Kind("bytes_per_second", "Bytes sent", "/s", size=True),
-    Kind("stored_bytes", "Messages stored", size=True),
+    Kind("stored_bytes", "Bytes stored", size=True),
 )
 
 
@@ -77,6 +77,12 @@ class Use:
 
     values: dict[str, int]
     refused: dict[str, int]
+
+    @property
+    def refused_in_words(self) -> dict[str, int]:
+        """The most frequent reason first."""
+        ordered = sorted(self.refused.items(), key=lambda item: -item[1])
+        return {reason.replace("_", " "): count for reason, count in ordered}
 
 
 def own(tenant: Tenant) -> dict[str, int | None]:

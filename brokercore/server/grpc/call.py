@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.grpc.messaging_pb2 import Code
+from brokercore.server.errors import Refusal
 from brokercore.server.grpc.connection import InnerConnection
-from brokercore.server.grpc.signature import authenticate
+from brokercore.server.grpc.signature import authenticate, key_id_of
 from brokercore.server.grpc.status import Fault
 from brokercore.server.limits import TooManyConnections
 
@@ -44,14 +46,30 @@ def open_call(door: Door, context: grpc.aio.ServicerContext) -> Call:
     if line is None:
         raise Fault(Code.UNAUTHORIZED, "calls come through the port that GANTRY_GRPC_PORT names")
     metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
-    caller = authenticate(door.broker.security, metadata, line.peer[0])
-    _vouch(door, line, caller)
+    try:
+        caller = authenticate(door.broker.security, metadata, line.peer[0])
+        _vouch(door, line, caller)
+    except (Fault, Refusal) as error:
+        _note(door, line, metadata, error)
+        raise
     client_id = metadata.get(CLIENT_ID, "").strip()
     if not client_id or len(client_id) > MAX_CLIENT_ID:
         raise Fault(Code.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing, or longer than {MAX_CLIENT_ID} characters")
     call = Call(door, line, caller, metadata, client_id)
     call.seconds_left = context.time_remaining()
     return call
+
+
+def _note(door: Door, line: Line, metadata: Mapping[str, str], error: Fault | Refusal) -> None:
+    """Have a call that did not begin in the log, the figures and the audit trail."""
+    key_id = key_id_of(metadata)
+    told = error if isinstance(error, Refusal) else error.__cause__
+    if not isinstance(told, Refusal) or not told.kind:
+        if isinstance(error, Refusal):
+            return  # an outage
+        kind = "wrong_signature" if key_id else "unsigned"
+        told = Refusal(ResponseCode.NO_PERMISSION, error.sentence, kind=kind)
+    door.broker.refusals.note_call(line, "gRPC call", key_id, told)
 
 
 def _vouch(door: Door, line: Line, caller: Caller) -> None:

@@ -56,6 +56,12 @@ def _authenticate(security: Security, metadata: Mapping[str, str], address: str)
     return caller
 
 
+def key_id_of(metadata: Mapping[str, str]) -> str:
+    """The AccessKey that a call names, whoever makes it; "" when it names none."""
+    parts = dict(_pair(item) for item in metadata.get(AUTHORIZATION, "").partition(" ")[2].split(","))
+    return parts.get("Credential", "").partition("/")[0]
+
+
 def _pair(item: str) -> tuple[str, str]:
     name, _, value = item.strip().partition("=")
     return name, value

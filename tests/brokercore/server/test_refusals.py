@@ -12,6 +12,7 @@ import redis
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.server.refusals import ALL_LINES, LOG_LINES, MOST_TOLD_OF_A_TENANT, Throttle
+from tests.brokercore.server.grpc.caller import Caller, message
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import MASTER_KEY, SYSTEM_SECRET, BrokerProcess, broker_process, eventually
 from tests.support.redis_server import RedisServer, redis_server
@@ -28,7 +29,7 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="module")
 def logging_broker(server: RedisServer) -> Iterator[BrokerProcess]:
-    with broker_process(server, gantry_log_format="json", gantry_log_level="DEBUG") as broker:
+    with broker_process(server, gantry_log_format="json", gantry_log_level="DEBUG", gantry_grpc_port="0") as broker:
         yield broker
 
 
@@ -73,6 +74,21 @@ def test_each_refusal_is_a_line_with_who_what_and_why(logging_broker: BrokerProc
     with Wire(broker.address, (reader[0], "wrong")) as wire:
         wire.publish(topic)
     assert refused(broker, reason="wrong_signature", tenant="77", access_key_id=reader[0])
+
+
+def test_calls_by_grpc_are_noted_in_the_same_way(logging_broker: BrokerProcess) -> None:
+    broker, topic = logging_broker, f"{MINE}%by-grpc"
+    with Wire(broker.address) as system:
+        system.topic(name=topic)
+    reader = key_for(broker, "mq:Query*")
+    with Caller(broker.grpc, (reader[0], "wrong")) as forger, Caller(broker.grpc, reader) as caller:
+        forger.send(message(topic))
+        caller.send(message(topic))
+    (forged,) = refused(broker, access_key_id=reader[0], reason="wrong_signature")
+    assert (forged["tenant"], forged["request"]) == ("77", "gRPC call")
+    (denied,) = refused(broker, access_key_id=reader[0], reason="permission")
+    assert (denied["tenant"], denied["resource"]) == ("77", topic)
+    assert denied["client_id"].startswith("client-")
 
 
 def test_secrets_and_bodies_are_in_no_line(logging_broker: BrokerProcess) -> None:
