@@ -28,6 +28,7 @@ from tests.support.apache import ApacheRocketMQ
 from tests.support.broker import eventually
 from tests.support.cast import Cast, make_group, make_topic
 
+pytestmark = pytest.mark.real
 Pair = tuple[AccessKey, Credentials]
 
 
