@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from brokercore.server.dispatch import Dispatcher
 from brokercore.server.grpc.connection import InnerConnection
@@ -39,5 +39,4 @@ class Door:
 
 
 def _known_caller(connection: Connection, _command: Command) -> Caller:
-    assert isinstance(connection, InnerConnection)  # noqa: S101 (nothing else is given to this dispatcher)
-    return connection.caller
+    return cast(InnerConnection, connection).caller  # nothing else is given to this dispatcher
