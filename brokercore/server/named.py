@@ -13,8 +13,8 @@ from brokercore.server.pop.names import acknowledged_topic, named_in
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import TRACE_TOPIC, group_of
 
-MAX_LISTED = 2000
-"""Topics, groups or queues that one request may list: more than the 1,024 queues of a topic."""
+MAX_LISTED = 10_000
+"""Topics, groups or queues that one request may list: a consumer locks the queues of all its topics at once."""
 
 
 def resource(topic: str) -> str:

@@ -48,7 +48,7 @@ async def expire_messages(broker: Broker) -> None:
         if queue.topic in _KEPT or queue.min_offset >= queue.max_offset or queue.first_ms >= before_ms:
             continue
         await trim(broker.store, queue, await offset_at(broker.store, queue, before_ms))
-    for queue in (traces.queues if (traces := broker.topics.get(TRACE_TOPIC)) else []):
+    for queue in traces.queues if (traces := broker.topics.get(TRACE_TOPIC)) else []:
         await _keep_small(broker.store, queue, broker.settings.store_max_bytes // TRACES_SHARE)
     await broker.store.index.drop(before_ms=before_ms)
     await broker.store.measure(broker.store.reader)

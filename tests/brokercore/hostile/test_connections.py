@@ -127,7 +127,7 @@ def test_a_client_may_not_be_in_thousands_of_groups(victim: BrokerProcess) -> No
         for member in ("producerDataSet", "consumerDataSet"):
             answer = wire.call(Code.HEART_BEAT, body=json.dumps({"clientID": "c", member: groups}).encode())
             assert (answer.code, "allowed are 1000" in (answer.remark or "")) == (1, True)
-        many = {"topicConfigList": [{"topicName": f"MQ_INST_1_hostile1%t{number}"} for number in range(5000)]}
+        many = {"topicConfigList": [{"topicName": f"MQ_INST_1_hostile1%t{number}"} for number in range(20_000)]}
         assert wire.call(Code.UPDATE_AND_CREATE_TOPIC_LIST, body=json.dumps(many).encode()).code == 29
 
 
