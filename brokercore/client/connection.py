@@ -127,6 +127,9 @@ class Connection:
             reason = str(error)
         except OSError as error:
             reason = _reason(error)
+        except Exception:
+            reason = "an answer could not be handled"
+            log.exception("< %s %s", self.address, reason)
         self._break(reason)
         # Only here: a number closed while another thread reads from it could already be another socket's.
         with self._write_lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl
 import threading
@@ -162,7 +163,8 @@ class Session:
         if handler is None:
             if not command.is_oneway:
                 text = f" request type {command.code} not supported"
-                connection.answer(command.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text))
+                with contextlib.suppress(ClientError):  # the connection broke, and who waits on it is told
+                    connection.answer(command.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text))
             return
         with self._workers_lock:
             if self._workers is None:
