@@ -48,7 +48,10 @@ class Driver:
         threading.Thread(target=self._wait_for_end, daemon=True).start()
 
     def produce(self) -> None:
-        """Send with `--threads` threads, at most `--count` messages, and note what was acknowledged."""
+        """Send with `--threads` threads, at most `--count` messages, and note what was acknowledged.
+
+        With `--insist` each is sent until it is acknowledged.
+        """
         options = self.options
         with Producer(
             options.namesrv, self.credentials, options.group, timeout_ms=options.timeout_ms, retries=options.retries
@@ -101,7 +104,10 @@ class Driver:
         return True
 
     def transact(self) -> None:
-        """Send transactions: `--outcome` of the local part, and `--check` for what the broker asks about."""
+        """Send `--count` transactions, each until it is acknowledged.
+
+        `--outcome` is that of the local part, `--check` what the broker is told when it asks.
+        """
         options = self.options
 
         def check(message: MessageView) -> TransactionState:
@@ -120,9 +126,9 @@ class Driver:
                 message = Message(
                     options.topic, body.encode(), keys=body, properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}
                 )
-                self._sent(partial(producer.send_transaction, message, execute), body)
-                if self.stopped.is_set():
-                    return
+                while not self._sent(partial(producer.send_transaction, message, execute), body):
+                    if self.stopped.is_set():
+                        return
             self.notebook.write("done", "")
             self.stopped.wait()
 

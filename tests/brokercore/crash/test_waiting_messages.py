@@ -56,8 +56,8 @@ def test_commits_and_rollbacks_hold_over_kills(ground: Field) -> None:
 def test_delayed_messages_survive_and_come_once(ground: Field) -> None:
     topic, group = ground.topic(message_type="DELAY"), ground.group()
     consumer = ground.start("consume", topic, group=group)
-    soon = ground.start("produce", topic, name="soon", delay_ms=1500, count=120, pause=0.002)
-    later = ground.start("produce", topic, name="later", delay_ms=6000, count=120, pause=0.002)
+    soon = ground.start("produce", topic, name="soon", delay_ms=1500, count=120, pause=0.002, insist=1)
+    later = ground.start("produce", topic, name="later", delay_ms=6000, count=120, pause=0.002, insist=1)
     soon.wait_for("done", 1)
     later.wait_for("done", 1)
     ground.broker.kill()
@@ -74,7 +74,7 @@ def test_delayed_messages_survive_and_come_once(ground: Field) -> None:
 
 def test_retries_and_dead_letters_survive_kills_while_they_are_sent_back(ground: Field) -> None:
     topic, group = ground.topic(), ground.group()
-    producer = ground.start("produce", topic, fails=99, count=240)
+    producer = ground.start("produce", topic, fails=99, count=240, insist=1)
     consumer = ground.start("consume", topic, group=group, max_reconsume_times=0)
     for _ in range(2):
         consumer.wait_for_more("received", 40)
