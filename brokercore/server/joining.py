@@ -25,17 +25,25 @@ async def join(broker: Broker) -> None:
     The others need not run: their tables lie in the same Redis. Configurations are copied, never messages or offsets,
     and nothing that this broker has is changed.
     """
-    deleted = broker.registry.own_keys.deleted
-    for name in [member.decode() for member in await broker.store.writer.call("SMEMBERS", deleted)]:
+    writer, deleted = broker.store.writer, broker.registry.own_keys.deleted
+    for name in [member.decode() for member in await writer.call("SMEMBERS", deleted)]:
         await remove_topic(broker, name)
-        if name.startswith(RETRY_PREFIX):
+        if name.startswith(RETRY_PREFIX) and not await _has_group(broker, group_of(name)):
             await broker.groups.delete(group_of(name))
             await forget_progress(broker, group_of(name))
-        await broker.store.writer.call("SREM", deleted, name)
+        await writer.call("SREM", deleted, name)
         logger.info("topic %s is deleted, as the cluster's was meanwhile", name)
     await broker.registry.join()
     for peer in broker.registry.peers.values():
         await _copy(broker, peer)
+
+
+async def _has_group(broker: Broker, group: str) -> bool:
+    """Whether another broker has the group: then only its retry topic was deleted, or it was made again."""
+    writer, keys = broker.store.writer, [peer.keys for peer in broker.registry.peers.values()]
+    there = await writer.call_many([("HEXISTS", key.groups, group) for key in keys])
+    gone = await writer.call_many([("SISMEMBER", key.deleted, RETRY_PREFIX + group) for key in keys])
+    return any(has and not deleted for has, deleted in zip(there, gone, strict=True))
 
 
 async def _copy(broker: Broker, peer: Peer) -> None:

@@ -320,8 +320,10 @@ def test_a_broker_that_is_stopped_is_known_as_stopped_and_a_killed_one_as_silent
 
 
 def test_a_broker_takes_over_what_was_made_and_deleted_without_it(pair: Pair) -> None:
-    gone, gone_group, again = a_topic(pair), f"GID-{next(_numbers)}", a_topic(pair)
-    pair.admin.create_group(gone_group)
+    gone, again = a_topic(pair), a_topic(pair)
+    gone_group, kept_group = f"GID-{next(_numbers)}", f"GID-{next(_numbers)}"
+    for name in (gone_group, kept_group):
+        pair.admin.create_group(name, retry_max_times=5)
     with producing(pair) as producer:
         for _ in range(4):
             producer.send(Message(again, b"of its first life"))
@@ -331,6 +333,7 @@ def test_a_broker_takes_over_what_was_made_and_deleted_without_it(pair: Pair) ->
     pair.admin.create_group(group, retry_max_times=3)
     pair.admin.delete_topic(gone)
     pair.admin.delete_group(gone_group)
+    pair.admin.delete_topic(f"%RETRY%{kept_group}")
     pair.admin.delete_topic(again)
     pair.admin.create_topic(again, queues=5)
     pair.b.start()
@@ -339,6 +342,7 @@ def test_a_broker_takes_over_what_was_made_and_deleted_without_it(pair: Pair) ->
     groups = pair.admin.group_configs_by_broker()["broker-b"]
     assert gone not in topics and gone_group not in groups and f"%RETRY%{gone_group}" not in topics
     assert (topics[made].message_type, topics[again].write_queues) == ("FIFO", 5)
+    assert groups[kept_group].retry_max_times == 5
     assert groups[group].retry_max_times == 3 and f"%RETRY%{group}" in topics
     assert ordered not in topics  # further queues would break its order
     of_b = {queue: stats for queue, stats in pair.admin.topic_stats(again).items() if queue.broker_name == "broker-b"}
