@@ -1,4 +1,4 @@
-"""Prints the figures of all scenarios at the end; `GANTRY_CRASH_TABLE=FILE` also writes them as Markdown."""
+"""Prints the figures of all scenarios at the end; `GANTRY_TEST_CRASH_TABLE=FILE` also writes them as Markdown."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("crash tests")
         for line in as_text(TABLE):
             terminalreporter.write_line(line)
-    if (path := os.environ.get("GANTRY_CRASH_TABLE")) and TABLE:
+    if (path := os.environ.get("GANTRY_TEST_CRASH_TABLE")) and TABLE:
         Path(path).write_text(as_markdown(TABLE))
