@@ -19,7 +19,14 @@ from brokercore.client import (
     StoredMessage,
     TransactionState,
 )
-from brokercore.client.errors import BrokerUnreachable, ClientClosed, ClientError, NoPermission, TopicNotExist
+from brokercore.client.errors import (
+    BrokerUnreachable,
+    ClientClosed,
+    ClientError,
+    NoPermission,
+    RequestTimeout,
+    TopicNotExist,
+)
 from brokercore.client.producer import queue_of_key
 from tests.brokercore.client.conftest import ClusterUnderTest, MakeTopic
 from tests.brokercore.client.peer import until
@@ -76,6 +83,36 @@ def test_asynchronous_sends_call_back_each_once_and_close_waits_for_them(
     assert [error for _, error in outcomes if error] == []
     assert sorted(result.message_id for result, _ in outcomes if result) == sorted(ids)
     assert sorted(stored(admin, topic)) == sorted(b"%d" % number for number in range(300))
+
+
+def test_asynchronous_sends_under_way_are_bounded_but_callbacks_may_send(
+    cluster: ClusterUnderTest, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokercore.client.producer._MOST_UNFINISHED", 1)
+    topic = make_topic()
+    entered, may_go, second = threading.Event(), threading.Event(), threading.Event()
+    with Producer(cluster.namesrv, cluster.credentials, "GID_p", timeout_ms=1000) as producer:
+
+        def hold(_result: SendResult | None, _error: ClientError | None) -> None:
+            producer.send_async(Message(topic, b"from a callback"), lambda *_: second.set())
+            entered.set()
+            may_go.wait(20)
+
+        producer.send_async(Message(topic, b"first"), hold)
+        assert entered.wait(10)
+        assert second.wait(10)
+        with pytest.raises(RequestTimeout, match="asynchronous sends"):
+            producer.send_async(Message(topic, b"one too many"), lambda *_: None)
+        may_go.set()
+        until(lambda: sends_async(producer, topic))
+
+
+def sends_async(producer: Producer, topic: str) -> bool:
+    try:
+        producer.send_async(Message(topic, b"room again"), lambda *_: None)
+    except RequestTimeout:
+        return False
+    return True
 
 
 def test_one_way_sends_arrive(admin: Admin, cluster: ClusterUnderTest, make_topic: MakeTopic) -> None:
