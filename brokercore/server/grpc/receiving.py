@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
+from brokercore.protocol.bodies.heartbeat import ConsumerData
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import MessageFormatError
@@ -54,6 +55,8 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
     found = decode_stored(answer.body)
     given = False
     try:
+        if request.auto_renew:
+            await _know_again(call, group)
         yield ReceiveMessageResponse(status=OK)
         space = request.message_queue.topic.resource_namespace
         for stored in found:
@@ -69,6 +72,13 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
                 call.door.renewals.give_back(*held)
             elif request.auto_renew:
                 call.door.renewals.add((call.caller.key_id, call.client_id), *held)
+
+
+async def _know_again(call: Call, group: str) -> None:
+    """A push consumer that a restarted broker does not know yet works on messages all the same. Raises Fault."""
+    sessions = call.door.sessions
+    if sessions.find(call) is None:
+        await sessions.open(call).register(ConsumerData(group), without_subscriptions=True)
 
 
 def refusal(status: Status) -> list[ReceiveMessageResponse]:

@@ -83,7 +83,9 @@ class Caller:
         request = pb.ReceiveMessageRequest(
             group=resource(group), message_queue=pb.MessageQueue(topic=resource(topic)), batch_size=32
         )
-        request.invisible_duration.FromSeconds(fields.pop("invisible", 30))
+        invisible = fields.pop("invisible", 30)
+        if invisible is not None:
+            request.invisible_duration.FromSeconds(invisible)
         request.long_polling_timeout.FromSeconds(fields.pop("wait", 0))
         request.MergeFrom(pb.ReceiveMessageRequest(**fields))
         method = self.channel.unary_stream(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +16,27 @@ from tests.support.broker import BrokerProcess, broker_process
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the broker keeps its certificate."""
+    return tmp_path_factory.mktemp("grpc")
+
+
+@pytest.fixture(scope="session")
+def broker(home: Path) -> Iterator[BrokerProcess]:
     """One broker with gRPC and TLS for these tests; those that end it start their own."""
-    home = str(tmp_path_factory.mktemp("grpc"))
     with broker_process(
-        gantry_grpc_port="0", gantry_home=home, gantry_broker_tls="permissive", gantry_transaction_check_seconds="1"
+        gantry_grpc_port="0",
+        gantry_home=str(home),
+        gantry_broker_tls="permissive",
+        gantry_transaction_check_seconds="1",
     ) as process:
-        process.home = home  # type: ignore[attr-defined]
         yield process
+
+
+@pytest.fixture
+def certificate(home: Path, broker: BrokerProcess) -> bytes:
+    """What a client has to trust to speak TLS with the broker."""
+    return (home / "tls/broker.crt").read_bytes()
 
 
 @pytest.fixture

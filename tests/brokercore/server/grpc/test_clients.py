@@ -133,16 +133,15 @@ def test_what_a_client_worked_on_is_free_again_soon_after_it_went(caller: Caller
     stream = caller.telemetry(consumer_settings(group, topic))
     stream.next()
     caller.send(message(topic))
-    request = pb.ReceiveMessageRequest(
-        group=resource(group), message_queue=pb.MessageQueue(topic=resource(topic)), auto_renew=True
-    )
-    method = caller.channel.unary_stream(
-        "/apache.rocketmq.v2.MessagingService/ReceiveMessage",
-        pb.ReceiveMessageRequest.SerializeToString,
-        pb.ReceiveMessageResponse.FromString,
-    )
-    parts = list(method(request, timeout=5, metadata=caller.metadata()))
-    assert parts[1].message.system_properties.invisible_duration.ToSeconds() == 60
+    (received,) = caller.receive(group, topic, auto_renew=True, invisible=None)[1]
+    assert received.system_properties.invisible_duration.ToSeconds() == 60
     stream.end()
     (again,) = caller.receive(group, topic, wait=15)[1]
     assert again.system_properties.delivery_attempt == 2
+
+
+def test_a_push_consumer_that_is_not_known_keeps_what_it_works_on(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    caller.send(message(topic))
+    assert len(caller.receive(group, topic, auto_renew=True, invisible=None)[1]) == 1
+    assert is_online(wire, group, caller.client_id)

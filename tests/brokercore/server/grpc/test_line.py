@@ -20,9 +20,8 @@ from tests.brokercore.server.wire import Wire
 from tests.support.broker import ROOT, BrokerProcess, broker_process, eventually
 
 
-def test_tls_and_plain_are_taken_on_one_port(broker: BrokerProcess, wire: Wire) -> None:
+def test_tls_and_plain_are_taken_on_one_port(broker: BrokerProcess, wire: Wire, certificate: bytes) -> None:
     topic = wire.topic()
-    certificate = (Path(broker.home) / "tls/broker.crt").read_bytes()  # type: ignore[attr-defined]
     with Caller(broker.grpc, certificate=certificate) as secure, Caller(broker.grpc) as plain:
         for caller in (secure, plain):
             assert caller.send(message(topic, bytes(1 << 20))).status.code == Code.OK
@@ -30,12 +29,13 @@ def test_tls_and_plain_are_taken_on_one_port(broker: BrokerProcess, wire: Wire) 
             assert received.body == bytes(1 << 20)
 
 
-def test_conditions_see_whether_a_call_came_by_tls_and_from_where(broker: BrokerProcess, wire: Wire) -> None:
+def test_conditions_see_whether_a_call_came_by_tls_and_from_where(
+    broker: BrokerProcess, wire: Wire, certificate: bytes
+) -> None:
     topic = wire.topic()
     condition = {"Bool": {"acs:SecureTransport": "true"}, "IpAddress": {"acs:SourceIp": "127.0.0.1"}}
     statement = {"Effect": "Allow", "Action": ["mq:PUB"], "Resource": ["*"], "Condition": condition}
     broker.allow("AKsecure", "secret", {"boundary": ["*"], "statements": [statement], "grants": []})
-    certificate = (Path(broker.home) / "tls/broker.crt").read_bytes()  # type: ignore[attr-defined]
     key = "AKsecure", "secret"
     with Caller(broker.grpc, key, certificate) as secure, Caller(broker.grpc, key) as plain:
         eventually(lambda: route(secure, topic).status.code == Code.OK)
