@@ -45,6 +45,8 @@ def start_and_fail(**environment: str) -> subprocess.CompletedProcess[str]:
     [
         ({"GANTRY_BROKER_PORT": "x"}, "GANTRY_BROKER_PORT is 'x'; allowed are whole numbers from 0 to 65535."),
         ({"GANTRY_CHECK_MESSAGE_TYPE": "maybe"}, "allowed are on and off"),
+        ({"GANTRY_LOG_FORMAT": "xml"}, "GANTRY_LOG_FORMAT is 'xml'; allowed are text and json."),
+        ({"GANTRY_LOG_LEVEL": "loud"}, "allowed are DEBUG, INFO, WARNING, ERROR"),
         ({"REDIS_URL": "http://localhost"}, "it is unix:///path or redis://host:port"),
         ({"GANTRY_MASTER_KEY": "short"}, "GANTRY_MASTER_KEY is not a Fernet key"),
         ({"GANTRY_BROKER_ADVERTISE": "nowhere"}, "GANTRY_BROKER_ADVERTISE is 'nowhere'; it is host:port"),
