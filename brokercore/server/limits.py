@@ -85,12 +85,16 @@ class Account:
         self.uid = uid
         self.connections = self.messages_in = self.bytes_in = self.stored_bytes = 0
         self.messages_paid_until = self.bytes_paid_until = 0.0
+        self.limits, self.most_stored = Limits(), 1 << 62
+        self.seconds_per_message = self.seconds_per_byte = 0.0
         self.refused: dict[str, int] = {}
         """How often a request of the tenant was refused, by reason."""
         self.take(limits)
 
     def take(self, limits: Limits) -> None:
-        """From now on these limits hold."""
+        """From now on these limits hold; what is owed by other limits is forgiven."""
+        if limits == self.limits:
+            return
         self.limits = limits
         self.seconds_per_message = 1 / limits.messages_per_second if limits.messages_per_second else 0.0
         self.seconds_per_byte = 1 / limits.bytes_per_second if limits.bytes_per_second else 0.0

@@ -82,6 +82,12 @@ def metrics(broker: BrokerProcess) -> str:
         return str(answer.read().decode())
 
 
+def system_group(broker: BrokerProcess, name: str) -> str:
+    """A group that the system key makes; connections of before a restart are gone."""
+    with Wire(broker.address) as system:
+        return system.group(name)
+
+
 def figure(broker: BrokerProcess, name: str, uid: str) -> float:
     """One of a tenant's figures."""
     begin = f'gantry_tenant_{name}{{tenant="{uid}"}} '
@@ -152,7 +158,8 @@ def test_what_waits_for_its_time_counts_for_its_tenant_also_after_a_restart(syst
     later = properties(TIMER_DELAY_SEC="3600")
     with tenant.wire() as wire:
         assert wire.publish(delayed, b"x" * 30_000, later).code == 0
-        assert wire.publish(halves, b"x" * 30_000, properties(TRAN_MSG="true", PGROUP="PG"), f="4").code == 0
+        half = wire.publish(halves, b"x" * 30_000, properties(TRAN_MSG="true", PGROUP="PG"), f="4")
+        assert half.code == 0
     assert figure(broker, "stored_bytes", tenant.uid) > 60_000
     broker.stop()
     broker.start()
@@ -160,6 +167,10 @@ def test_what_waits_for_its_time_counts_for_its_tenant_also_after_a_restart(syst
     tenant.limit(stored_bytes=50_000)
     with tenant.wire() as wire:
         assert wire.publish(delayed, b"x", later).code == ResponseCode.SYSTEM_BUSY
+        end = {"commitOrRollback": 8, "producerGroup": "PG", "tranStateTableOffset": half.ext["queueOffset"]}
+        wire.ok(Code.END_TRANSACTION, end | {"commitLogOffset": int(half.ext["msgId"][16:], 16)})
+        group = system_group(broker, f"{tenant.instance}%GID_half")
+        assert wire.pull(group, halves).code == 0, "what was prepared is committed, whatever the limit"
 
 
 def test_one_connection_too_many_is_told_so_and_closed(tenant: Tenant) -> None:
@@ -252,6 +263,9 @@ def test_a_batch_is_paid_for_message_by_message() -> None:
     table.admit(account, "MQ_INST_42_a%t", 1, 100)
     table.more_messages(account, "MQ_INST_42_a%t", 31)
     with pytest.raises(LimitReached, match="10 messages a second"):
+        table.admit(account, "MQ_INST_42_a%t", 1, 100)
+    table.take([("42", {"messages_per_second": 10})], {}, {"GID_new": "42"})
+    with pytest.raises(LimitReached, match="10 messages a second"):  # a new group forgives nothing
         table.admit(account, "MQ_INST_42_a%t", 1, 100)
 
 
