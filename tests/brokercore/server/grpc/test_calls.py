@@ -184,6 +184,18 @@ def test_the_end_of_a_transaction_that_is_none_is_refused(caller: Caller, wire: 
         assert answer.status.code == Code.INVALID_TRANSACTION_ID
 
 
+def test_a_group_in_order_gets_nothing_more_of_a_queue_before_it_is_done(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(4, "FIFO"), wire.group(consumeMessageOrderly=True)
+    for body in (b"first", b"second"):
+        caller.send(message(topic, body, message_type=pb.MessageType.FIFO, message_group="g"))
+    (first,) = caller.receive(group, topic, batch_size=1)[1]
+    assert (first.body, first.system_properties.message_group) == (b"first", "g")
+    assert caller.receive(group, topic)[0].code == Code.MESSAGE_NOT_FOUND
+    caller.acknowledge(group, first)
+    (second,) = caller.receive(group, topic)[1]
+    assert (second.body, second.system_properties.queue_id) == (b"second", first.system_properties.queue_id)
+
+
 def test_a_message_goes_back_when_its_client_has_left_meanwhile(caller: Caller, wire: Wire) -> None:
     topic, group = wire.topic(), wire.group()
     waiting = caller.start_receiving(group, topic, wait=15)
