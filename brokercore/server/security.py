@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hmac
 import logging
 import time
+from binascii import b2a_base64
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -96,7 +96,7 @@ class Caller:
             inner.update(body)
         outer = self._outer.copy()
         outer.update(inner.digest())
-        return base64.b64encode(outer.digest())
+        return b2a_base64(outer.digest(), newline=False)
 
     def may(self, action: str, name: str, connection: Connection) -> bool:
         """True when the key may do `action`, over this connection, on the topic, group or instance of this name."""

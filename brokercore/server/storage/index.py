@@ -11,6 +11,8 @@ from brokercore.server.storage.redis_connection import RedisConnection
 HOUR_MS = 3_600_000
 _HASH_BYTES = 6
 _ENTRIES_A_COMMAND = 500
+_ENTRY = b"$1\r\n0\r\n$14\r\n%b%b\r\n"
+"""Score and member of one entry as ZADD takes them: as many messages come, as often this is written."""
 
 
 def key_hash(key: str) -> bytes:
@@ -40,7 +42,7 @@ class KeyIndex:
             entries = self._pending[place] = []
         position = physical_offset.to_bytes(8, "big")
         for key in keys:
-            entries.append(key_hash(key) + position)
+            entries.append(_ENTRY % (blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), position))
 
     def key_of(self, topic: str, now_ms: int) -> str:
         """The sorted set of a topic for the hour of `now_ms`; it is registered, so that retention finds it."""
@@ -88,12 +90,11 @@ class KeyIndex:
     def _write(self) -> None:
         if not self._pending:
             return
-        for place, members in self._pending.items():
+        for place, entries in self._pending.items():
             self._register(place)
-            key = self._keys.index(*place)
-            for start in range(0, len(members), _ENTRIES_A_COMMAND):
-                arguments: list[bytes | str] = ["ZADD", key]
-                for member in members[start : start + _ENTRIES_A_COMMAND]:
-                    arguments += (b"0", member)
-                self._writer.submit_first(*arguments)
+            key = self._keys.index(*place).encode()
+            for start in range(0, len(entries), _ENTRIES_A_COMMAND):
+                some = entries[start : start + _ENTRIES_A_COMMAND]
+                head = b"*%d\r\n$4\r\nZADD\r\n$%d\r\n%b\r\n" % (2 + 2 * len(some), len(key), key)
+                self._writer.submit_packed_first(head + b"".join(some))
         self._pending = {}

@@ -12,24 +12,22 @@ from typing import Any
 import hiredis
 
 from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
+from brokercore.server.storage.gathering import Callback, Gathering, pack
 from brokercore.server.storage.pulse import Pulse
 from brokercore.server.storage.redis_address import credentials, dial, shown
-from brokercore.server.storage.replies import settle
+from brokercore.server.storage.replies import all_of, settle
 from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-Callback = Callable[[Any], None]
-"""Takes the reply: a value, a hiredis.ReplyError, or ConnectionError when the connection broke first."""
-
 MAX_IN_FLIGHT_BYTES = 128 << 20
 """Bytes written and not yet answered, above which nothing more is taken: a Redis that hangs must not fill memory."""
 
+_GROUP_BYTES = 128 << 10  # so much is written at once, even while Redis works on the last write
 _JOINED_PIECE = 4096  # pieces of up to so many bytes, on average, are joined before they are written
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _CONNECT_SECONDS = 5.0
-_REPLY_BYTES = 8
-"""What one in-flight command costs beside its own bytes; keeps the account above zero for tiny commands."""
+_REPLY_BYTES = 8  # what one in-flight command costs beside its own bytes, so that tiny commands count too
 
 
 class RedisConnection(asyncio.Protocol):
@@ -55,14 +53,11 @@ class RedisConnection(asyncio.Protocol):
         self._on_flush: list[Callable[[], None]] = []
         self._transport: asyncio.Transport | None = None
         self._reader = hiredis.Reader()
-        self._first: list[bytes] = []
-        self._first_callbacks: list[Callback | None] = []
-        self._batch: list[bytes] = []
-        self._batch_callbacks: list[Callback | None] = []
-        self._batch_bytes = 0
+        self._gathered = Gathering()
         self._in_flight: deque[tuple[Callback | None, int]] = deque()
         self._in_flight_bytes = 0
         self._scheduled = False
+        self._held = False  # scheduled, and waiting for the replies to what was written before
         self._silent_until = 0.0
         self._closing = False
         self._lost = asyncio.Event()
@@ -131,35 +126,43 @@ class RedisConnection(asyncio.Protocol):
             raise StoreUnavailable("Redis cannot be reached")
         if self.hangs or self._in_flight_bytes > MAX_IN_FLIGHT_BYTES:
             raise StoreUnavailable("Redis does not answer")
-        self._batch += command
-        self._batch_callbacks.append(callback)
-        self._batch_bytes += size
+        gathered = self._gathered
+        gathered.parts += command
+        gathered.callbacks.append(callback)
+        gathered.size += size
         if not self._scheduled:
             self._scheduled = True
+            self._turn.later(self._flush)
+        elif self._held and gathered.size >= _GROUP_BYTES:
+            self._held = False
             self._turn.later(self._flush)
 
     def submit_all(self, commands: list[bytes], size: int, callback: Callback, count: int) -> None:
         """As `submit`, for `count` commands in one: all of them are taken, or none. `callback` gets every reply."""
         self.submit(commands, size, callback)
-        self._batch_callbacks += [callback] * (count - 1)
+        self._gathered.callbacks += [callback] * (count - 1)
 
     def submit_first(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add a command ahead of all others of this turn: references, which must be there before what they name."""
-        self._first.append(_pack(arguments))
-        self._first_callbacks.append(callback or self._log_error)
+        self.submit_packed_first(pack(arguments), callback)
+
+    def submit_packed_first(self, command: bytes, callback: Callback | None = None) -> None:
+        """As `submit_first`, for a command that is RESP already."""
+        self._gathered.first.append(command)
+        self._gathered.first_callbacks.append(callback or self._log_error)
         if not self._scheduled:
             self._scheduled = True
             self._turn.later(self._flush)
 
     def send(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add one command to this turn's write. Raises StoreUnavailable."""
-        packed = _pack(arguments)
+        packed = pack(arguments)
         self.submit((packed,), len(packed), callback or self._log_error)
 
     def call(self, *arguments: bytes | str | int) -> asyncio.Future[Any]:
         """Add one command; the future gives its reply, or raises RedisError or StoreUnavailable."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        packed = _pack(arguments)
+        packed = pack(arguments)
         self.submit((packed,), len(packed), lambda reply: settle(future, reply))
         return future
 
@@ -172,15 +175,7 @@ class RedisConnection(asyncio.Protocol):
 
     async def call_many(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> list[Any]:
         """Replies of several commands, written together; an error of one raises RedisError."""
-        futures = [self.call(*command) for command in commands]
-        try:
-            return [await future for future in futures]
-        finally:
-            for future in futures:
-                if not future.done():
-                    future.cancel()
-                elif not future.cancelled():
-                    future.exception()
+        return await all_of([self.call(*command) for command in commands])
 
     # Protocol
 
@@ -192,14 +187,20 @@ class RedisConnection(asyncio.Protocol):
         reader, in_flight = self._reader, self._in_flight
         reader.feed(data)
         self._turn.begin()
-        try:
-            while (reply := reader.gets()) is not False:
-                callback, size = in_flight.popleft()
-                self._in_flight_bytes -= size
-                if callback is not None:
-                    callback(reply)
-        finally:
-            self._turn.end()
+        answered: list[tuple[Callback, Any]] = []
+        while (reply := reader.gets()) is not False:
+            callback, size = in_flight.popleft()
+            self._in_flight_bytes -= size
+            if callback is not None:
+                answered.append((callback, reply))
+        if self._held and not in_flight:
+            self._flush()  # Redis works on it while the answers go out
+        for callback, reply in answered:
+            try:
+                callback(reply)
+            except Exception:  # one request's trouble must not keep the others' answers back
+                logger.exception("redis %s: a reply could not be taken", self.name)
+        self._turn.end()
 
     def connection_lost(self, error: Exception | None) -> None:
         was_connected, self.connected, self._transport = self.connected, False, None
@@ -214,16 +215,16 @@ class RedisConnection(asyncio.Protocol):
     # Inside
 
     def _flush(self) -> None:
+        """Write what was gathered. While Redis works on the last write, what comes is gathered for the next one."""
+        self._held = bool(self._in_flight) and self._gathered.size < _GROUP_BYTES
+        if self._held:
+            return
         for hook in self._on_flush:
             hook()
         self._scheduled = False
-        if not (self._batch or self._first):
+        parts, callbacks, size = self._gathered.take()
+        if not parts:
             return
-        parts = self._first + self._batch
-        callbacks = self._first_callbacks + self._batch_callbacks
-        size = self._batch_bytes + sum(map(len, self._first))
-        self._first, self._first_callbacks = [], []
-        self._batch, self._batch_callbacks, self._batch_bytes = [], [], 0
         if self._transport is None:
             for callback in callbacks:
                 if callback is not None:
@@ -239,11 +240,11 @@ class RedisConnection(asyncio.Protocol):
 
     def _fail_all(self, reason: str) -> None:
         error = ConnectionError(reason)
-        waiting = [callback for callback, _ in self._in_flight] + self._first_callbacks + self._batch_callbacks
+        waiting = [callback for callback, _ in self._in_flight] + self._gathered.take()[1]
         self._in_flight.clear()
         self._in_flight_bytes = 0
-        self._first, self._first_callbacks = [], []
-        self._batch, self._batch_callbacks, self._batch_bytes = [], [], 0
+        if self._held:
+            self._held = self._scheduled = False
         for callback in waiting:
             if callback is not None:
                 callback(error)
@@ -293,8 +294,3 @@ class RedisConnection(asyncio.Protocol):
         if words := credentials(self.url):
             self.connected = True
             await self.call("AUTH", *words)
-
-
-def _pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
-    packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
-    return packed

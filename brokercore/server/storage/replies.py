@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import hiredis
@@ -25,3 +26,15 @@ def settle(future: asyncio.Future[Any], reply: Any) -> None:
 def is_error(reply: Any) -> bool:
     """True when a reply says that a command was not carried out."""
     return isinstance(reply, hiredis.ReplyError | ConnectionError)
+
+
+async def all_of(futures: Sequence[asyncio.Future[Any]]) -> list[Any]:
+    """The results of all of them; the first error is raised, and nobody is told of those of the others."""
+    try:
+        return [await future for future in futures]
+    finally:
+        for future in futures:
+            if not future.done():
+                future.cancel()
+            elif not future.cancelled():
+                future.exception()

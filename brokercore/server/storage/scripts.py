@@ -9,7 +9,8 @@ from typing import Any
 
 import hiredis
 
-from brokercore.server.storage.redis_connection import Callback, RedisConnection
+from brokercore.server.storage.gathering import Callback
+from brokercore.server.storage.redis_connection import RedisConnection
 
 Argument = bytes | str | int
 
