@@ -45,7 +45,7 @@ types: tools ## mypy, strict
 bench: tools ## rates and latencies beside the published figures
 	@exec $(VENV)/python -m tests.bench
 
-bench-broker: tools ## the broker beside Apache RocketMQ, 5 rounds (about 18 minutes; ROUNDS=1 for one)
+bench-broker: tools ## the broker beside Apache RocketMQ, 5 rounds (about 20 minutes; ROUNDS=1 for one)
 	@exec $(VENV)/python -m tests.bench broker --rounds $(or $(ROUNDS),5)
 
 bench-soak: tools ## an hour at 70 % of the broker's highest rate: latency and memory (MINUTES=10 for less)
