@@ -171,6 +171,8 @@ def test_what_waits_for_its_time_counts_for_its_tenant_also_after_a_restart(syst
         wire.ok(Code.END_TRANSACTION, end | {"commitLogOffset": int(half.ext["msgId"][16:], 16)})
         group = system_group(broker, f"{tenant.instance}%GID_half")
         assert wire.pull(group, halves).code == 0, "what was prepared is committed, whatever the limit"
+        wire.ok(Code.DELETE_TOPIC_IN_BROKER, {"topic": halves})
+    eventually(lambda: figure(broker, "stored_bytes", tenant.uid) < 50_000, 20)
 
 
 def test_one_connection_too_many_is_told_so_and_closed(tenant: Tenant) -> None:
