@@ -38,7 +38,10 @@ class SendStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where a sent message lies: `message_id` is its unique id; a delayed one has the offset of its parking place."""
+    """Where a sent message lies: `message_id` is its unique id; a delayed one has the offset of its parking place.
+
+    `recall_handle` is given for a message with a delivery time: Producer.recall() takes it back.
+    """
 
     message_id: str
     offset_message_id: str
@@ -46,6 +49,7 @@ class SendResult:
     queue_offset: int
     status: SendStatus = SendStatus.SEND_OK
     transaction_id: str = ""
+    recall_handle: str = ""
 
 
 class ConsumeResult(Enum):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Self
 
 from brokercore.client.credentials import Credentials
-from brokercore.client.errors import ClientClosed, ClientError, RequestTimeout
+from brokercore.client.errors import ClientClosed, ClientError, InvalidMessage, RequestTimeout
 from brokercore.client.fork import restart_after_fork
 from brokercore.client.identity import new_client_id
 from brokercore.client.messages import Message, MessageView, SendResult, TransactionState
@@ -23,7 +23,7 @@ from brokercore.client.requests import Requests, reply_properties
 from brokercore.client.routes import Routes
 from brokercore.client.sender import Sender, queue_of_key
 from brokercore.client.sending import Prepared, batch_results, prepare, prepare_batch
-from brokercore.client.session import Session
+from brokercore.client.session import Call, Session
 from brokercore.client.transactions import TransactionCheck, Transactions
 from brokercore.client.workers import Workers
 from brokercore.protocol.codes import RequestCode
@@ -186,6 +186,23 @@ class Producer:
         prepared = replace(prepared, code=RequestCode.SEND_REPLY_MESSAGE_V2)
         queue = MessageQueue(topic, question.queue.broker_name, 0)  # that broker knows who asked
         self._sender.send_to(queue, prepared, timeout_ms or self._timeout_ms)
+
+    def recall(self, result: SendResult, *, timeout_ms: int | None = None) -> None:
+        """Take back a message with a delivery time before that time comes (RECALL_MESSAGE).
+
+        Raises InvalidMessage for a message that cannot be recalled, BrokerError when the broker refuses: too late, or
+        an Apache RocketMQ without `recallMessageEnable=true`.
+        """
+        if not result.recall_handle:
+            raise InvalidMessage(f"Message {result.message_id} has no delivery time: it cannot be recalled.")
+        ext = {
+            "producerGroup": self.group,
+            "topic": result.queue.topic,
+            "recallHandle": result.recall_handle,
+            "bname": result.queue.broker_name,
+        }
+        call = Call(self._routes.address(result.queue.broker_name), RequestCode.RECALL_MESSAGE, ext)
+        self._session.call(call, timeout_ms=timeout_ms or self._timeout_ms)
 
     def send_transaction(self, message: Message, execute: Callable[[Message, str], TransactionState]) -> SendResult:
         """Send a half message, run `execute(message, message_id)`, then commit or roll back as it says.

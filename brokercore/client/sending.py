@@ -158,6 +158,7 @@ def read_send(response: Command, prepared: Prepared, queue: MessageQueue, addres
         queue_offset=integer(response, "queueOffset", address),
         status=_STATUS[response.code],
         transaction_id=ext.get("transactionId", ""),
+        recall_handle=ext.get("recallHandle", ""),
     )
 
 

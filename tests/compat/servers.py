@@ -28,6 +28,7 @@ APACHE_LINES = (
     "autoCreateTopicEnable=false",
     "autoCreateSubscriptionGroup=false",
     "enablePropertyFilter=true",
+    "recallMessageEnable=true",
     "traceTopicEnable=true",
     "transactionTimeOut=3000",
     "transactionCheckInterval=5000",
