@@ -21,7 +21,8 @@ _ASKS_CLIENTS = {
     Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY, Code.GET_CONSUMER_STATUS_FROM_CLIENT,
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
 }  # fmt: skip
-CODES = sorted(set(HANDLERS) - _ASKS_CLIENTS)
+_DELETES = {Code.DELETE_TOPIC_IN_BROKER, Code.DELETE_SUBSCRIPTIONGROUP, Code.DELETE_TOPIC_IN_NAMESRV}
+CODES = sorted(set(HANDLERS) - _ASKS_CLIENTS - _DELETES)
 _SENDS = (Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.SEND_REPLY_MESSAGE_V2)
 
 
@@ -111,8 +112,17 @@ def test_heartbeats_and_what_others_are_shown_of_them(tenant: Wire, beat: dict[s
     say(tenant, Code.QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": GROUP, "topic": TOPIC}, b"")
 
 
+@settings(bounded, max_examples=40)
+@given(st.sampled_from(sorted(_DELETES)), attack.fields, attack.odd_texts)
+def test_deletions_of_what_is_not_there(bystander: Wire, code: int, ext: dict[str, str], name: str) -> None:
+    say(bystander, code, ext | dict.fromkeys(("topic", "group", "groupName", "consumerGroup"), f"{name}!"), b"")
+
+
 def test_what_was_stored_of_all_that_can_be_read_back(victim: BrokerProcess) -> None:
     with Wire(victim.address) as wire:
+        wire.topic(2, "MIXED", name=TOPIC)
+        wire.group(GROUP)
+        wire.call(Code.UPDATE_AND_GET_GROUP_FORBIDDEN, {"group": GROUP, "topic": TOPIC, "readable": "true"})
         for queue_id in range(2):
             end = int(wire.ok(Code.GET_MAX_OFFSET, {"topic": TOPIC, "queueId": queue_id}).ext["offset"])
             offset = 0
