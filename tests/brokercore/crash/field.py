@@ -110,7 +110,7 @@ def field(*redis_settings: str, folder: Path | None = None, **environment: Any) 
         raise
     finally:
         for client in ground.clients if ground else []:
-            client.kill()
+            client.close()
         if ground:
             ground.admin.close()
         broker.close()

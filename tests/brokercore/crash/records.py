@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,11 @@ class Client:
         self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
+
+    def close(self) -> None:
+        """End it, and throw away what it has written."""
+        self.kill()
+        shutil.rmtree(self._path.parent, ignore_errors=True)
 
     def _ended(self) -> bool:
         return self._process.poll() is not None

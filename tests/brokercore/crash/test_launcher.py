@@ -87,4 +87,4 @@ def test_the_launcher_brings_back_what_is_killed_and_clients_go_on(copy: Copy) -
               consumer, most_deliveries=5)  # fmt: skip
     finally:
         for client in clients:
-            client.kill()
+            client.close()
