@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from pathlib import Path
 
 from tests.bench import broker, broker_lines, console, pages, soak, sql
@@ -21,6 +23,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
     parser.add_argument("--demo", type=Path, help="demo.json of a running copy; without it one is started")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended as after Ctrl-C
     if arguments.what in ("broker", "all"):
         print("\n" + broker.main(arguments.rounds, arguments.only, quick=arguments.quick), flush=True)
     if arguments.what == "soak":
