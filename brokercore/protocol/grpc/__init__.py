@@ -1,1 +1,1 @@
-"""The messages of the gRPC protocol (docs/grpc.md). `messaging_pb2` is generated from messaging.proto: make protocol."""
+"""The messages of the gRPC protocol (docs/grpc.md); `make protocol` makes `messaging_pb2` of messaging.proto."""
