@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
 import orjson
 
 from brokercore.protocol.codes import RequestCode, ResponseCode
@@ -32,16 +35,16 @@ async def query(broker: Broker, _connection: Connection, command: Command, _call
     existing_topic(broker, name)
     begin, end = integer(ext, "beginTimestamp", 0), integer(ext, "endTimestamp", 1 << 62)
     unique, wanted = boolean(ext, "_UNIQUE_KEY_QUERY"), max(1, min(integer(ext, "maxNum", MAX_FOUND), MAX_FOUND))
-    places = await broker.store.index.find(broker.store.reader, name, key, begin, end)
     frames: list[bytes] = []
     size = 0
-    for start in range(0, len(places), _AT_ONCE):
-        for frame in await broker.store.messages_at(places[start : start + _AT_ONCE]):
-            if _matches(frame, name, key, unique, range(begin, end + 1)) and size + len(frame) <= _MAX_ANSWER:
-                frames.append(frame)
-                size += len(frame)
-        if len(frames) >= wanted:
-            break
+    async with aclosing(_in_pieces(broker.store.index.find(broker.store.reader, name, key, begin, end))) as found:
+        async for places in found:
+            for frame in await broker.store.messages_at(places):
+                if _matches(frame, name, key, unique, range(begin, end + 1)) and size + len(frame) <= _MAX_ANSWER:
+                    frames.append(frame)
+                    size += len(frame)
+            if len(frames) >= wanted:
+                break
     if not frames:
         raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"no message of topic {name} has the key {key[:64]}")
     topic = existing_topic(broker, name)
@@ -80,6 +83,13 @@ async def entries(broker: Broker, _connection: Connection, command: Command, _ca
     ]
     body = {"maxQueueIndex": queue.max_offset, "minQueueIndex": queue.min_offset, "queueData": data}
     return command.response(ResponseCode.SUCCESS, body=orjson.dumps(body))
+
+
+async def _in_pieces(found: AsyncIterator[list[int]]) -> AsyncGenerator[list[int]]:
+    """At most _AT_ONCE places at a time: a message can have 4 MiB."""
+    async for places in found:
+        for start in range(0, len(places), _AT_ONCE):
+            yield places[start : start + _AT_ONCE]
 
 
 def _matches(frame: bytes, topic: str, key: str, unique: bool, period: range) -> bool:

@@ -1,18 +1,30 @@
-"""The key index: per topic and hour one sorted set of (key hash, physical offset), found by ZRANGEBYLEX."""
+"""The key index: per topic and hour one text of records, a key's hash and a message's place, in the order of arrival.
+
+Writing is what happens all the time: appending a record costs Redis next to nothing, and 14 bytes. A search reads the
+records of the hours it asks for, the newest first, piece by piece.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.redis_connection import RedisConnection
 
 HOUR_MS = 3_600_000
+PART_BYTES = 256 << 20
+"""Size from which an hour of a topic goes on in another text: Redis takes 512 MiB at the most."""
+
+PIECE_RECORDS = 16 << 10
+"""Records that are read and looked through at once: less than a millisecond, so that others have their turn."""
+
 _HASH_BYTES = 6
-_ENTRIES_A_COMMAND = 500
-_ENTRY = b"$1\r\n0\r\n$14\r\n%b%b\r\n"
-"""Score and member of one entry as ZADD takes them: as many messages come, as often this is written."""
+_RECORD_BYTES = _HASH_BYTES + 8
+_PIECE_BYTES = PIECE_RECORDS * _RECORD_BYTES
 
 
 def key_hash(key: str) -> bytes:
@@ -20,81 +32,122 @@ def key_hash(key: str) -> bytes:
     return blake2b(key.encode(), digest_size=_HASH_BYTES).digest()
 
 
-def index_member(key: str, physical_offset: int) -> bytes:
+def index_record(key: str, physical_offset: int) -> bytes:
     """What the index holds for one key of one message."""
     return key_hash(key) + physical_offset.to_bytes(8, "big")
 
 
 class KeyIndex:
-    """Gathers the entries of a loop turn and writes them ahead of the messages they name."""
+    """Gathers the records of a loop turn and writes them ahead of the messages they name."""
 
     def __init__(self, writer: RedisConnection, keys: Keys) -> None:
         self._writer, self._keys = writer, keys
         self._pending: dict[tuple[int, str], list[bytes]] = {}
-        self._known: set[tuple[int, str]] = set()
+        self._parts: dict[tuple[int, str], str] = {}
+        self._searching = asyncio.Semaphore(1)
         writer.before_flush(self._write)
 
     def add(self, topic: str, keys: Iterable[str], now_ms: int, physical_offset: int) -> None:
         """Let QUERY_MESSAGE find the message at `physical_offset` by each of `keys`."""
         place = now_ms // HOUR_MS, topic
-        entries = self._pending.get(place)
-        if entries is None:
-            entries = self._pending[place] = []
+        records = self._pending.get(place)
+        if records is None:
+            records = self._pending[place] = []
         position = physical_offset.to_bytes(8, "big")
         for key in keys:
-            entries.append(_ENTRY % (blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), position))
+            records += (blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), position)
 
     def key_of(self, topic: str, now_ms: int) -> str:
-        """The sorted set of a topic for the hour of `now_ms`; it is registered, so that retention finds it."""
-        place = now_ms // HOUR_MS, topic
-        self._register(place)
-        return self._keys.index(*place)
+        """Where the records of a topic go at `now_ms`; it is registered, so that retention finds it."""
+        return self._keys.index(self._part((now_ms // HOUR_MS, topic)), topic)
 
     def forget_hours(self) -> None:
         """Register every hour anew: Redis may have lost what was written last."""
-        self._known.clear()
+        self._parts.clear()
 
-    async def find(self, reader: RedisConnection, topic: str, key: str, begin_ms: int, end_ms: int) -> list[int]:
-        """Physical offsets of messages that may have `key`, newest hour first. Raises StoreUnavailable."""
-        hours = [hour for hour, name in await self._hours(reader) if name == topic]
-        wanted = [hour for hour in hours if begin_ms // HOUR_MS <= hour <= end_ms // HOUR_MS]
-        low = key_hash(key)
-        replies = await reader.call_many(
-            ("ZRANGEBYLEX", self._keys.index(hour, topic), b"[" + low, b"[" + low + b"\xff" * 8)
-            for hour in sorted(wanted, reverse=True)
-        )
-        return [int.from_bytes(member[_HASH_BYTES:], "big") for reply in replies for member in reversed(reply)]
+    async def find(
+        self, reader: RedisConnection, topic: str, key: str, begin_ms: int, end_ms: int
+    ) -> AsyncIterator[list[int]]:
+        """Physical offsets of messages that may have `key`, the newest first. Raises StoreUnavailable.
+
+        One piece of the index is looked through at a time, whoever asks.
+        """
+        wanted, last = key_hash(key), -1
+        parts = [part for part, name in await self._all(reader) if name == topic]
+        hours = [part for part in parts if begin_ms // HOUR_MS <= _hour(part) <= end_ms // HOUR_MS]
+        for part in sorted(hours, key=_order, reverse=True):
+            text = self._keys.index(part, topic)
+            size = int(await reader.call("STRLEN", text))
+            for start in range((size - 1) // _PIECE_BYTES * _PIECE_BYTES, -1, -_PIECE_BYTES):
+                async with self._searching:
+                    piece = await reader.call("GETRANGE", text, start, start + _PIECE_BYTES - 1)
+                    places = _places(piece, wanted)
+                if places and places[0] == last:  # a message that has the key twice, across two pieces
+                    del places[0]
+                if places:
+                    last = places[-1]
+                    yield places
 
     async def drop(self, topic: str | None = None, before_ms: int | None = None) -> None:
         """Drop the index of a topic, or all hours that ended before `before_ms`. Raises StoreUnavailable."""
-        gone = [
-            (hour, name)
-            for hour, name in await self._hours(self._writer)
-            if name == topic or (before_ms is not None and (hour + 1) * HOUR_MS <= before_ms)
-        ]
-        for hour, name in gone:
-            self._known.discard((hour, name))
-            self._writer.send("UNLINK", self._keys.index(hour, name))
-            await self._writer.call("SREM", self._keys.index_hours, f"{hour}:{name}")
+        for part, name in await self._all(self._writer):
+            if name == topic or (before_ms is not None and (_hour(part) + 1) * HOUR_MS <= before_ms):
+                self._parts.pop((_hour(part), name), None)
+                self._writer.send("UNLINK", self._keys.index(part, name))
+                await self._writer.call("SREM", self._keys.index_hours, f"{part}:{name}")
 
-    async def _hours(self, connection: RedisConnection) -> list[tuple[int, str]]:
+    async def _all(self, connection: RedisConnection) -> list[tuple[str, str]]:
         members: Iterable[bytes] = await connection.call("SMEMBERS", self._keys.index_hours)
-        places = (member.decode().partition(":") for member in members)
-        return [(int(hour), topic) for hour, _, topic in places]
+        return [(part, topic) for part, _, topic in (member.decode().partition(":") for member in members)]
 
-    def _register(self, place: tuple[int, str]) -> None:
-        if place not in self._known:
-            self._known.add(place)
-            self._writer.submit_first("SADD", self._keys.index_hours, f"{place[0]}:{place[1]}")
+    def _part(self, place: tuple[int, str]) -> str:
+        """The part of an hour that is written now: `<hour>`, and `<hour>.<number>` behind a full one."""
+        return self._parts.get(place) or self._begin(place, str(place[0]))
+
+    def _begin(self, place: tuple[int, str], part: str) -> str:
+        self._parts[place] = part
+        self._writer.submit_first("SADD", self._keys.index_hours, f"{part}:{place[1]}")
+        return part
 
     def _write(self) -> None:
         if not self._pending:
             return
-        for place, entries in self._pending.items():
-            self._register(place)
-            key = self._keys.index(*place).encode()
-            for start in range(0, len(entries), _ENTRIES_A_COMMAND):
-                some = entries[start : start + _ENTRIES_A_COMMAND]
-                head = b"*%d\r\n$4\r\nZADD\r\n$%d\r\n%b\r\n" % (2 + 2 * len(some), len(key), key)
-                self._writer.submit_packed_first(head + b"".join(some))
+        for place, records in self._pending.items():
+            part = self._part(place)
+            text, added = self._keys.index(part, place[1]).encode(), b"".join(records)
+            command = b"*3\r\n$6\r\nAPPEND\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(text), text, len(added), added)
+            self._writer.submit_packed_first(command, partial(self._appended, place, part))
         self._pending = {}
+
+    def _appended(self, place: tuple[int, str], part: str, reply: Any) -> None:
+        if type(reply) is not int:
+            self._writer.log_error(reply)
+        elif reply >= PART_BYTES and self._parts.get(place) == part:
+            hour, number = _order(part)
+            self._begin(place, f"{hour}.{number + 1}")
+
+
+def _places(piece: bytes, wanted: bytes) -> list[int]:
+    """Places of the messages with this hash in some records, the last first; a message stands there once."""
+    places: list[int] = []
+    at = piece.find(wanted)
+    while at >= 0:
+        if at % _RECORD_BYTES:
+            at = piece.find(wanted, at + 1)
+            continue
+        end = at + _RECORD_BYTES
+        place = int.from_bytes(piece[at + _HASH_BYTES : end], "big")
+        if not places or places[-1] != place:
+            places.append(place)
+        at = piece.find(wanted, end)
+    return places[::-1]
+
+
+def _order(part: str) -> tuple[int, int]:
+    """Hour, counted from the epoch, and number of a part."""
+    hour, _, number = part.partition(".")
+    return int(hour), int(number or 0)
+
+
+def _hour(part: str) -> int:
+    return _order(part)[0]

@@ -43,6 +43,6 @@ class Keys:
         """The stream of the queue with this number."""
         return f"{self._prefix}q:{number}"
 
-    def index(self, hour: int, topic: str) -> str:
-        """The key index of a topic for one hour, counted from the epoch."""
-        return f"{self._prefix}index:{hour}:{topic}"
+    def index(self, part: str, topic: str) -> str:
+        """The key index of a topic for (a part of) one hour."""
+        return f"{self._prefix}index:{part}:{topic}"

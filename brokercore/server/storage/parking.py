@@ -16,7 +16,7 @@ from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.message import StoredMessage, decode_stored, encode_stored
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import StoreUnavailable
-from brokercore.server.storage.index import index_member
+from brokercore.server.storage.index import index_record
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.replies import is_error
 from brokercore.server.storage.scripts import Argument, Script
@@ -101,12 +101,12 @@ class Parking:
         now = max(int(time.time() * 1000), target.last_ms)
         offset = target.next_offset
         frame = _frame_at(store, message, target, offset, now, **fields)
-        names, members = [], []
+        names, records = [], []
         for key in keys:
             names.append(store.index.key_of(target.topic, now))
-            members.append(index_member(key, target.base + offset))
+            records.append(index_record(key, target.base + offset))
         parked = self._parked(message.physical_offset)
-        arguments: list[Argument] = [_member(message.physical_offset), parked[1], f"0-{offset + 1}", frame, *members]
+        arguments: list[Argument] = [_member(message.physical_offset), parked[1], f"0-{offset + 1}", frame, *records]
 
         def answered(reply: Any) -> None:
             if reply == 1:

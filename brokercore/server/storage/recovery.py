@@ -74,7 +74,7 @@ async def measure(redis: RedisConnection, keys: Keys, queues: Iterable[Queue]) -
             queue.stored_bytes = int((size or 0) * _FRAME_BYTES_PER_STORED)
             total += size or 0
     places = [member.decode().partition(":") for member in await redis.call("SMEMBERS", keys.index_hours)]
-    sizes = await redis.call_many(("MEMORY", "USAGE", keys.index(int(hour), topic)) for hour, _, topic in places)
+    sizes = await redis.call_many(("MEMORY", "USAGE", keys.index(part, topic)) for part, _, topic in places)
     indexes: dict[str, int] = {}
     for (_, _, topic), size in zip(places, sizes, strict=True):
         indexes[topic] = indexes.get(topic, 0) + (size or 0)

@@ -149,7 +149,7 @@ class RedisConnection(asyncio.Protocol):
     def submit_packed_first(self, command: bytes, callback: Callback | None = None) -> None:
         """As `submit_first`, for a command that is RESP already."""
         self._gathered.first.append(command)
-        self._gathered.first_callbacks.append(callback or self._log_error)
+        self._gathered.first_callbacks.append(callback or self.log_error)
         if not self._scheduled:
             self._scheduled = True
             self._turn.later(self._flush)
@@ -157,7 +157,7 @@ class RedisConnection(asyncio.Protocol):
     def send(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add one command to this turn's write. Raises StoreUnavailable."""
         packed = pack(arguments)
-        self.submit((packed,), len(packed), callback or self._log_error)
+        self.submit((packed,), len(packed), callback or self.log_error)
 
     def call(self, *arguments: bytes | str | int) -> asyncio.Future[Any]:
         """Add one command; the future gives its reply, or raises RedisError or StoreUnavailable."""
@@ -249,7 +249,7 @@ class RedisConnection(asyncio.Protocol):
             if callback is not None:
                 callback(error)
 
-    def _log_error(self, reply: Any) -> None:
+    def log_error(self, reply: Any) -> None:
         """Log what Redis refuses, at most once a second: a full disk refuses everything."""
         if isinstance(reply, hiredis.ReplyError) and self._loop.time() >= self._silent_until:
             self._silent_until = self._loop.time() + 1

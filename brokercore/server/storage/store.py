@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 Done = Callable[[str | None], None]
 """Called when a write ended: None when it is stored, else the reason why it is not."""
 
-OVERHEAD_BYTES = 140
-"""Estimated memory of a message in Redis beside its frame: its share of the listpack, and two index entries."""
+OVERHEAD_BYTES = 60
+"""Estimated memory of a message in Redis beside its frame: its share of the listpack, and two records of the index."""
 
-OVERHEAD_FACTOR = 1.15
+OVERHEAD_FACTOR = 1.1
 """Listpack nodes are allocated in size classes and are not filled to the last byte."""
 
 

@@ -16,6 +16,7 @@ from brokercore.protocol.message import decode_stored
 from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
 from brokercore.server.retention import offset_at, trim
 from brokercore.server.settings import Settings
+from brokercore.server.storage import index
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parking import MOVE, Parking
 from brokercore.server.storage.queue import Queue, split_physical
@@ -216,16 +217,55 @@ async def test_a_gap_in_a_queue_is_stepped_over(store: MessageStore) -> None:
     assert await offset_at(store, queue, moment + 1) == 4
 
 
+async def found_by(store: MessageStore, queue: Queue, key: str, begin_ms: int, end_ms: int) -> list[int]:
+    pieces = [piece async for piece in store.index.find(store.reader, queue.topic, key, begin_ms, end_ms)]
+    return [place for piece in pieces for place in piece]
+
+
 async def test_index_entries_are_dropped_with_their_hour(store: MessageStore) -> None:
     queue = await queue_of(store)
     await put(store, queue, b"a", keys=["k"])
     now = int(time.time() * 1000)
-    assert await store.index.find(store.reader, queue.topic, "k", 0, now) == [queue.base]
-    assert await store.index.find(store.reader, queue.topic, "k", 0, now - 7_200_000) == []
+    assert await found_by(store, queue, "k", 0, now) == [queue.base]
+    assert await found_by(store, queue, "k", 0, now - 7_200_000) == []
     await store.index.drop(before_ms=now + 7_200_000)
-    assert await store.index.find(store.reader, queue.topic, "k", 0, now) == []
+    assert await found_by(store, queue, "k", 0, now) == []
     await put(store, queue, b"b", keys=["k"])
-    assert await store.index.find(store.reader, queue.topic, "k", 0, now + 1000) == [queue.base + 1]
+    assert await found_by(store, queue, "k", 0, now + 1000) == [queue.base + 1]
+
+
+async def test_a_key_is_found_newest_first_whatever_else_the_index_holds(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces and parts are made small, so that there are many of both."""
+    monkeypatch.setattr(index, "_PIECE_BYTES", 7 * index._RECORD_BYTES)
+    monkeypatch.setattr(index, "PART_BYTES", 40 * index._RECORD_BYTES)
+    queue = await queue_of(store)
+    for number in range(60):
+        await put(store, queue, b"x", keys=[f"id-{number}", *(["often", "x", "often"] if number % 3 else ["seldom"])])
+    now = int(time.time() * 1000)
+    often = [queue.base + number for number in reversed(range(60)) if number % 3]
+    assert await found_by(store, queue, "often", 0, now) == often
+    assert await found_by(store, queue, "id-0", 0, now) == [queue.base]
+    assert await found_by(store, queue, "nobody", 0, now) == []
+    parts = [part for part, topic in await store.index._all(store.reader) if topic == queue.topic]
+    assert len(parts) > 2
+    store.index.forget_hours()  # as after a break with Redis
+    await put(store, queue, b"x", keys=["after"])
+    assert await found_by(store, queue, "after", 0, now + 60_000) == [queue.base + 60]
+    await store.index.drop(topic=queue.topic)
+    assert await found_by(store, queue, "often", 0, now) == []
+
+
+async def test_what_only_looks_like_a_record_is_not_one(store: MessageStore) -> None:
+    queue = await queue_of(store)
+    store.index.add(
+        queue.topic, ["k"], int(time.time() * 1000), int.from_bytes(index.key_hash("other") + b"\0\0", "big")
+    )
+    await put(store, queue, b"x", keys=["k", "k"])
+    now = int(time.time() * 1000)
+    assert await found_by(store, queue, "other", 0, now) == []
+    assert (await found_by(store, queue, "k", 0, now))[0] == queue.base
 
 
 async def test_a_parked_message_moves_once(store: MessageStore) -> None:
