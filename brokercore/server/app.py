@@ -22,6 +22,7 @@ from brokercore.server.errors import NameInUse, SettingsError, StoreUnavailable
 from brokercore.server.settings import Settings, configure_logs, read_settings
 from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
+from brokercore.server.upkeep import Upkeep
 from brokercore.server.watching import Watching
 
 if TYPE_CHECKING:
@@ -58,11 +59,12 @@ class Server:
         self.grpc = "" if self._grpc is None else f"{reachable}:{self._grpc.port}"
         self.broker.registry.grpc_port = 0 if self._grpc is None else self._grpc.port
         self._servers: list[asyncio.Server] = []
+        self._upkeep = Upkeep(self.broker)
         self._watching = Watching(self.broker)
 
     async def start(self) -> None:
         """Read the store back, then accept connections. Raises StoreUnavailable."""
-        await self.broker.start()
+        await self._upkeep.start()
         dispatcher, loop = Dispatcher(self.broker), asyncio.get_running_loop()
 
         tls_only = self._settings.tls_mode is TlsMode.ENFORCING
@@ -88,7 +90,7 @@ class Server:
             server.close()
         if self._grpc is not None:
             await self._grpc.close()
-        await self.broker.close()
+        await self._upkeep.close()
         for server in self._servers:
             await server.wait_closed()
         logger.info("closed")

@@ -9,7 +9,7 @@ from brokercore.protocol import properties as names
 from brokercore.protocol.message import StoredMessage
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import StoreUnavailable
-from brokercore.server.incoming import message_keys
+from brokercore.server.message_keys import message_keys
 from brokercore.server.storage.parking import host_bytes
 from brokercore.server.storage.topics import DEAD_LETTER_PREFIX
 

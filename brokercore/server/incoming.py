@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import ResponseCode
-from brokercore.protocol.command import Command
 from brokercore.protocol.ids import new_unique_id
 from brokercore.protocol.properties import MAX_PROPERTIES
 from brokercore.protocol.recall import RecallHandle
 from brokercore.server import answers
-from brokercore.server.connection import Connection, respond
+from brokercore.server.connection import respond
+from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
+from brokercore.server.message_keys import message_keys
 from brokercore.server.statistics import BROKER_PUT, PUT, PUT_BYTES
-from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import TIMER_QUEUE, Topic, group_of
 
 if TYPE_CHECKING:
@@ -24,23 +23,7 @@ if TYPE_CHECKING:
 MAX_BODY = 4 << 20
 """Largest body in bytes."""
 
-MOST_KEYS = 64
-"""Keys of a message that it is found by; each takes some 80 bytes of the store, however short it is."""
-
 _ILLEGAL = ResponseCode.MESSAGE_ILLEGAL
-
-
-class Draft(NamedTuple):
-    """One message on its way into a queue. `encoded` are its properties as they are stored."""
-
-    connection: Connection
-    command: Command
-    topic: Topic
-    queue: Queue
-    body: bytes
-    properties: dict[str, str]
-    encoded: bytes
-    fields: dict[str, int | bytes]
 
 
 def put(broker: Broker, draft: Draft) -> None:
@@ -70,6 +53,15 @@ def park(broker: Broker, draft: Draft, until_ms: int, level: int) -> None:
 
     offset = broker.timers.park(schedule, until_ms, draft.body, properties, done, fields=draft.fields)
     count_put(broker, draft.topic, 1, len(draft.body))
+
+
+def prepare(broker: Broker, draft: Draft) -> None:
+    """Keep a half message, and answer when that is safe. Raises Refusal, StoreFull and StoreUnavailable."""
+
+    def done(reason: str | None) -> None:
+        answer(broker, draft, queue.base, offset, reason)
+
+    queue, offset = broker.transactions.prepare(draft, done)
 
 
 def answer(  # noqa: PLR0917 (one call a message: keywords cost time here)
@@ -120,14 +112,6 @@ def stored_properties(broker: Broker, properties: dict[str, str], given: str) ->
     if len(encoded) > MAX_PROPERTIES:
         raise Refusal(_ILLEGAL, f"the properties have {len(encoded)} bytes; allowed are {MAX_PROPERTIES}")
     return encoded
-
-
-def message_keys(properties: Mapping[str, str]) -> list[str]:
-    """What QUERY_MESSAGE finds a message by: its unique id and its keys, at most MOST_KEYS of them."""
-    keys = [properties[names.UNIQUE_KEY]] if names.UNIQUE_KEY in properties else []
-    if names.KEYS in properties:
-        keys += properties[names.KEYS].split(None, MOST_KEYS)[:MOST_KEYS]
-    return keys
 
 
 def check_body(body: bytes) -> None:

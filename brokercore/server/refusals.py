@@ -22,9 +22,9 @@ from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.storage.keys import ACL_REFUSED
 
 if TYPE_CHECKING:
-    from brokercore.server.broker import Broker
     from brokercore.server.connection import Connection
-    from brokercore.server.security import Caller
+    from brokercore.server.security import Caller, Security
+    from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ class Told:
 class Refusals:
     """What was refused, of known tenants and of strangers."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, security: Security, redis: RedisConnection) -> None:
+        self._security, self._redis = security, redis
         self._throttle = Throttle()
         self.of_strangers: Counter[str] = Counter()
         """Refusals that belong to no tenant, by reason."""
@@ -117,7 +117,7 @@ class Refusals:
     def note_call(self, connection: Connection, request: str, key_id: str, refusal: Refusal) -> None:
         """The same for a request that is told by its name and the AccessKey that it names."""
         key_id = key_id[:64]
-        caller = self._broker.security.named(key_id)
+        caller = self._security.named(key_id)
         if caller is not None and caller.account is not None and caller.tenant:
             refused = caller.account.refused
             refused[refusal.kind] = refused.get(refusal.kind, 0) + 1
@@ -193,7 +193,7 @@ class Refusals:
             commands.append(("XADD", ACL_REFUSED, "MAXLEN", "~", STREAM_LENGTH, "*", "r", orjson.dumps(row)))
             told.count, told.due = 0, now + TELL_AGAIN_SECONDS
         if commands:
-            await self._broker.store.reader.call_many(commands)
+            await self._redis.call_many(commands)
 
     def _tell(self, row: dict[str, str], address: str, refusal: Refusal) -> None:
         told = self._told.get(tuple(row.values()))

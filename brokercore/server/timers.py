@@ -6,20 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.incoming import message_keys
+from brokercore.server.message_keys import message_keys
 from brokercore.server.storage.parking import MOVE, Parking, readable
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.store import Done
-from brokercore.server.storage.topics import SCHEDULE_TOPIC, group_of
-
-if TYPE_CHECKING:
-    from brokercore.server.broker import Broker
+from brokercore.server.storage.store import Done, MessageStore
+from brokercore.server.storage.topics import SCHEDULE_TOPIC, TopicTable, group_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +33,17 @@ _AFTER_TROUBLE = 0.5
 class Timers:
     """Waits for the earliest time, moves what is due, and waits again. What waits is in Redis, not here."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._parking = Parking(broker.store, broker.store.keys.timers)
+    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
+        self._store, self._topics = store, topics
+        self._parking = Parking(store, store.keys.timers)
         self._next_ms = 0
         self._earlier = asyncio.Event()
         self.delivered = 0
-        broker.store.scripts.append(MOVE)
+        store.scripts.append(MOVE)
 
     def queue(self, number: int) -> Queue:
         """The parking queue of a delay level (level - 1), or of messages with a time of their own."""
-        topic = self._broker.topics.get(SCHEDULE_TOPIC)
+        topic = self._topics.get(SCHEDULE_TOPIC)
         if topic is None:
             raise StoreUnavailable("the broker is starting")
         return topic.queues[number]
@@ -83,7 +80,7 @@ class Timers:
         """
         places = await self._parking.waiting_until(until_ms)
         for start in range(0, len(places), _AT_ONCE):
-            for frame in await self._broker.store.messages_at(places[start : start + _AT_ONCE]):
+            for frame in await self._store.messages_at(places[start : start + _AT_ONCE]):
                 message = decode_stored(frame)[0]
                 if message.unique_id == unique_id and message.properties.get(names.REAL_TOPIC) == topic:
                     return await self._parking.cancel(message)
@@ -120,7 +117,7 @@ class Timers:
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
         if not due:
             return False
-        messages, broken = readable(await self._broker.store.messages_at(due))
+        messages, broken = readable(await self._store.messages_at(due))
         found = {message.physical_offset: message for message in messages}
         loop = asyncio.get_running_loop()
         moves = []
@@ -155,7 +152,7 @@ class Timers:
 
     def _target(self, message: StoredMessage) -> Queue | None:
         name = message.properties.get(names.REAL_TOPIC, "")
-        topic = self._broker.topics.get(name)
+        topic = self._topics.get(name)
         if topic is None:
             what = f"group {group_of(name)}" if group_of(name) else f"topic {name}"
             logger.warning("message %s is not delivered: its %s was deleted", message.unique_id, what)

@@ -12,16 +12,19 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from brokercore.protocol.properties import encode_properties
 from brokercore.server.delays import deliver_at, is_delayed
+from brokercore.server.drafts import Draft
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
-from brokercore.server.incoming import Draft, answer, message_keys
+from brokercore.server.message_keys import message_keys
 from brokercore.server.permissions import PUBLISH
 from brokercore.server.storage.parking import DISCARD, Parking, host_bytes, readable
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, TIMER_QUEUE
+from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, TIMER_QUEUE, TopicTable
 
 if TYPE_CHECKING:
-    from brokercore.server.broker import Broker
-    from brokercore.server.clients import Client
+    from brokercore.server.clients import Client, ClientTable
+    from brokercore.server.security import Security
+    from brokercore.server.storage.store import Done, MessageStore
+    from brokercore.server.timers import Timers
 
 logger = logging.getLogger(__name__)
 
@@ -37,26 +40,28 @@ _MAX_IMMUNITY_SECONDS = 86_400 * 3
 class Transactions:
     """Half messages of this broker. They and their times are in Redis; a restart forgets nothing."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._keys = broker.store.keys
-        self._parking = Parking(broker.store, self._keys.half)
-        broker.store.scripts.append(DISCARD)
+    def __init__(
+        self, store: MessageStore, topics: TopicTable, clients: ClientTable, security: Security, timers: Timers
+    ) -> None:
+        self._store, self._topics, self._timers = store, topics, timers
+        self._clients, self._security = clients, security
+        self._keys = store.keys
+        self._parking = Parking(store, self._keys.half)
+        store.scripts.append(DISCARD)
 
-    def prepare(self, draft: Draft) -> None:
-        """Store a half message, and answer when it is safe. Raises Refusal."""
-        broker, properties = self._broker, dict(draft.properties)
+    def prepare(self, draft: Draft, done: Done) -> tuple[Queue, int]:
+        """Store a half message; `done` is called when it is safe or has failed. Returns where it lies.
+
+        Raises Refusal, StoreFull and StoreUnavailable.
+        """
+        properties = dict(draft.properties)
         if not properties.get(names.PRODUCER_GROUP):
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a transactional message names its producer group in PGROUP")
         properties[names.REAL_TOPIC] = draft.topic.config.topic
         properties[names.REAL_QUEUE_ID] = str(draft.queue.queue_id)
         until_ms = int(time.time() * 1000) + 1000 * self._immunity(properties)
         queue = self._queue(HALF_TOPIC)
-
-        def done(reason: str | None) -> None:
-            answer(broker, draft, queue.base, offset, reason)
-
-        offset = self._parking.park(
+        return queue, self._parking.park(
             queue,
             until_ms,
             draft.body,
@@ -72,7 +77,7 @@ class Transactions:
 
     async def commit(self, half: StoredMessage) -> None:
         """Deliver a half message. Raises Refusal when its topic is gone, StoreUnavailable."""
-        topic = self._broker.topics.get(half.properties.get(names.REAL_TOPIC, ""))
+        topic = self._topics.get(half.properties.get(names.REAL_TOPIC, ""))
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic {half.properties.get(names.REAL_TOPIC)} was deleted")
         number = half.properties.get(names.REAL_QUEUE_ID, "0")
@@ -99,7 +104,7 @@ class Transactions:
 
     async def _check_all(self) -> None:
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
-        halves, broken = readable(await self._broker.store.messages_at(due) if due else [])
+        halves, broken = readable(await self._store.messages_at(due) if due else [])
         for half in halves:
             try:
                 await self._check(half)
@@ -112,10 +117,10 @@ class Transactions:
             self._parking.discard(physical_offset)
 
     async def _check(self, half: StoredMessage) -> None:
-        writer, field = self._broker.store.writer, str(half.physical_offset)
+        writer, field = self._store.writer, str(half.physical_offset)
         checks = int(await writer.call("HGET", self._keys.half_checks, field) or 0)
         age_ms = time.time() * 1000 - half.store_timestamp
-        if checks >= MAX_CHECKS or age_ms > self._broker.settings.retention_hours * 3_600_000:
+        if checks >= MAX_CHECKS or age_ms > self._store.settings.retention_hours * 3_600_000:
             logger.warning("half message %s was checked %d times and is given up", half.unique_id, checks)
             await self._move(half, self._queue(CHECKED_TOO_OFTEN_TOPIC))
             return
@@ -124,27 +129,27 @@ class Transactions:
             ext, body = self._question(half)
             producer.connection.push(RequestCode.CHECK_TRANSACTION_STATE, ext, body)
             await writer.call("HINCRBY", self._keys.half_checks, field, 1)
-        next_ms = int(time.time() * 1000) + 1000 * self._broker.settings.transaction_check_seconds
+        next_ms = int(time.time() * 1000) + 1000 * self._store.settings.transaction_check_seconds
         await self._parking.postpone(half.physical_offset, next_ms)
 
     def _producer(self, half: StoredMessage) -> Client | None:
         """Who is asked: the latest of the group that may publish the message. A group's name is no secret."""
-        broker, topic = self._broker, half.properties.get(names.REAL_TOPIC, "")
-        producers = broker.clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
+        topic = half.properties.get(names.REAL_TOPIC, "")
+        producers = self._clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
         return next((one for one in reversed(producers.values()) if self._may_publish(one, topic)), None)
 
     def _may_publish(self, producer: Client, topic: str) -> bool:
         if producer.caller is None:
             return True
         try:
-            return self._broker.security.current(producer.caller).may(PUBLISH, topic, producer.connection)
+            return self._security.current(producer.caller).may(PUBLISH, topic, producer.connection)
         except Refusal:
             return False  # its AccessKey is gone
 
     def _question(self, half: StoredMessage) -> tuple[dict[str, str], bytes]:
         """What a producer is asked: header fields, and the message under its real topic."""
         ext = {
-            "bname": self._broker.name,
+            "bname": self._store.settings.broker_name,
             "commitLogOffset": str(half.physical_offset),
             "msgId": half.unique_id,
             "offsetMsgId": half.offset_message_id,
@@ -171,7 +176,7 @@ class Transactions:
             "born_host": host_bytes(half.born_host),
             "prepared_transaction_offset": half.physical_offset,
         }
-        timers = self._broker.timers
+        timers = self._timers
         queue = timers.queue(level - 1 if level else TIMER_QUEUE)
         timers.park(queue, until_ms, half.body, half.properties, stored.set_result, fields=fields)
         if reason := await stored:
@@ -187,17 +192,17 @@ class Transactions:
     async def _ended(self, half: StoredMessage, moved: asyncio.Future[bool]) -> None:
         if not await moved:
             raise StoreUnavailable("Redis did not take the end of the transaction")
-        self._broker.store.writer.send("HDEL", self._keys.half_checks, str(half.physical_offset))
+        self._store.writer.send("HDEL", self._keys.half_checks, str(half.physical_offset))
 
     def _immunity(self, properties: dict[str, str]) -> int:
         """Seconds before the first check: as the message says, else as the broker is set."""
         wanted = properties.get(names.CHECK_IMMUNITY_TIME, "")
         if wanted.isascii() and wanted.isdecimal() and 0 < int(wanted) <= _MAX_IMMUNITY_SECONDS:
             return int(wanted)
-        return self._broker.settings.transaction_check_seconds
+        return self._store.settings.transaction_check_seconds
 
     def _queue(self, name: str) -> Queue:
-        topic = self._broker.topics.get(name)
+        topic = self._topics.get(name)
         if topic is None:
             raise StoreUnavailable("the broker is starting")
         return topic.queues[0]

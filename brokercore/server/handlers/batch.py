@@ -10,9 +10,11 @@ from brokercore.server import answers
 from brokercore.server.broker import Broker
 from brokercore.server.connection import respond
 from brokercore.server.delays import is_delayed
+from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
-from brokercore.server.incoming import Draft, check_body, check_kind, count_put, message_keys, stored_properties
+from brokercore.server.incoming import check_body, check_kind, count_put, stored_properties
 from brokercore.server.limits import Account
+from brokercore.server.message_keys import message_keys
 from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.topics import group_of
 

@@ -12,10 +12,11 @@ from brokercore.protocol.properties import decode_properties
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection, respond
 from brokercore.server.delays import deliver_at, is_delayed
+from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.batch import send_batch
 from brokercore.server.headers import SEND_FIELDS, integer, text
-from brokercore.server.incoming import Draft, check_body, check_kind, park, put, stored_properties
+from brokercore.server.incoming import check_body, check_kind, park, prepare, put, stored_properties
 from brokercore.server.security import Caller
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topic, group_of
@@ -54,7 +55,7 @@ def send(broker: Broker, connection: Connection, command: Command, caller: Calle
     draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields)
     if sys_flag & _TRANSACTION_BITS == PREPARED or properties.get(names.TRANSACTION_PREPARED) == "true":
         check_kind(broker, topic, "TRANSACTION")
-        broker.transactions.prepare(draft)
+        prepare(broker, draft)
         return None
     if name[0] == "%" and name.startswith(RETRY_PREFIX) and _spent(broker, draft, ext):
         broker.spawn(_send_dead_letter(broker, draft))
