@@ -18,7 +18,7 @@ from brokercore.server.gate import Gate
 from brokercore.server.turn import Turn
 
 if TYPE_CHECKING:
-    from brokercore.server.limits import Account
+    from brokercore.server.account import Account
 
 logger = logging.getLogger(__name__)
 

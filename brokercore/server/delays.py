@@ -17,14 +17,15 @@ LEVELS_MS = tuple(
 MAX_DELAY_MS = 40 * 86_400_000
 """The furthest a message may be scheduled (ONS: 40 days)."""
 
-_TIMED = frozenset(
+TIMED = frozenset(
     {names.DELAY, names.TIMER_DELAY_SECONDS, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS, names.START_DELIVER_TIME}
 )
+"""Properties that ask for a later delivery."""
 
 
 def is_delayed(properties: Mapping[str, str]) -> bool:
     """True when a property asks for a later delivery."""
-    return not _TIMED.isdisjoint(properties)
+    return not TIMED.isdisjoint(properties)
 
 
 def deliver_at(properties: Mapping[str, str], now_ms: int) -> tuple[int, int]:

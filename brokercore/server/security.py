@@ -18,10 +18,11 @@ from brokercore.policy import Context, Grantee, PolicyError, decide, mq_resource
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, hmac_states, verify
+from brokercore.server.account import Account
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
 from brokercore.server.key_uses import KeyUses
-from brokercore.server.limits import Account, TenantLimits, texts
+from brokercore.server.limits import TenantLimits, texts
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_LIMITS, ACL_OWNERS, ACL_VERSION
 from brokercore.server.storage.redis_connection import RedisConnection

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from brokercore.server.account import Account
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.limits import Account
 from brokercore.server.storage.keys import ACL_USE
 from brokercore.server.storage.parked import GIVEN_UP_TOPIC, SHARED_TOPICS
 from brokercore.server.storage.queue import Queue

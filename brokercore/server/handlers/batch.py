@@ -7,16 +7,18 @@ from brokercore.protocol.batch import decode_batch
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.properties import decode_properties, decode_text
 from brokercore.server import answers
+from brokercore.server.account import Account
 from brokercore.server.broker import Broker
 from brokercore.server.connection import respond
-from brokercore.server.delays import is_delayed
+from brokercore.server.delays import TIMED
 from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
-from brokercore.server.incoming import check_body, check_kind, count_put, stored_properties
-from brokercore.server.limits import Account
+from brokercore.server.incoming import MAX_BODY, check_body, check_kind, count_put, stored_properties
 from brokercore.server.message_keys import message_keys
 from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.topics import group_of
+
+_NOT_IN_BATCHES = TIMED | {names.TRANSACTION_PREPARED}
 
 
 def send_batch(broker: Broker, draft: Draft, account: Account | None) -> None:
@@ -37,18 +39,27 @@ def send_batch(broker: Broker, draft: Draft, account: Account | None) -> None:
 
 def _messages(broker: Broker, draft: Draft) -> list[Incoming]:
     check_body(draft.body)
-    single_only = bool(group_of(draft.queue.topic))
+    if group_of(draft.queue.topic):
+        raise _not_in_batches()
     messages = []
+    kinds = set()
     for flag, body, given in decode_batch(draft.body):
-        check_body(body)
+        if not 0 < len(body) <= MAX_BODY:
+            check_body(body)
         text = decode_text(given)
         properties = decode_properties(text)
-        if single_only or is_delayed(properties) or names.TRANSACTION_PREPARED in properties:
-            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch takes no delayed, transactional or retry messages")
-        check_kind(broker, draft.topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL")
+        if not _NOT_IN_BATCHES.isdisjoint(properties):
+            raise _not_in_batches()
+        kinds.add(names.SHARDING_KEY in properties)
         encoded = stored_properties(broker, properties, text)
         messages.append(Incoming(body, encoded, message_keys(properties), flag))
+    for ordered in kinds:
+        check_kind(broker, draft.topic, "FIFO" if ordered else "NORMAL")
     return messages
+
+
+def _not_in_batches() -> Refusal:
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch takes no delayed, transactional or retry messages")
 
 
 def _answer(broker: Broker, draft: Draft, messages: list[Incoming], first: int, reason: str | None) -> None:

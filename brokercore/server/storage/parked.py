@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.errors import ProtocolError
@@ -18,7 +18,6 @@ from brokercore.server.storage.queue import Queue, split_physical
 
 if TYPE_CHECKING:
     from brokercore.protocol.message import StoredMessage
-    from brokercore.server.storage.store import MessageStore
 
 SHARED_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"})
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -27,6 +26,15 @@ _HEAD_BYTES = 110
 """Bytes of a stored message beside its body and properties."""
 
 _AT_ONCE = 200
+
+
+class Readable(Protocol):
+    """Queues that can be read."""
+
+    by_number: dict[int, Queue]
+
+    async def read(self, queue: Queue, offset: int, count: int) -> list[tuple[int, bytes]]:
+        """Up to `count` stored frames from `offset` on, with their offsets."""
 
 
 class ParkedBytes:
@@ -76,7 +84,7 @@ class ParkedBytes:
             self.given_up.clear()
             self._unread[queue.number] = queue.min_offset, queue.max_offset
 
-    async def read_on(self, store: MessageStore) -> None:
+    async def read_on(self, store: Readable) -> None:
         """Count some of what was there at the start. Raises StoreUnavailable and RedisError."""
         number, (first, end) = next(iter(self._unread.items()))
         queue = store.by_number.get(number)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from brokercore.server.storage.redis_connection import RedisConnection
+from typing import Protocol
 
 INTERVAL = 0.25
 """Seconds between two looks."""
@@ -21,6 +18,23 @@ _BEAT_SECONDS = 1.0
 """A connection with nothing to do asks so often, so that a silent end is seen, and Redis sees that we are there."""
 
 
+class Watched(Protocol):
+    """A connection that is looked at."""
+
+    connected: bool
+    hangs: bool
+
+    @property
+    def oldest(self) -> object:
+        """The command that has waited longest for its answer; None when none waits."""
+
+    def beat(self) -> None:
+        """Ask something that any Redis answers."""
+
+    def reset(self, reason: str) -> None:
+        """Give the connection up and open another one."""
+
+
 class Pulse:
     """Looks at the oldest unanswered command of a connection; the hot path pays nothing for it.
 
@@ -28,7 +42,7 @@ class Pulse:
     absence for that of Redis.
     """
 
-    def __init__(self, connection: RedisConnection, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, connection: Watched, loop: asyncio.AbstractEventLoop) -> None:
         self._connection, self._loop = connection, loop
         self._oldest: object = None
         self._timer: asyncio.TimerHandle | None = None

@@ -14,7 +14,8 @@ import pytest
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
-from brokercore.server.limits import Account, LimitReached, Limits, TenantLimits
+from brokercore.server.account import Account, Limits
+from brokercore.server.limits import LimitReached, TenantLimits
 from brokercore.server.storage.queue import Queue
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, broker_process, eventually
@@ -296,7 +297,7 @@ def test_a_message_that_left_while_the_start_is_read_is_not_counted() -> None:
             return list(enumerate(frames))[first : first + count]
 
     parked.begin([queue])
-    asyncio.run(parked.read_on(Store()))  # type: ignore[arg-type]
+    asyncio.run(parked.read_on(Store()))
     assert parked.known
     once = parked.waiting["t"]
     parked.left(decode_stored(frames[1])[0])
