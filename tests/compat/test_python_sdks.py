@@ -45,7 +45,7 @@ def until(look: Callable[[], Any]) -> Any:
         found = look()
         if found or time.monotonic() > deadline:
             return found
-        time.sleep(0.05)
+        time.sleep(0.5)  # some operations take 60 calls a minute
 
 
 @pytest.fixture(autouse=True)
