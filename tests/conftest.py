@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from hypothesis import settings
 
 from tests.support.broker import BrokerProcess, broker_process
 from tests.support.redis_server import RedisServer, redis_server
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("gantry", deadline=None)
+settings.load_profile("gantry")
 
 
 @pytest.fixture(scope="session")
