@@ -33,7 +33,7 @@ KINDS: list[Kind] = ["embedded", "apache"]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test of this folder that asks for the cluster on each kind of it."""
     if "cluster" in metafunc.fixturenames:
-        metafunc.parametrize("cluster", KINDS, indirect=True, scope="session")
+        metafunc.parametrize("cluster", KINDS, indirect=True, scope="package")
 
 
 class ApacheServer:
@@ -67,7 +67,7 @@ class ApacheServer:
             self._failure = failure
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheServer]:
     need_tool("java")
     need_tool("mvn")
@@ -77,7 +77,7 @@ def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheSe
     server.stop()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def apache_starts_early(request: pytest.FixtureRequest) -> None:
     """Its start takes many seconds of waiting, in which the tests of the embedded broker run."""
     items = [item for item in request.session.items if "contract" in item.nodeid and "[apache" in item.nodeid]
@@ -93,7 +93,7 @@ def _has(tool: str) -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kind: Kind = request.param
     with ExitStack() as stack:
@@ -110,14 +110,14 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def slow(cluster: Cluster) -> Iterator[SlowRuns]:
     """Scenarios that mostly wait, started together with the cluster."""
     with SlowRuns(cluster) as runs:
         yield runs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java(cluster: Cluster) -> Iterator[JavaRuns]:
     """The Java programs, all at work since the cluster started."""
     build_programs()
@@ -142,7 +142,7 @@ def differs(cluster: Cluster) -> Differs:
     return Differs(cluster.kind)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def body_of_4_mib() -> bytes:
     """Random, so that it cannot be compressed."""
     return os.urandom(4 * 1024 * 1024)

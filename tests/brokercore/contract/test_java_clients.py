@@ -28,7 +28,7 @@ def test_every_way_of_sending_arrives_at_our_consumer_as_it_was_sent(java: JavaR
     events = ended(java.program("apache producer")) + ended(java.program("ons producer"))
     assert failures(events) == []
     messages = java.ours.wait_for(*java.ways_bodies, seconds=JAVA_SECONDS)
-    assert sorted(java.ours.bodies) == sorted(java.ways_bodies)
+    assert set(java.ours.bodies) == set(java.ways_bodies)  # a client that got no answer in time sends again
     for message in messages:
         assert (message.topic, message.tags, message.keys) == (java.ways_topic, "TagA", "order-1")
         assert (message.properties["colour"], message.properties["city"]) == ("blue", "Zürich")
@@ -40,7 +40,7 @@ def test_every_way_of_sending_arrives_at_our_consumer_as_it_was_sent(java: JavaR
 def test_every_way_of_sending_arrives_at_java_s_consumers(java: JavaRuns, consumer: str) -> None:
     running = java.program(f"{consumer} consumer")
     received = running.wait_received(java.ways_bodies, JAVA_SECONDS)
-    assert sorted(running.bodies()) == sorted(java.ways_bodies)
+    assert set(running.bodies()) == set(java.ways_bodies)
     assert {(event["topic"], event["tag"], event["key"]) for event in received} == {
         (java.ways_topic, "TagA", "order-1")
     }
