@@ -26,17 +26,18 @@ from brokercore.client.queue_offsets import QueueOffsets
 from brokercore.client.routes import Routes
 from brokercore.client.running_consumer import ConsumerSettings, RunningConsumer
 from brokercore.client.scheduler import Scheduler
-from brokercore.client.selector import MessageSelector, selector_of
+from brokercore.client.selector import MessageSelector
 from brokercore.client.session import Session
+from brokercore.client.subscriber import Subscriber
 from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import CLUSTERING, CONSUME_ACTIVELY, SubscriptionData
+from brokercore.protocol.bodies.heartbeat import CLUSTERING, CONSUME_ACTIVELY
 from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.message_queue import MessageQueue
 
 log = logging.getLogger(__name__)
 
 
-class LitePullConsumer:
+class LitePullConsumer(Subscriber):
     """Consumes for a group by poll(); a context manager, safe in threads. Make it in the process that consumes.
 
     Either `subscribe` (queues are shared with the other clients of the group, and taken over from them) or `assign`
@@ -60,8 +61,8 @@ class LitePullConsumer:
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__(namespace)
         self.group = wrap(namespace, group)
-        self.namespace = namespace
         self._auto_commit = auto_commit
         self._consume_from = consume_from
         self._consume_timestamp_ms = consume_timestamp_ms
@@ -69,11 +70,9 @@ class LitePullConsumer:
         self._routes = Routes(self._session)
         self._queue_offsets = QueueOffsets(self._session, self._routes)
         self._cache = PollCache(max_cached_messages, max_cached_bytes)
-        self._subscriptions: dict[str, SubscriptionData] = {}
         self._assigned: dict[str, list[MessageQueue]] | None = None
         self._polled: weakref.WeakKeyDictionary[threading.Thread, list[tuple[ProcessQueue, int]]]
         self._polled = weakref.WeakKeyDictionary()
-        self._running: RunningConsumer | None = None
         self._started_ms = 0
         self.client_id = ""
         restart_after_fork(self)
@@ -88,10 +87,6 @@ class LitePullConsumer:
             self._polled.clear()  # what was being worked on when it failed comes again
         self.close()
 
-    def start_anew(self) -> None:
-        """In a forked child: what runs belongs to the parent, which stays the member of the group."""
-        self._running = None
-
     # Which queues
 
     def subscribe(self, topic: str, selector: str | MessageSelector = "*") -> Self:
@@ -101,17 +96,8 @@ class LitePullConsumer:
         """
         if self._assigned is not None:
             raise ClientError("A lite pull consumer either subscribes to topics or is assigned queues, not both.")
-        name = wrap(self.namespace, topic)
-        self._subscriptions[name] = selector_of(selector).subscription(name)
-        if self._running is not None:
-            self._running.resubscribe()
+        self._want(topic, selector)
         return self
-
-    def unsubscribe(self, topic: str) -> None:
-        """Want a topic no longer; its queues are given up soon."""
-        self._subscriptions.pop(wrap(self.namespace, topic), None)
-        if self._running is not None:
-            self._running.resubscribe()
 
     def assign(self, queues: Iterable[MessageQueue]) -> Self:
         """Read these queues and no others, whatever the group does; may be called again. Raises ClientError."""

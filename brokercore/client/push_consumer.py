@@ -20,10 +20,11 @@ from brokercore.client.periodic import Periodic
 from brokercore.client.routes import Routes
 from brokercore.client.running_consumer import ConsumerSettings, RunningConsumer
 from brokercore.client.scheduler import Scheduler
-from brokercore.client.selector import MessageSelector, selector_of
+from brokercore.client.selector import MessageSelector
 from brokercore.client.session import Session
+from brokercore.client.subscriber import Subscriber
 from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, SubscriptionData
+from brokercore.protocol.bodies.heartbeat import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 
 ConsumeFrom = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
 
@@ -31,7 +32,7 @@ _CONCURRENT_RETRIES = 16
 _LOOK_FOR_LATE_S = 15.0
 
 
-class PushConsumer:
+class PushConsumer(Subscriber):
     """Consumes for a group; a context manager. Make and start it in the process that consumes, not before a fork.
 
     `model`: CLUSTERING shares the queues among the clients of the group, the broker keeps the offsets and delivers
@@ -65,8 +66,8 @@ class PushConsumer:
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__(namespace)
         self.group = wrap(namespace, group)
-        self.namespace = namespace
         self._model = model
         self._ordered = ordered
         self._suspend_s = suspend_s
@@ -79,9 +80,7 @@ class PushConsumer:
         self._offset_file = offset_file
         self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self._routes = Routes(self._session)
-        self._subscriptions: dict[str, SubscriptionData] = {}
         self._handler: Handler | None = None
-        self._running: RunningConsumer | None = None
         self._started_ms = 0
         self.client_id = ""
         restart_after_fork(self)
@@ -92,26 +91,13 @@ class PushConsumer:
     def __exit__(self, *_: object) -> None:
         self.shutdown()
 
-    def start_anew(self) -> None:
-        """In a forked child: what runs belongs to the parent, which stays the member of the group."""
-        self._running = None
-
     def subscribe(self, topic: str, selector: str | MessageSelector = "*") -> Self:
         """Want the messages of a topic that pass: tags (`*`, `tagA`, `tagA || tagB`) or MessageSelector.by_sql.
 
         All clients of a group must have the same subscriptions. Raises SubscriptionError for malformed tags.
         """
-        name = wrap(self.namespace, topic)
-        self._subscriptions[name] = selector_of(selector).subscription(name)
-        if self._running is not None:
-            self._running.resubscribe()
+        self._want(topic, selector)
         return self
-
-    def unsubscribe(self, topic: str) -> None:
-        """Want a topic no longer; its queues are given up soon."""
-        self._subscriptions.pop(wrap(self.namespace, topic), None)
-        if self._running is not None:
-            self._running.resubscribe()
 
     def on_message(self, handler: Handler) -> Handler:
         """Set the handler; also a decorator. It runs in several threads; what it raises counts as RECONSUME_LATER."""

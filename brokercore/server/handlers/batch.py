@@ -13,7 +13,7 @@ from brokercore.server.connection import respond
 from brokercore.server.delays import TIMED
 from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
-from brokercore.server.incoming import MAX_BODY, check_body, check_kind, count_put, stored_properties
+from brokercore.server.incoming import check_body, check_kind, count_put, stored_properties
 from brokercore.server.message_keys import message_keys
 from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.topics import group_of
@@ -44,8 +44,7 @@ def _messages(broker: Broker, draft: Draft) -> list[Incoming]:
     messages = []
     kinds = set()
     for flag, body, given in decode_batch(draft.body):
-        if not 0 < len(body) <= MAX_BODY:
-            check_body(body)
+        check_body(body)
         text = decode_text(given)
         properties = decode_properties(text)
         if not _NOT_IN_BATCHES.isdisjoint(properties):
