@@ -15,6 +15,7 @@ from brokercore.protocol.frame import Frame, FrameReader
 from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
 from brokercore.server.gate import Gate
+from brokercore.server.reads import Reads
 from brokercore.server.turn import Turn
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._scheduled = False
         self._loop = asyncio.get_running_loop()
         self._opaque = 0
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         self.unread_since = NEVER
         """Since when the peer has read nothing of more than HIGH_WATER."""
         self._unread = 0
+        self.reads = Reads()
         self._untaken: list[Frame] = []
         self.client_id = ""
         """As its heartbeats say."""
@@ -139,11 +142,13 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.unread_since, self._unread = time.monotonic(), self.unsent
+        self.reads.stop()
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self.unread_since = NEVER
+        self.reads.go_on()
         untaken, self._untaken = self._untaken, []
         if untaken:
             self._turn.begin()
@@ -184,6 +189,7 @@ class Connection(asyncio.Protocol):
         for callback in list(self.on_close.values()):
             callback()
         self.on_close.clear()
+        self.reads.go_on()
 
     # Writing
 
@@ -200,12 +206,19 @@ class Connection(asyncio.Protocol):
 
     def send_frames(self, command: Command, frames: Iterable[bytes], size: int) -> None:
         """Queue a command whose body is given in pieces of `size` bytes in all."""
-        self.write(command.encode_head(size), *frames)
+        self.write_frames(command.encode_head(size), frames, size)
+
+    def write_frames(self, head: bytes, frames: Iterable[bytes], size: int) -> None:
+        """Queue bytes of which a turn may cause many: they leave before there are too many of them."""
+        self.write(head, *frames)
+        self._out_bytes += size
+        if self._out_bytes > HIGH_WATER:
+            self.flush()
 
     def flush(self) -> None:
         """Hand what is queued to the socket."""
         self._scheduled = False
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         if self._transport is not None and out and not self._transport.is_closing():
             self._transport.writelines(out)
             if self.unread_since != NEVER and self.unsent > UNREAD_LIMIT:

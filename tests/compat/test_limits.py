@@ -48,7 +48,7 @@ def test_a_producer_that_is_too_fast_fails_with_flow_control_at_once(
     limited.limit(ACCOUNT, messages_per_second=5)
     events = tools.run(f"{client}Producer", KEYS, topic="fast", group="GID_limits", count=60)
     (error,) = failures(events)[:1]
-    assert 5 <= len(sent(events)) < 40
+    assert 0 < len(sent(events)) < 40  # fewer than 5 when the client before has left nothing of this second
     assert "215" in error
     assert f"account {ACCOUNT} may send 5 messages a second" in error
 

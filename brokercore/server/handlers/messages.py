@@ -28,7 +28,7 @@ _MAX_ANSWER = 8 << 20
 _AT_ONCE = 32
 
 
-async def query(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def query(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """QUERY_MESSAGE, newest first."""
     ext = command.ext
     name, key = text(ext, "topic"), text(ext, "key")
@@ -37,7 +37,8 @@ async def query(broker: Broker, _connection: Connection, command: Command, _call
     unique, wanted = boolean(ext, "_UNIQUE_KEY_QUERY"), max(1, min(integer(ext, "maxNum", MAX_FOUND), MAX_FOUND))
     frames: list[bytes] = []
     size = 0
-    async with aclosing(_in_pieces(broker.store.index.find(broker.store.reader, name, key, begin, end))) as found:
+    pieces = _in_pieces(broker.store.index.find(broker.store.reader, name, key, begin, end))
+    async with connection.reads, aclosing(pieces) as found:
         async for places in found:
             for frame in await broker.store.messages_at(places):
                 if _matches(frame, name, key, unique, range(begin, end + 1)) and size + len(frame) <= _MAX_ANSWER:
@@ -59,19 +60,22 @@ async def query(broker: Broker, _connection: Connection, command: Command, _call
 async def view(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """VIEW_MESSAGE_BY_ID."""
     offset = integer(command.ext, "offset")
-    frame = await broker.store.message_at(offset)
+    async with connection.reads:
+        frame = await broker.store.message_at(offset)
     if frame is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
     permissions.require(caller, connection, permissions.READS_MESSAGE, decode_stored(frame)[0].topic)
     return command.response(ResponseCode.SUCCESS, body=frame)
 
 
-async def entries(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def entries(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """QUERY_CONSUME_QUEUE: where the messages of a queue lie, and their tag codes."""
     ext = command.ext
     queue = existing_queue(broker, ext)
     count = max(0, min(integer(ext, "count", _AT_ONCE), _MAX_ENTRIES))
-    found = await broker.store.read(queue, max(integer(ext, "index", 0), queue.min_offset), count) if count else []
+    first = max(integer(ext, "index", 0), queue.min_offset)
+    async with connection.reads:
+        found = await broker.store.read(queue, first, count, _MAX_ANSWER) if count else []
     data = [
         {
             "eval": False,

@@ -69,6 +69,7 @@ def _request(broker: Broker, connection: Connection, command: Command, caller: C
 
     return PopRequest(
         broker,
+        connection.reads,
         group,
         topic,
         [topic.queues[number] for number in _queue_ids(topic, integer(ext, "queueId", -1))],
@@ -170,7 +171,8 @@ async def peek(broker: Broker, connection: Connection, command: Command, caller:
     """PEEK_MESSAGE: what a pop would get now. Nobody's turn changes; the messages have no receipt handles."""
     command.ext.setdefault("invisibleTime", str(LEAST_INVISIBLE_MS))
     request = _request(broker, connection, command, caller)
-    found = await request.look()
+    async with connection.reads:
+        found = await request.look()
     head = _head(request, found) | {"invisibleTime": "0"}
     if not found:
         return command.response(ResponseCode.PULL_NOT_FOUND, "nothing is visible now", head)

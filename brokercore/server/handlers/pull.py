@@ -68,7 +68,8 @@ class Pull:
         elif offset >= queue.max_offset or offset < queue.min_offset:
             self._outside()
         else:
-            found = self.broker.store.hot(queue, offset, self.count if self.wanted is None else MAX_SCANNED)
+            count = self.count if self.wanted is None else MAX_SCANNED
+            found = self.broker.store.hot(queue, offset, count) if self.connection.reads.is_free else None
             if found is not None:
                 self._take(found)
             else:
@@ -77,13 +78,15 @@ class Pull:
 
     def give_up(self) -> None:
         """The time is over: answer that nothing came."""
-        if self.offset != self.begin:
+        if self.reading:
+            self.suspend = 0.0  # what is read now is the answer, whatever it is
+        elif self.offset != self.begin:
             self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", self.offset)
         else:
             self._answer(_NOT_FOUND, b"PULL_NOT_FOUND", self.offset)
 
     def review(self) -> bool:
-        """While it waits: refuse it if a new request like it would be refused now; False when that was done."""
+        """After it waited: refuse it if a new request like it would be refused now; False when that was done."""
         if self.reading:
             return True
         try:
@@ -116,19 +119,21 @@ class Pull:
             self._answer(_MOVED, b"OFFSET_TOO_SMALL", queue.min_offset)
 
     async def _read(self) -> None:
-        """The messages are not in the hot tail."""
+        """The messages are not in the hot tail, or the client reads nothing now."""
         queue = self.queue
-        wanted = self.count if self.wanted is None else MAX_SCANNED
+        count = self.count if self.wanted is None else MAX_SCANNED
         try:
-            fitting = max(1, 2 * self.bytes // queue.average_bytes)
-            found = await self.broker.store.read(queue, self.offset, min(wanted, fitting))
+            async with self.connection.reads:
+                if not self.connection.is_open:
+                    return
+                found = await self.broker.store.read(queue, self.offset, count, self.bytes)
         except (StoreUnavailable, RedisError) as error:
             self._end()
             refusal = error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
             refuse(self.connection, self.command, refusal)
             return
         self.reading = False
-        if self.timer is not None and not self.review():
+        if not self.review():
             return
         if found:
             self._take(found)
@@ -161,7 +166,7 @@ class Pull:
         head = answers.pull_head(
             self.command.opaque, _FOUND, b"FOUND", following, queue.min_offset, queue.max_offset, size
         )
-        self.connection.write(head, *frames)
+        self.connection.write_frames(head, frames, size)
         broker.offsets.pulled(self.group, queue.topic, queue.queue_id, following)
         broker.statistics.handed_out(broker.settings.cluster_name, queue.topic, self.group, len(frames), size)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from brokercore.server.broker import Broker
+    from brokercore.server.reads import Reads
 
 MAX_BYTES = 256 << 10
 """Bytes of one answer; the first message is given whatever its size."""
@@ -65,6 +66,7 @@ class PopRequest:
     """What a group wants of a topic's queues. While it waits, a message, a time or the broker's end wakes it."""
 
     broker: Broker
+    reads: Reads
     group: str
     topic: Topic
     queues: list[Queue]
@@ -217,7 +219,7 @@ class PopRequest:
             return offset
         wanted = self.wanted
         count = answer.room - len(answer.messages) if wanted is None else MAX_SCANNED
-        for number, frame in await self.broker.store.read(queue, offset, count):
+        for number, frame in await self.broker.store.read(queue, offset, count, MAX_BYTES):
             if wanted is None or wanted(frame):
                 if answer.messages and answer.size + len(frame) > MAX_BYTES:
                     return offset
@@ -233,7 +235,8 @@ class PopRequest:
         deadline = time.monotonic() + wait_seconds
         while True:
             self._woken.clear()
-            found = await look()
+            async with self.reads:
+                found = await look()
             left = deadline - time.monotonic()
             if found or self._over or left <= 0:
                 return found

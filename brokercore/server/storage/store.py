@@ -221,11 +221,16 @@ class MessageStore:
             (number, tail[number]) for number in range(offset, min(offset + count, queue.max_offset)) if number in tail
         ]
 
-    async def read(self, queue: Queue, offset: int, count: int) -> list[tuple[int, bytes]]:
-        """Up to `count` stored frames from `offset` on, with their offsets. Raises StoreUnavailable."""
+    async def read(self, queue: Queue, offset: int, count: int, most_bytes: int = 0) -> list[tuple[int, bytes]]:
+        """Up to `count` stored frames from `offset` on, with their offsets. Raises StoreUnavailable.
+
+        With `most_bytes` Redis is asked for no more frames than make some twice as much, by their average.
+        """
         found = self.hot(queue, offset, count)
         if found is not None:
             return found
+        if most_bytes:
+            count = min(count, max(1, 2 * most_bytes // queue.average_bytes))
         reply = await self.reader.call("XRANGE", queue.key, f"0-{offset + 1}", f"0-{queue.max_offset}", "COUNT", count)
         return [(_offset_of(entry), fields[1]) for entry, fields in reply]
 

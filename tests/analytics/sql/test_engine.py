@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 #: Runs for minutes when nobody ends it.
 ENDLESS = "select max(a.id * b.id % 7) from range(1000000) a cross join range(1000000) b"
 
+#: Runs for minutes too, in tasks of a second or two, each of which gives its core to who has waited.
+MANY_SHORT_TASKS = (
+    "select /*+ broadcast(f) */ sum(hash(f.tailnum, r.id)) from range(0, 100000, 1, 500) r cross join flights f"
+)
+
 
 def test_a_query_leaves_its_result_and_tells_what_it_cost(
     spark: SparkSession, demo_tables: list[run.TableSpec]
@@ -180,9 +185,7 @@ def test_a_query_ends_at_its_time_limit(ask: Callable[..., run.QueryResult]) -> 
 def test_a_short_query_does_not_wait_for_a_long_one_of_another_tenant(
     spark: SparkSession, demo_tables: list[run.TableSpec]
 ) -> None:
-    long = specification(
-        "select sum(hash(f.tailnum, r.id)) from flights f cross join range(0, 100000, 1, 64) r", {"demo": demo_tables}
-    )
+    long = specification(MANY_SHORT_TASKS, {"demo": demo_tables})
     thread, outcome = in_background(long)
     try:
         wait_for_its_job(long)

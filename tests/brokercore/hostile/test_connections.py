@@ -161,6 +161,27 @@ def test_a_client_that_does_not_read_is_not_read_either(victim: BrokerProcess, b
         assert bystander.call(Code.GET_BROKER_CLUSTER_INFO).code == 0
 
 
+def test_waiting_pulls_of_a_client_that_does_not_read_are_answered_later(
+    victim: BrokerProcess, bystander: Wire
+) -> None:
+    bystander.topic(name="woken")
+    bystander.group("GID_woken")
+    with Wire(victim.address) as deaf:
+        with deaf.at_once():
+            for _ in range(400):  # a message of a megabyte wakes all of them
+                last = deaf.start_pull("GID_woken", "woken", 0, sysFlag=6, suspendTimeoutMillis=60_000)
+        eventually(lambda: _waiting(bystander) >= 400)
+        before = resident(victim)
+        assert bystander.publish("woken", bytes(MEGABYTE)).code == 0
+        assert bystander.pull("GID_woken", "woken").code == 0
+        assert resident(victim) - before < 100 * MEGABYTE
+        assert deaf.receive(last, seconds=60).code == 0  # who reads again gets them all
+
+
+def _waiting(bystander: Wire) -> int:
+    return int(json.loads(bystander.ok(Code.GET_BROKER_RUNTIME_INFO).body)["table"]["gantryWaitingPulls"])
+
+
 def test_a_flood_of_one_way_requests_does_not_starve_others(victim: BrokerProcess, bystander: Wire) -> None:
     ext = {
         "a": "PG",

@@ -6,6 +6,8 @@ import itertools
 import json
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -39,6 +41,7 @@ class Wire:
         self._reader = FrameReader()
         self._frames: list[Command] = []
         self._opaque = 0
+        self._held: list[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -55,8 +58,22 @@ class Wire:
         if self.key:
             fields["AccessKey"] = self.key[0]
             fields["Signature"] = sign(fields, body, self.key[1])
-        self.socket.sendall(Command(code, self._opaque, flag, "JAVA", ext=fields, body=body).encode())
+        request = Command(code, self._opaque, flag, "JAVA", ext=fields, body=body).encode()
+        if self._held is None:
+            self.socket.sendall(request)
+        else:
+            self._held.append(request)
         return self._opaque
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is sent inside leaves in one write at the end: the broker reads many requests before it answers."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+        self.socket.sendall(b"".join(held))
 
     def receive(self, opaque: int, seconds: float = 20) -> Command:
         """The answer to a request; requests of the broker are kept in `pushed`."""
