@@ -1,14 +1,19 @@
-"""Several messages that are stored together: they lie one behind the other, and are answered for once."""
+"""Several messages that are stored together: they lie in few entries of their stream, and are answered for once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from brokercore.protocol.message import encode_stored
+from brokercore.server.storage.entries import add_command
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import Done, MessageStore
+
+ENTRY_BYTES = 64 << 10
+"""Most bytes of an entry with several messages: who reads one of them reads all."""
 
 
 class Incoming(NamedTuple):
@@ -37,9 +42,9 @@ def put_all(
     """
     store.admit()
     now, first = max(int(time.time() * 1000), queue.last_ms), queue.next_offset
-    prefix, topic, base = queue.command[0], queue.topic_bytes, queue.base
-    frames: list[bytes] = []
-    parts: list[bytes] = []
+    topic, base = queue.topic_bytes, queue.base
+    entries: list[list[bytes]] = [[]]
+    size = 0
     for offset, message in enumerate(messages, first):
         frame = encode_stored(
             topic,
@@ -56,23 +61,48 @@ def put_all(
             store_host=store.store_host,
             reconsume_times=reconsume_times,
         )
-        entry = b"0-%d" % (offset + 1)
-        frames.append(frame)
-        parts += (prefix, b"$%d\r\n%b\r\n$1\r\nm\r\n$%d\r\n" % (len(entry), entry, len(frame)), frame, b"\r\n")
-    answered: list[str | None] = []
-
-    def stored(reply: Any) -> None:
-        place = len(answered)
-        if type(reply) is bytes:
-            store.stored(queue, first + place, frames[place], now)
-            answered.append(None)
-        else:
-            answered.append(store.not_stored(queue, reply))
-        if len(answered) == len(frames):
-            done(next(filter(None, answered), None))
-
-    store.writer.submit_all(parts, sum(map(len, parts)), stored, len(frames))
+        size += len(frame)
+        if size > ENTRY_BYTES and entries[-1]:
+            entries.append([])
+            size = len(frame)
+        entries[-1].append(frame)
+    _Writing(store, queue, entries, first, now, done).begin()
     for offset, message in enumerate(messages, base + first):
         store.index.add(queue.topic, message.keys, now, offset)
-    store.give_out(queue, now, len(frames))
+    store.give_out(queue, now, len(messages))
     return first
+
+
+@dataclass(slots=True)
+class _Writing:
+    """Entries on their way to Redis, which answers them in their order."""
+
+    store: MessageStore
+    queue: Queue
+    entries: list[list[bytes]]
+    next_offset: int
+    stored_ms: int
+    done: Done
+    answered: int = 0
+    failure: str | None = None
+
+    def begin(self) -> None:
+        parts: list[bytes] = []
+        offset = self.next_offset
+        for frames in self.entries:
+            offset += len(frames)
+            parts += add_command(self.queue, offset - 1, frames)
+        self.store.writer.submit_all(parts, sum(map(len, parts)), self._answered, len(self.entries))
+
+    def _answered(self, reply: Any) -> None:
+        frames = self.entries[self.answered]
+        if type(reply) is bytes:
+            for offset, frame in enumerate(frames, self.next_offset):
+                self.store.stored(self.queue, offset, frame, self.stored_ms)
+        else:
+            failure = self.store.not_stored(self.queue, reply, len(frames))
+            self.failure = self.failure or failure
+        self.next_offset += len(frames)
+        self.answered += 1
+        if self.answered == len(self.entries):
+            self.done(self.failure)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import hiredis
 
-Callback = Callable[[Any], None]
-"""Takes the reply: a value, a hiredis.ReplyError, or ConnectionError when the connection broke first."""
+from brokercore.server.storage.group_commit import grouped, is_worth_it
+from brokercore.server.storage.replies import Callback
 
 
 def pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
@@ -18,12 +15,12 @@ def pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
 
 
 class Gathering:
-    """What the next write to Redis will hold; `size` are the bytes of `parts`.
+    """What the next write to Redis will hold; `size` are the bytes of `parts`, `mixed` that not all are new messages.
 
     References stand in `first`, ahead of all others: they must be there before what they name.
     """
 
-    __slots__ = ("callbacks", "first", "first_callbacks", "parts", "size")
+    __slots__ = ("callbacks", "first", "first_callbacks", "mixed", "parts", "size")
 
     def __init__(self) -> None:
         self.first: list[bytes] = []
@@ -31,10 +28,13 @@ class Gathering:
         self.parts: list[bytes] = []
         self.callbacks: list[Callback | None] = []
         self.size = 0
+        self.mixed = False
 
-    def take(self) -> tuple[list[bytes], list[Callback | None], int]:
-        """Parts, callbacks and size of everything, which is gone from here then."""
+    def take(self, *, together: bool = False) -> tuple[list[bytes], list[Callback | None], int]:
+        """Parts, callbacks and size of everything, which is gone from here then; messages as one group if wanted."""
         taken = self.first + self.parts, self.first_callbacks + self.callbacks, self.size + sum(map(len, self.first))
+        if together and not self.mixed and is_worth_it(len(taken[1]), taken[2]):
+            taken = grouped(*taken)
         self.first, self.first_callbacks = [], []
-        self.parts, self.callbacks, self.size = [], [], 0
+        self.parts, self.callbacks, self.size, self.mixed = [], [], 0, False
         return taken

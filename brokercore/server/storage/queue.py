@@ -21,7 +21,8 @@ class Queue:
     """A queue of a topic. `next_offset` is the next to be given out, `max_offset` one past the last stored.
 
     No offset below `least_next` is given out: there may have been messages that Redis has lost.
-    `tail` holds the newest stored frames from `tail_start` on; everything older is only in Redis.
+    `tail` holds the newest stored frames from `tail_start` on; everything older is only in Redis, where
+    `messages_an_entry` is how many an entry of its stream had where it was read last.
     """
 
     topic: str
@@ -36,6 +37,7 @@ class Queue:
     in_flight: int = 0
     least_next: int = 0
     stored_bytes: int = 0
+    messages_an_entry: int = 1
     first_ms: int = 0
     last_ms: int = 0
     waiters: dict[object, Callable[[], None]] = field(default_factory=dict)

@@ -12,10 +12,10 @@ from typing import Any
 import hiredis
 
 from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
-from brokercore.server.storage.gathering import Callback, Gathering, pack
+from brokercore.server.storage.gathering import Gathering, pack
 from brokercore.server.storage.pulse import Pulse
 from brokercore.server.storage.redis_address import credentials, dial, shown
-from brokercore.server.storage.replies import all_of, settle
+from brokercore.server.storage.replies import Callback, all_of, settle
 from brokercore.server.turn import Turn
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,7 @@ MAX_IN_FLIGHT_BYTES = 128 << 20
 """Bytes written and not yet answered, above which nothing more is taken: a Redis that hangs must not fill memory."""
 
 _GROUP_BYTES = 128 << 10  # so much is written at once, even while Redis works on the last write
+_SYNCED_GROUP_BYTES = 1 << 20  # and so much to a Redis whose last write has to reach the disk first
 _JOINED_PIECE = 4096  # pieces of up to so many bytes, on average, are joined before they are written
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _CONNECT_SECONDS = 5.0
@@ -65,6 +66,7 @@ class RedisConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turn = turn or Turn(self._loop)
         self._pulse = Pulse(self, self._loop)
+        self._together, self._group_bytes = False, _GROUP_BYTES
 
     # Life
 
@@ -115,6 +117,11 @@ class RedisConnection(asyncio.Protocol):
         """Call `hook` before each write, to add what it gathered during the loop turn with `submit_first`."""
         self._on_flush.append(hook)
 
+    def commit_together(self, together: bool) -> None:
+        """Whether Redis syncs every write, so that many messages should reach the disk as one (`group_commit`)."""
+        self._together = together
+        self._group_bytes = _SYNCED_GROUP_BYTES if together else _GROUP_BYTES
+
     # Commands
 
     def submit(self, command: Iterable[bytes], size: int, callback: Callback | None = None) -> None:
@@ -133,7 +140,7 @@ class RedisConnection(asyncio.Protocol):
         if not self._scheduled:
             self._scheduled = True
             self._turn.later(self._flush)
-        elif self._held and gathered.size >= _GROUP_BYTES:
+        elif self._held and gathered.size >= self._group_bytes:
             self._held = False
             self._turn.later(self._flush)
 
@@ -156,15 +163,18 @@ class RedisConnection(asyncio.Protocol):
 
     def send(self, *arguments: bytes | str | int, callback: Callback | None = None) -> None:
         """Add one command to this turn's write. Raises StoreUnavailable."""
-        packed = pack(arguments)
-        self.submit((packed,), len(packed), callback or self.log_error)
+        self._submit(arguments, callback or self.log_error)
 
     def call(self, *arguments: bytes | str | int) -> asyncio.Future[Any]:
         """Add one command; the future gives its reply, or raises RedisError or StoreUnavailable."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        packed = pack(arguments)
-        self.submit((packed,), len(packed), lambda reply: settle(future, reply))
+        self._submit(arguments, lambda reply: settle(future, reply))
         return future
+
+    def _submit(self, arguments: tuple[bytes | str | int, ...], callback: Callback) -> None:
+        packed = pack(arguments)
+        self.submit((packed,), len(packed), callback)
+        self._gathered.mixed = True
 
     async def call_all(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> None:
         """Carry out several commands as one (MULTI): after a crash there are all of them or none.
@@ -216,19 +226,18 @@ class RedisConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         """Write what was gathered. While Redis works on the last write, what comes is gathered for the next one."""
-        self._held = bool(self._in_flight) and self._gathered.size < _GROUP_BYTES
+        self._held = bool(self._in_flight) and self._gathered.size < self._group_bytes
         if self._held:
             return
         for hook in self._on_flush:
             hook()
         self._scheduled = False
-        parts, callbacks, size = self._gathered.take()
+        parts, callbacks, size = self._gathered.take(together=self._together)
         if not parts:
             return
         if self._transport is None:
-            for callback in callbacks:
-                if callback is not None:
-                    callback(ConnectionError("Redis cannot be reached"))
+            for callback in filter(None, callbacks):
+                callback(ConnectionError("Redis cannot be reached"))
             return
         share = size // len(callbacks) + _REPLY_BYTES
         self._in_flight.extend([(callback, share) for callback in callbacks])
@@ -245,9 +254,8 @@ class RedisConnection(asyncio.Protocol):
         self._in_flight_bytes = 0
         if self._held:
             self._held = self._scheduled = False
-        for callback in waiting:
-            if callback is not None:
-                callback(error)
+        for callback in filter(None, waiting):
+            callback(error)
 
     def log_error(self, reply: Any) -> None:
         """Log what Redis refuses, at most once a second: a full disk refuses everything."""
@@ -273,8 +281,10 @@ class RedisConnection(asyncio.Protocol):
         self._lost.clear()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await self._open()
-            self.connected = True  # so that on_connect can use this connection
+                await dial(self._loop, self.url, self)
+                self.connected = True  # so that on_connect can use this connection
+                if words := credentials(self.url):
+                    await self.call("AUTH", *words)
             await self.call("ECHO", "gantry")  # refused while Redis loads; PING also while its disk is full
             if self._on_connect:
                 await self._on_connect()
@@ -288,9 +298,3 @@ class RedisConnection(asyncio.Protocol):
             self.refused = reason = error.reason if isinstance(error, StoreUnavailable) else str(error) or "no answer"
             kind = NameInUse if isinstance(error, NameInUse) else StoreUnavailable
             raise kind(f"{shown(self.url)}: {reason}") from error
-
-    async def _open(self) -> None:
-        await dial(self._loop, self.url, self)
-        if words := credentials(self.url):
-            self.connected = True
-            await self.call("AUTH", *words)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hiredis
 
 from brokercore.server.errors import RedisError, StoreUnavailable
+
+Callback = Callable[[Any], None]
+"""Takes the reply: a value, a hiredis.ReplyError, or ConnectionError when the connection broke first."""
 
 
 def settle(future: asyncio.Future[Any], reply: Any) -> None:

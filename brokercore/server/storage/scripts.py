@@ -9,8 +9,8 @@ from typing import Any
 
 import hiredis
 
-from brokercore.server.storage.gathering import Callback
 from brokercore.server.storage.redis_connection import RedisConnection
+from brokercore.server.storage.replies import Callback
 
 Argument = bytes | str | int
 

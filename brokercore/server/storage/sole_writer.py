@@ -42,6 +42,9 @@ class SoleWriter:
         self.is_superseded = False
         """True when another broker had it since this one did: what is in memory holds no more."""
 
+        self.syncs_always = False
+        """Whether Redis syncs every write to its disk before it answers."""
+
         self.may_have_lost = False
         """True when Redis and the broker before this one both ended out of order, and Redis syncs now and then:
         what was written last may be missing, and nobody is left who knows it."""
@@ -56,8 +59,9 @@ class SoleWriter:
         token, _, run = known.partition(" ")
         this_run = await _run_id(redis)
         self.is_superseded = self._had_it and token not in ("", self._token, self._before)
+        self.syncs_always = await _syncs_always(redis)
         in_doubt = not self._had_it and bool(known) and run not in (this_run, _CLOSED)
-        self.may_have_lost = in_doubt and not await _syncs_always(redis)
+        self.may_have_lost = in_doubt and not self.syncs_always
         self._had_it = True
         try:
             await redis.call("SET", self._key, f"{self._token} {this_run}")

@@ -16,6 +16,7 @@ from brokercore.protocol.message import encode_stored
 from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
 from brokercore.server.settings import Settings
 from brokercore.server.storage import recovery
+from brokercore.server.storage.entries import find_command, messages_of, read_messages
 from brokercore.server.storage.index import KeyIndex
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parked import ParkedBytes
@@ -197,9 +198,12 @@ class MessageStore:
             if queue.waiters:
                 self.on_stored(queue)
 
-    def not_stored(self, queue: Queue, reply: Any) -> str:
-        """A write failed: give its offset back when nothing later is on its way, and return the reason."""
-        queue.in_flight -= 1
+    def not_stored(self, queue: Queue, reply: Any, count: int = 1) -> str:
+        """A write of so many messages failed: return the reason.
+
+        Its offsets are given out again unless something later is on its way.
+        """
+        queue.in_flight -= count
         if not queue.in_flight:
             queue.next_offset = max(queue.max_offset, queue.least_next)
         if isinstance(reply, hiredis.ReplyError):
@@ -231,8 +235,7 @@ class MessageStore:
             return found
         if most_bytes:
             count = min(count, max(1, 2 * most_bytes // queue.average_bytes))
-        reply = await self.reader.call("XRANGE", queue.key, f"0-{offset + 1}", f"0-{queue.max_offset}", "COUNT", count)
-        return [(_offset_of(entry), fields[1]) for entry, fields in reply]
+        return await read_messages(self.reader, queue, offset, count)
 
     async def message_at(self, physical_offset: int) -> bytes | None:
         """The frame at a physical offset, None when there is none (any more). Raises StoreUnavailable."""
@@ -246,17 +249,17 @@ class MessageStore:
     async def messages_at(self, physical_offsets: Iterable[int]) -> list[bytes]:
         """The frames at several physical offsets, those that are gone left out. Raises StoreUnavailable."""
         frames: list[bytes | None] = []
-        cold: list[tuple[int, bytes, str]] = []
+        cold: list[tuple[int, Queue, int]] = []
         for physical_offset in physical_offsets:
             number, offset = split_physical(physical_offset)
             queue = self.by_number.get(number)
             frame = queue.tail.get(offset) if queue else None
             if queue and frame is None:
-                cold.append((len(frames), queue.key, f"0-{offset + 1}"))
+                cold.append((len(frames), queue, offset))
             frames.append(frame)
-        replies = await self.reader.call_many([("XRANGE", key, entry, entry) for _, key, entry in cold])
-        for (place, _, _), reply in zip(cold, replies, strict=True):
-            frames[place] = reply[0][1][1] if reply else None
+        replies = await self.reader.call_many([find_command(queue, offset) for _, queue, offset in cold])
+        for (place, _, offset), reply in zip(cold, replies, strict=True):
+            frames[place] = dict(messages_of(reply)).get(offset)
         return [frame for frame in frames if frame is not None]
 
     def _lost(self) -> None:
@@ -275,6 +278,7 @@ class MessageStore:
         self.ready = False
         await recovery.check_role(self.writer)
         await self._sole_writer.claim(self.writer)
+        self.writer.commit_together(self._sole_writer.syncs_always)
         if self._sole_writer.is_superseded:
             logger.critical("another broker named %s has written to Redis: this one ends", self.settings.broker_name)
             self.on_superseded()
@@ -290,7 +294,3 @@ class MessageStore:
         self.parked.begin(self.by_number.values())
         await self.measure(self.writer)
         self.ready = True
-
-
-def _offset_of(entry: bytes) -> int:
-    return int(entry.partition(b"-")[2]) - 1

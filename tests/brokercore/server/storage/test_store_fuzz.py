@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -17,13 +18,14 @@ from brokercore.protocol.message import decode_stored
 from brokercore.server.errors import StoreUnavailable
 from brokercore.server.retention import trim
 from brokercore.server.settings import Settings
+from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parking import DISCARD, MOVE, Parking
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import MessageStore
 from brokercore.server.storage.topics import SCHEDULE_TOPIC, TopicTable
 from tests.brokercore.server.wire import fresh
-from tests.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer, redis_server
 
 T = TypeVar("T")
 QUEUES = 2
@@ -95,6 +97,24 @@ class StoreMachine(RuleBasedStateMachine):
 
         for body, offset, reason in zip(bodies, offsets, self.run(self._settle(start, broken=broken)), strict=True):
             if reason is None:
+                assert offset not in self.stored[place]
+                self.stored[place][offset] = body
+
+    @rule(place=PLACES, count=COUNTS, large=st.booleans(), broken=st.booleans())
+    def put_a_batch(self, place: int, count: int, large: bool, broken: bool) -> None:
+        """Small ones share an entry of the stream, large ones take one each."""
+        bodies = [body.ljust(40_000) if large else body for body in self.bodies(count)]
+        offsets: list[int] = []
+
+        def start() -> list[asyncio.Future[Any]]:
+            future = self.loop.create_future()
+            messages = [Incoming(body, b"", ()) for body in bodies]
+            offsets.append(put_all(self.store, self.queue(place), messages, future.set_result))
+            return [future]
+
+        (reason,) = self.run(self._settle(start, broken=broken))
+        if reason is None:
+            for offset, body in enumerate(bodies, offsets[0]):
                 assert offset not in self.stored[place]
                 self.stored[place][offset] = body
 
@@ -205,10 +225,12 @@ class StoreMachine(RuleBasedStateMachine):
             self.loop.close()
 
 
-def test_nothing_acknowledged_is_lost_whatever_happens(redis: RedisServer) -> None:
-    run_state_machine_as_test(
-        lambda: StoreMachine(redis),  # type: ignore[arg-type]
-        settings=settings(
-            max_examples=15, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+@pytest.mark.parametrize("appendfsync", ["everysec", "always"])
+def test_nothing_acknowledged_is_lost_whatever_happens(appendfsync: str) -> None:
+    with redis_server("--appendfsync", appendfsync) as redis:
+        run_state_machine_as_test(
+            lambda: StoreMachine(redis),  # type: ignore[arg-type]
+            settings=settings(
+                max_examples=15, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+            ),
+        )
