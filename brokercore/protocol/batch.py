@@ -29,22 +29,23 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(body: bytes) -> list[BatchMessage]:
-    """The messages of a batch request. Raises MessageFormatError."""
-    messages: list[BatchMessage] = []
-    start = 0
-    while start < len(body):
+def decode_batch(body: bytes) -> list[tuple[int, bytes, bytes]]:
+    """The messages of a batch request as the fields of BatchMessage. Raises MessageFormatError."""
+    messages: list[tuple[int, bytes, bytes]] = []
+    start, total, head_size = 0, len(body), _HEAD.size
+    while start < total:
         try:
             size, _magic, _crc, flag, body_size = _HEAD.unpack_from(body, start)
-            body_end = start + _HEAD.size + body_size
-            if body_size < 0 or body_end > len(body):
+            body_start = start + head_size
+            body_end = body_start + body_size
+            if body_size < 0 or body_end > total:
                 raise MessageFormatError("a body of the batch is longer than the batch")
             (properties_size,) = _LENGTH.unpack_from(body, body_end)
         except struct.error as error:
             raise MessageFormatError(f"malformed batch: {error}") from error
         end = body_end + 2 + properties_size
-        if properties_size < 0 or size != end - start or end > len(body):
+        if properties_size < 0 or size != end - start or end > total:
             raise MessageFormatError(f"message {len(messages)} of the batch has a wrong size")
-        messages.append(BatchMessage(flag, body[start + _HEAD.size : body_end], body[body_end + 2 : end]))
+        messages.append((flag, body[body_start:body_end], body[body_end + 2 : end]))
         start = end
     return messages

@@ -105,11 +105,10 @@ class StoredMessage:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-def encode_stored(
+def encode_stored(  # noqa: PLR0917 (one call a message: keywords cost time there)
     topic: bytes,
     body: bytes,
     properties: bytes,
-    *,
     queue_id: int = 0,
     flag: int = 0,
     queue_offset: int = 0,

@@ -12,7 +12,8 @@ MOST_KEYS = 64
 
 def message_keys(properties: Mapping[str, str]) -> list[str]:
     """What QUERY_MESSAGE finds a message by: its unique id and its keys, at most MOST_KEYS of them."""
-    keys = [properties[names.UNIQUE_KEY]] if names.UNIQUE_KEY in properties else []
-    if names.KEYS in properties:
-        keys += properties[names.KEYS].split(None, MOST_KEYS)[:MOST_KEYS]
-    return keys
+    unique_id, keys = properties.get(names.UNIQUE_KEY), properties.get(names.KEYS)
+    found = [unique_id] if unique_id else []
+    if keys:
+        found += keys.split(None, MOST_KEYS)[:MOST_KEYS]
+    return found

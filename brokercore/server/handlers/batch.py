@@ -42,18 +42,22 @@ def _messages(broker: Broker, draft: Draft) -> list[Incoming]:
     if group_of(draft.queue.topic):
         raise _not_in_batches()
     messages = []
-    kinds = set()
+    ordered = 0
     for flag, body, given in decode_batch(draft.body):
-        check_body(body)
+        if not body:
+            check_body(body)
         text = decode_text(given)
         properties = decode_properties(text)
         if not _NOT_IN_BATCHES.isdisjoint(properties):
             raise _not_in_batches()
-        kinds.add(names.SHARDING_KEY in properties)
+        if names.SHARDING_KEY in properties:
+            ordered += 1
         encoded = stored_properties(broker, properties, text)
         messages.append(Incoming(body, encoded, message_keys(properties), flag))
-    for ordered in kinds:
-        check_kind(broker, draft.topic, "FIFO" if ordered else "NORMAL")
+    if ordered:
+        check_kind(broker, draft.topic, "FIFO")
+    if ordered < len(messages):
+        check_kind(broker, draft.topic, "NORMAL")
     return messages
 
 

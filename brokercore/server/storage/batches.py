@@ -50,16 +50,16 @@ def put_all(
             topic,
             message.body,
             message.properties,
-            queue_id=queue.queue_id,
-            flag=message.flag,
-            queue_offset=offset,
-            physical_offset=base + offset,
-            sys_flag=sys_flag,
-            born_timestamp=born_timestamp,
-            born_host=born_host,
-            store_timestamp=now,
-            store_host=store.store_host,
-            reconsume_times=reconsume_times,
+            queue.queue_id,
+            message.flag,
+            offset,
+            base + offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            now,
+            store.store_host,
+            reconsume_times,
         )
         size += len(frame)
         if size > ENTRY_BYTES and entries[-1]:
@@ -67,8 +67,7 @@ def put_all(
             size = len(frame)
         entries[-1].append(frame)
     _Writing(store, queue, entries, first, now, done).begin()
-    for offset, message in enumerate(messages, base + first):
-        store.index.add(queue.topic, message.keys, now, offset)
+    store.index.add_all(queue.topic, [message.keys for message in messages], now, base + first)
     store.give_out(queue, now, len(messages))
     return first
 

@@ -7,7 +7,7 @@ records of the hours it asks for, the newest first, piece by piece.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -47,15 +47,16 @@ class KeyIndex:
         self._searching = asyncio.Semaphore(1)
         writer.before_flush(self._write)
 
-    def add(self, topic: str, keys: Iterable[str], now_ms: int, physical_offset: int) -> None:
-        """Let QUERY_MESSAGE find the message at `physical_offset` by each of `keys`."""
+    def add_all(self, topic: str, keys: Iterable[Collection[str]], now_ms: int, physical_offset: int) -> None:
+        """Let QUERY_MESSAGE find messages, the first of which lies at `physical_offset`, by the keys of each."""
         place = now_ms // HOUR_MS, topic
         records = self._pending.get(place)
         if records is None:
             records = self._pending[place] = []
-        position = physical_offset.to_bytes(8, "big")
-        for key in keys:
-            records += (blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), position)
+        for number, own in enumerate(keys, physical_offset):
+            position = number.to_bytes(8, "big")
+            for key in own:
+                records += (blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), position)
 
     def key_of(self, topic: str, now_ms: int) -> str:
         """Where the records of a topic go at `now_ms`; it is registered, so that retention finds it."""

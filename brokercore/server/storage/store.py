@@ -119,17 +119,17 @@ class MessageStore:
             queue.topic_bytes,
             body,
             properties,
-            queue_id=queue.queue_id,
-            flag=flag,
-            queue_offset=offset,
-            physical_offset=queue.base + offset,
-            sys_flag=sys_flag,
-            born_timestamp=born_timestamp,
-            born_host=born_host,
-            store_timestamp=now,
-            store_host=self.store_host,
-            reconsume_times=reconsume_times,
-            prepared_transaction_offset=prepared_transaction_offset,
+            queue.queue_id,
+            flag,
+            offset,
+            queue.base + offset,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            now,
+            self.store_host,
+            reconsume_times,
+            prepared_transaction_offset,
         )
         prefix, prefix_size = queue.command
         entry = b"0-%d" % (offset + 1)
@@ -145,7 +145,7 @@ class MessageStore:
 
         self.writer.submit((prefix, middle, frame, b"\r\n"), size, stored)
         if keys:
-            self.index.add(queue.topic, keys, now, queue.base + offset)
+            self.index.add_all(queue.topic, (keys,), now, queue.base + offset)
         self.give_out(queue, now)
         return offset
 

@@ -259,8 +259,8 @@ async def test_a_key_is_found_newest_first_whatever_else_the_index_holds(
 
 async def test_what_only_looks_like_a_record_is_not_one(store: MessageStore) -> None:
     queue = await queue_of(store)
-    store.index.add(
-        queue.topic, ["k"], int(time.time() * 1000), int.from_bytes(index.key_hash("other") + b"\0\0", "big")
+    store.index.add_all(
+        queue.topic, [["k"]], int(time.time() * 1000), int.from_bytes(index.key_hash("other") + b"\0\0", "big")
     )
     await put(store, queue, b"x", keys=["k", "k"])
     now = int(time.time() * 1000)
