@@ -86,7 +86,7 @@ class Pull:
             self._answer(_NOT_FOUND, b"PULL_NOT_FOUND", self.offset)
 
     def review(self) -> bool:
-        """After it waited: refuse it if a new request like it would be refused now; False when that was done."""
+        """Refuse it if a new request like it would be refused now; False when that was done."""
         if self.reading:
             return True
         try:
