@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 TRACES_SHARE = 20
 """Message traces may take one part in so many of the store: everybody may write them, and nobody is charged."""
+
+STEP_BYTES, STEP_PAUSE_SECONDS = 2 << 20, 0.005
+"""What leaves a queue at once takes Redis a millisecond or two; then others have their turn."""
 
 _KEPT = frozenset({SCHEDULE_TOPIC, HALF_TOPIC})
 """What is parked there stays until it is delivered or decided; retention counts from then on."""
@@ -66,9 +70,12 @@ async def trim(store: MessageStore, queue: Queue, offset: int) -> None:
     if offset <= queue.min_offset:
         return
     dropped = offset - queue.min_offset
-    await store.writer.call("XTRIM", queue.key, "MINID", f"0-{offset + 1}")
-    queue.stored_bytes -= min(queue.stored_bytes, dropped * queue.average_bytes)
-    queue.min_offset = offset
+    while queue.min_offset < offset:
+        step = min(offset - queue.min_offset, max(1, STEP_BYTES // queue.average_bytes))
+        await store.writer.call("XTRIM", queue.key, "MINID", f"0-{queue.min_offset + step + 1}")
+        queue.stored_bytes -= min(queue.stored_bytes, step * queue.average_bytes)
+        queue.min_offset += step
+        await asyncio.sleep(STEP_PAUSE_SECONDS)
     store.parked.trimmed(queue)
     first = await store.read(queue, offset, 1)
     queue.first_ms = recovery.store_timestamp(first[0][1]) if first else 0

@@ -13,6 +13,7 @@ import pytest
 
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.message import decode_stored
+from brokercore.server import retention
 from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
 from brokercore.server.retention import offset_at, trim
 from brokercore.server.settings import Settings
@@ -326,3 +327,21 @@ async def test_an_error_of_one_command_is_the_callers_alone(store: MessageStore)
     assert await good in (b"PONG", hiredis.ReplyError)
     with pytest.raises(RedisError):
         await bad
+
+
+async def test_much_leaves_in_small_steps_between_which_others_are_served(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await queue_of(store)
+    for number in range(40):
+        await put(store, queue, b"%d" % number)
+    monkeypatch.setattr(retention, "STEP_BYTES", 10 * queue.average_bytes)
+    trimming = asyncio.create_task(trim(store, queue, 35))
+    seen = set()
+    while not trimming.done():
+        seen.add(queue.min_offset)
+        assert await put(store, queue, b"meanwhile") is None
+    await trimming
+    assert len(seen) >= 3
+    assert queue.min_offset == 35
+    assert (await bodies(store, queue, 35))[:5] == [b"35", b"36", b"37", b"38", b"39"]
