@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from brokercore.protocol.message import frame_size
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.redis_connection import RedisConnection
 
-_SIZE_BYTES = 4
-"""A stored frame begins with its size."""
+_LEAST_BYTES = 4
+"""A stored frame has at least its size, whatever a stranger has written there: splitting it comes to an end."""
 
 
 def add_command(queue: Queue, last: int, frames: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -46,8 +47,7 @@ def messages_of(reply: Iterable[tuple[bytes, list[bytes]]]) -> Iterator[tuple[in
     """Offsets and frames of all messages in an answer of XRANGE."""
     for entry, fields in reply:
         value = fields[1]
-        size = int.from_bytes(value[:_SIZE_BYTES], "big")
-        if size == len(value):
+        if frame_size(value) == len(value):
             yield int(entry.partition(b"-")[2]) - 1, value
             continue
         frames = list(_split(value))
@@ -62,6 +62,6 @@ def first_offset(entry: tuple[bytes, list[bytes]]) -> int:
 def _split(value: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(value):
-        end = at + max(_SIZE_BYTES, int.from_bytes(value[at : at + _SIZE_BYTES], "big"))
+        end = at + max(_LEAST_BYTES, frame_size(value, at))
         yield value[at:end]
         at = end
