@@ -11,7 +11,7 @@ FROM python:3.11-slim-bookworm
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --uid 1000 --create-home gantry && install -d -o gantry -g gantry /var/lib/gantry /var/lib/gantry/lake
+RUN useradd --uid 1000 --create-home gantry && install -d -o gantry -g gantry /var/lib/gantry /var/lib/gantry/lake /var/lib/gantry/spark
 WORKDIR /opt/gantry
 COPY --from=build /opt/gantry/.venv .venv
 COPY manage.py pyproject.toml LICENSE ./

@@ -8,7 +8,7 @@ CHECK_HOME := $(CURDIR)/.pytest_cache/home
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic test test-postgres lint fmt types bench bench-broker bench-console bench-soak bench-sql protocol clean runtime tools
+.PHONY: help up traffic backup restore home-fixture test test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-soak bench-sql chaos protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,13 +19,22 @@ up: runtime ## start everything; Ctrl-C stops it
 traffic: runtime ## replay the flights as messages into a running copy (RATE=50 a second)
 	@exec $(VENV)/python -m launcher run manage.py traffic $(if $(RATE),--rate $(RATE))
 
+backup: runtime ## everything of this copy in one new archive, also while it runs (FILE=…tar.gz)
+	@exec $(VENV)/python -m launcher backup $(or $(FILE),gantry-$(shell date -u +%Y%m%dT%H%M%SZ).tar.gz)
+
+restore: runtime ## the copy that an archive holds, in a home that is empty (FILE=…tar.gz)
+	@exec $(VENV)/python -m launcher restore $(FILE)
+
+home-fixture: tools ## pack a home made by this commit for tests/homes (COMMIT=… for another)
+	@exec $(VENV)/python -m tests.homes.make $(or $(COMMIT),$(shell git rev-parse --short HEAD))
+
 test: lint types ## check and test everything (PYTEST_ARGS="-k name" for a part)
 	@$(VENV)/lint-imports
 	@$(VENV)/python -m launcher secrets $(CHECK_HOME)/secrets
 	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py check --fail-level WARNING
 	@GANTRY_HOME=$(CHECK_HOME) GANTRY_HTTPS=true $(VENV)/python manage.py check --deploy --fail-level WARNING
 	@GANTRY_HOME=$(CHECK_HOME) $(VENV)/python manage.py makemigrations --check --dry-run
-	@$(VENV)/python -m pytest $(PYTEST_ARGS)
+	@$(VENV)/python -m $(if $(PYTEST_ARGS),pytest $(PYTEST_ARGS),tests.suites)
 
 test-postgres: tools ## the console's tests on a throwaway PostgreSQL (part of make test too)
 	@$(VENV)/python -m tests.support.postgres
@@ -56,6 +65,12 @@ bench-console: tools ## the console at 200 accounts, 10,000 topics and 5,000 gro
 
 bench-sql: tools ## async SQL: latencies, overhead over bare Spark, fairness, large results, recovery (5 minutes)
 	@exec $(VENV)/python -m tests.bench sql
+
+bench-fairness: tools ## what one account notices while another does its worst at each door (10 minutes)
+	@exec $(VENV)/python -m tests.bench fairness
+
+chaos: tools ## the whole product under load while its processes are killed (MINUTES=30; SEED=… for the same again)
+	@exec $(VENV)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))
 
 protocol: tools ## make the modules of brokercore/protocol/grpc/messaging.proto anew
 	@$(VENV)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. brokercore/protocol/grpc/messaging.proto

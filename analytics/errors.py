@@ -6,7 +6,7 @@ AnalyticsError
 │   └── QueryTimedOut the time limit was reached
 ├── QueryCancelled    somebody asked for it
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
-├── EngineUnavailable no Java, no Spark master, no Spark Connect server; nothing was executed
+├── EngineUnavailable no Java, no Spark master; nothing was executed
 └── LakeError         a location is malformed or missing
     └── LakeUnavailable the storage behind the lake does not answer, or lets us not in
 """
@@ -54,23 +54,16 @@ class QueryCancelled(AnalyticsError):  # noqa: N818
 class EngineLost(AnalyticsError):  # noqa: N818
     """The JVM behind Spark is gone. The worker must end; its supervisor starts a new one.
 
-    Unless the JVM was that of a Spark Connect server (`is_remote`): then the next statement finds the new one.
+    `culprit` is the task for which it was ended, when that is known: then no other is to blame.
     """
 
-    def __init__(self, message: str, *, is_remote: bool = False) -> None:
+    def __init__(self, message: str, *, culprit: str | None = None) -> None:
         super().__init__(message)
-        self.is_remote = is_remote
+        self.culprit = culprit
 
 
 class EngineUnavailable(AnalyticsError):  # noqa: N818
-    """Spark could not be started, or does not let us in; nothing of the statement was executed.
-
-    `is_outage`: a Spark Connect server does not answer; the same statement can be run once it does.
-    """
-
-    def __init__(self, message: str, *, is_outage: bool = False) -> None:
-        super().__init__(message)
-        self.is_outage = is_outage
+    """Spark could not be started, or does not let us in; nothing of the statement was executed."""
 
 
 class LakeError(AnalyticsError):

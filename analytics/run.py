@@ -22,6 +22,7 @@ from analytics.lake import (
     LakeFile,
     files,
     folders,
+    is_free,
     lake_path,
     open_file,
     open_result,
@@ -36,13 +37,18 @@ from analytics.lake import (
 from analytics.lake.locations import Place
 from analytics.lake.locations import parse as parse_location
 from analytics.specs import (
+    COMPRESSIONS,
+    NAME_PATTERN,
+    READER_OPTIONS,
     Archived,
     ArchiveRanges,
     ArchiveStep,
     Column,
+    Decide,
     Progress,
     QueryResult,
     QuerySpec,
+    Room,
     Sample,
     TableSpec,
     Target,
@@ -50,11 +56,15 @@ from analytics.specs import (
 from analytics.sql.ids import new_query_id
 
 __all__ = [
+    "COMPRESSIONS",
+    "NAME_PATTERN",
+    "READER_OPTIONS",
     "AnalyticsError",
     "ArchiveRanges",
     "ArchiveStep",
     "Archived",
     "Column",
+    "Decide",
     "EngineLost",
     "EngineUnavailable",
     "Inferred",
@@ -68,6 +78,7 @@ __all__ = [
     "QueryResult",
     "QuerySpec",
     "QueryTimedOut",
+    "Room",
     "Sample",
     "TableSpec",
     "Target",
@@ -75,16 +86,19 @@ __all__ = [
     "archive_step",
     "cancel",
     "clean_up_archive",
+    "culprit",
     "days_to_roll_up",
     "delete_archive",
     "discard_write",
     "drop_drafts",
     "drop_results",
     "drop_samples",
+    "engine_wall",
     "files",
     "folders",
     "forget_write",
     "infer_table",
+    "is_free",
     "is_lost",
     "lake_path",
     "new_query_id",
@@ -168,6 +182,13 @@ def refused_functions() -> frozenset[str]:
     return allowed.REFUSED_FUNCTIONS
 
 
+def engine_wall() -> str:
+    """What the wall around the engine lacks on this machine, as a sentence; empty when it is whole. Starts nothing."""
+    from analytics import wall
+
+    return wall.shortcoming()
+
+
 def warm() -> None:
     """Start Spark, and run statements through all layers in the background, so that the first user does not wait.
 
@@ -185,18 +206,21 @@ def is_lost() -> bool:
     return session.is_lost()
 
 
+def culprit() -> str | None:
+    """The task for which Spark's JVM was ended, when that is known; it may have ended before."""
+    from analytics import session
+
+    return session.culprit()
+
+
 def stop() -> None:
     """Cancel what runs and end Spark with its JVM. The next call that needs it starts a new one."""
-    from analytics import session, settings
+    from analytics import session
     from analytics.sql import running, sessions
 
     running.cancel_all(QueryCancelled("The SQL engine is shutting down."))
     session.stop()
     sessions.forget()
-    if settings.load().uses_connect:
-        from analytics.sql.connect import sessions as remote
-
-        remote.forget()
 
 
 def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:
@@ -206,11 +230,14 @@ def write_demo_tables(bucket: str, schema: str) -> list[TableSpec]:
     return demo.write_demo_tables(bucket, schema)
 
 
-def infer_table(location: str, file_format: str | None, options: Mapping[str, str]) -> Inferred:
-    """Format, columns and partitions that the files of a folder have. Raises LakeError with the reason why not."""
+def infer_table(location: str, file_format: str | None, options: Mapping[str, str], holder: str = "") -> Inferred:
+    """Format, columns and partitions that the files of a folder have, for an account that asks.
+
+    Raises LakeError with the reason why not.
+    """
     from analytics import infer
 
-    return infer.infer_table(location, file_format, options)
+    return infer.infer_table(location, file_format, options, holder)
 
 
 def append_samples(samples: Iterable[Sample]) -> None:

@@ -9,14 +9,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics import lake
+from analytics import cores, jvm, lake
 from analytics import settings as settings_module
 from analytics.errors import EngineUnavailable
 from analytics.java import JavaNotFound, find_java
+from analytics.lake import reach
 from analytics.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -32,9 +32,16 @@ DROPPED_FUNCTIONS = (
     "input_file_block_length",
 )
 
+#: Where the JVM keeps what it keeps for itself, below the scratch folder.
+_FOLDERS_OF_THE_JVM = {"java.io.tmpdir": "tmp", "user.home": "."}
+
 #: How long the JVM may take to end before it is killed, s.
 _STOP_S = 8
+#: How long a task may go on after its statement has ended, s: what matches a pattern without end never looks whether it
+#: is to end, and a join looks between batches. Meanwhile it holds its tenant's share of the cores and no other's.
+TASK_PATIENCE_S = 30.0
 _lock = threading.Lock()
+_culprit: str | None = None
 _session: "SparkSession | None" = None
 _scratch: Scratch | None = None
 
@@ -55,8 +62,9 @@ def get() -> "SparkSession":
 
 def stop() -> None:
     """End Spark and its JVM; the next `get` starts a new one. Does nothing when none runs."""
-    global _session, _scratch
+    global _session, _scratch, _culprit  # noqa: PLW0603  of the one session
     with _lock:
+        _culprit = None
         session, _session = _session, None
         scratch, _scratch = _scratch, None
         if session is not None:
@@ -84,13 +92,21 @@ def _end(session: "SparkSession") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    gateway.held_ports.close()  # type: ignore[union-attr]
 
 
-def kill() -> None:
-    """End the JVM at once. Whatever waits for it gets EngineLost."""
+def kill(culprit: str | None = None) -> None:
+    """End the JVM at once. Whatever waits for it gets EngineLost, which names the task that is the `culprit`."""
+    global _culprit  # noqa: PLW0603  of the one session
     session = _session
+    _culprit = _culprit or culprit
     if session is not None:
         session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
+
+
+def culprit() -> str | None:
+    """The task for which the JVM was ended, when that is known."""
+    return _culprit
 
 
 def is_alive() -> bool:
@@ -106,6 +122,11 @@ def is_lost() -> bool:
 
 
 def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
+    if settings.spark_url.startswith("sc://"):
+        raise EngineUnavailable(
+            "Spark cannot start: SPARK_URL is a Spark Connect server, which gives no plan to judge before it runs; "
+            "allowed are local[…], spark://…, yarn and k8s://…."
+        )
     try:
         java_home = find_java(settings.home)
     except JavaNotFound as error:
@@ -115,30 +136,69 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
     )  # it prints every user error as a page of JSON
 
     from py4j.protocol import Py4JError
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("gantry").master(settings.spark_url)
-    for name, value in _configuration(settings, scratch).items():
-        builder = builder.config(name, value)
+    (scratch / reach.CLASSES).mkdir(exist_ok=True)
+    configuration = {
+        "spark.app.name": "gantry",
+        "spark.master": cores.master_of(settings.spark_url),
+        **_configuration(settings, scratch),
+    }
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # read whenever Python workers are started
     try:
-        with _environment_of_the_jvm(java_home):
-            session = builder.getOrCreate()
+        gateway = jvm.start(settings, scratch, java_home, configuration)
+        SparkContext._ensure_initialized(gateway=gateway)
+        if settings.is_local:
+            cores.provide(gateway.jvm, settings.home)
+        session = SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise EngineUnavailable(
             f"Spark cannot start with SPARK_URL={settings.spark_url}: {_first_line(error)}"
         ) from error
+    _close_accumulators(session.sparkContext)
+    _close_types()
     hadoop: Any = session.sparkContext._jsc.hadoopConfiguration()
     for name, value in lake.hadoop_secrets().items():  # now: what a session is started with is in the list of processes
         hadoop.set(name, value)
     drop_functions(session)
+    if settings.is_local:
+        reach.install(session, scratch)
     return session
+
+
+def _close_accumulators(context: Any) -> None:
+    """Let Python workers have no accumulators: nobody asks for them, and PySpark unpickles what they send.
+
+    The JVM runs statements of tenants, so it must not choose what the process that holds the secrets unpickles.
+    """
+    context._accumulatorServer.shutdown()
+    context._accumulatorServer.server_close()
+    context._accumulatorServer = None
+    context._javaAccumulator = None  # what functions of Python are told to add to
+
+
+def _close_types() -> None:
+    """Let no type that the JVM tells be one of Python's own: it names a module, which PySpark would import.
+
+    That would be in the process that holds the secrets, and the error for what is no type shows what it is.
+    """
+    from pyspark.sql.types import UserDefinedType
+
+    def refuse(_json: object) -> "UserDefinedType":
+        raise TypeError("types of Java and Python are not known here")
+
+    UserDefinedType.fromJson = staticmethod(refuse)  # type: ignore[method-assign,assignment]
 
 
 def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[str, str]:
     logging_file = Path(__file__).with_name("log4j2.properties").as_uri()
-    options = f"-Dlog4j2.configurationFile={logging_file} -XX:+ExitOnOutOfMemoryError -Xss4m"
-    if settings.spark_url.startswith("local"):
+    options = f"-Dlog4j2.configurationFile={logging_file} -XX:+ExitOnOutOfMemoryError -Xss4m -XX:-UsePerfData"
+    # Names of files in any language, whatever the environment says; and no folder but our own.
+    options += " -Dfile.encoding=UTF-8 -Dsun.jnu.encoding=UTF-8 -Duser.name=gantry"
+    options += "".join(f' "-D{name}={scratch / place}"' for name, place in _FOLDERS_OF_THE_JVM.items())
+    if settings.is_local:
         options += " -XX:+UseSerialGC"  # a small heap beside everything else: a third less CPU at the start
     configuration = {
         # One process: its memory, its folders, no page of its own
@@ -170,36 +230,23 @@ def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[st
         # The partitions of a table are its folders, not what a catalog was told of them
         "spark.sql.hive.manageFilesourcePartitions": "false",
     }
-    if settings.spark_url.startswith("local"):
-        configuration |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    return configuration | lake.spark_configuration()
-
-
-@contextlib.contextmanager
-def _environment_of_the_jvm(java_home: Path) -> Iterator[None]:
-    """The Java found, our Python, the installed PySpark's own Spark, and none of our settings and secrets.
-
-    PySpark hands the process's environment on, so it is changed for that moment.
-    """
-    import pyspark
-
-    kept = dict(os.environ)
-    changes = {
-        "JAVA_HOME": str(java_home),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_USER": "gantry",  # what a statement is told of the user that runs the engine
-        # Python workers read messages with our own code (analytics/sources).
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), kept.get("PYTHONPATH")])),
-    }
-    for name in kept.keys() - settings_module.without_secrets(kept).keys():
-        del os.environ[name]
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        os.environ.update(kept)
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # read again whenever Python workers are started
+    configuration |= lake.spark_configuration()
+    if settings.is_local:
+        # Further jars too: the file system that sessions are given finds the storage's class beside its own.
+        jars = filter(None, configuration.pop("spark.jars", "").split(","))
+        classes = (str(cores.folder(settings.home)), str(scratch / reach.CLASSES), *jars)
+        configuration |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraClassPath": os.pathsep.join(classes),
+        }
+    else:
+        # An executor whose task does not end when it is told to ends itself; the master starts another.
+        configuration |= {
+            "spark.task.reaper.enabled": "true",
+            "spark.task.reaper.killTimeout": f"{TASK_PATIENCE_S:.0f}s",
+        }
+    return configuration
 
 
 def drop_functions(session: "SparkSession") -> None:

@@ -1,10 +1,14 @@
 """Every setting of analytics, read from the environment each time it is asked for, so tests and workers can differ."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analytics.errors import LakeUnavailable
+from analytics.errors import EngineUnavailable, LakeUnavailable
+
+#: What a broker of RocketMQ listens on unless it is told otherwise.
+_BROKER_PORT = 10911
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +39,25 @@ class Settings:
     home: Path
     #: Folder behind `oss://`, unless there is a `storage`.
     lake: Path
-    #: Spark: `local[*]`, `local[2]`, `spark://host:7077`, or a Spark Connect server, `sc://host:15002`.
+    #: Spark: `local[*]`, `local[2]`, `spark://host:7077`, `yarn` or `k8s://…`.
     spark_url: str
     #: Heap of the Spark driver, in Spark's notation (`1g`, `512m`).
     driver_memory: str
-    #: What a Spark Connect server asks of its clients; empty when it asks for nothing.
-    connect_token: str = field(default="", repr=False)
     #: Object storage behind `oss://`.
     storage: ObjectStorage | None = None
     #: Files that Spark loads further classes from, such as those for object storage; may hold `*`.
     spark_jars: tuple[str, ...] = ()
+    #: TCP ports of name servers and brokers, whose messages statements read.
+    broker_ports: tuple[int, ...] = ()
+    #: Name servers of a cluster, which know its brokers' ports; empty with embedded brokers.
+    namesrv: str = ""
+    #: Further TCP ports that the engine may connect to.
+    engine_ports: tuple[int, ...] = ()
 
     @property
-    def uses_connect(self) -> bool:
-        """Whether Spark is a Spark Connect server."""
-        return self.spark_url.startswith("sc://")
+    def is_local(self) -> bool:
+        """Whether Spark's tasks run in the worker's own JVM (`local[…]`), not on a cluster."""
+        return self.spark_url.startswith("local")
 
 
 def load() -> Settings:
@@ -65,10 +73,40 @@ def load() -> Settings:
         lake=Path(lake).absolute() if is_folder else home / "lake",
         spark_url=os.environ.get("SPARK_URL") or "local[*]",
         driver_memory=os.environ.get("GANTRY_SPARK_DRIVER_MEMORY") or "1g",
-        connect_token=_secret("GANTRY_SPARK_CONNECT_TOKEN"),
         storage=None if is_folder else _storage(lake),
         spark_jars=tuple(filter(None, (jar.strip() for jar in os.environ.get("GANTRY_SPARK_JARS", "").split(",")))),
+        broker_ports=_broker_ports(),
+        namesrv=os.environ.get("GANTRY_NAMESRV", ""),
+        engine_ports=_ports("GANTRY_ENGINE_PORTS"),
     )
+
+
+def _broker_ports() -> tuple[int, ...]:
+    """Those of the embedded brokers, or of a cluster's name servers and RocketMQ's default for its brokers."""
+    servers = re.findall(r":(\d+)\s*(?:;|$)", os.environ.get("GANTRY_NAMESRV", ""))
+    if servers:
+        return (*map(int, servers), _BROKER_PORT)
+    first, count = _number("GANTRY_BROKER_PORT", _BROKER_PORT), _number("GANTRY_BROKERS", 1)
+    advertised = os.environ.get("GANTRY_BROKER_ADVERTISE", "").rpartition(":")[2]
+    firsts = (first, int(advertised)) if advertised.isdecimal() else (first,)
+    return (_number("GANTRY_NAMESRV_PORT", 9876), *(port + number for port in firsts for number in range(count)))
+
+
+def _number(name: str, default: int) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdecimal() else default
+
+
+def _ports(name: str) -> tuple[int, ...]:
+    """Ports and ranges of them, `10911,10921-10924`."""
+    found: list[int] = []
+    for part in filter(None, (part.strip() for part in os.environ.get(name, "").split(","))):
+        match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last <= 65535:
+            raise EngineUnavailable(f"{name} has {part!r}; it is ports and ranges of them, such as 10911,10921-10924.")
+        found += range(first, last + 1)
+    return tuple(found)
 
 
 def _storage(lake: str) -> ObjectStorage:
@@ -106,9 +144,3 @@ def _secret(name: str) -> str:
         return Path(file).read_text().strip()
     except OSError as error:
         raise LakeUnavailable(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
-
-
-def without_secrets(environment: dict[str, str]) -> dict[str, str]:
-    """The environment for the JVM: it runs statements of tenants and needs none of our settings and secrets."""
-    ours = ("GANTRY_", "DATABASE_URL", "REDIS_URL", "DJANGO_", "CELERY_", "SPARK_CONNECT_")
-    return {name: value for name, value in environment.items() if not name.startswith(ours)}

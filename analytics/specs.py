@@ -1,8 +1,34 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+
+from analytics.lake.locations import Place
+
+#: Decides on files of the lake before they are read or written; raises QueryRefused for the first that must not be.
+Decide = Callable[[Iterable[Place]], None]
+#: Told now and then, from any thread, how many bytes a statement has written by now, and with True how many they are at
+#: its end, before anybody sees them; answers why the statement must end, or nothing.
+Room = Callable[[int, bool], str]
+
+_COMMON = ("pathGlobFilter", "recursiveFileLookup", "mode", "columnNameOfCorruptRecord")
+_DATES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "encoding", "lineSep", "compression")
+#: By format of files: the options of Spark's reader that a table may set. None names a further path or a class: `path`,
+#: `basePath`, schemas to be fetched, and Hadoop's own settings, which Spark takes for options too, are not among them.
+READER_OPTIONS = {
+    "parquet": (*_COMMON, "mergeSchema", "compression"),
+    "orc": (*_COMMON, "mergeSchema", "compression"),
+    "json": (*_COMMON, *_DATES, "multiLine", "primitivesAsString", "allowComments", "allowSingleQuotes",
+             "allowUnquotedFieldNames", "dropFieldIfAllNull", "prefersDecimal"),
+    "csv": (*_COMMON, *_DATES, "header", "delimiter", "sep", "quote", "escape", "multiLine", "nullValue", "emptyValue",
+            "comment", "nanValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema"),
+}  # fmt: skip
+#: What `pathGlobFilter` may be: it is compared with names of files, and never becomes a path.
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_.=@+*?-]{1,200}")
+#: What `compression` may be: Spark takes any other word for the name of a class, and loads it.
+COMPRESSIONS = ("none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "zlib", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +60,8 @@ class TableSpec:
     rows: Callable[[], Iterable[tuple[object, ...]]] | None = None
     #: A folder without files is an empty table, and not a mistake in the location.
     may_be_empty: bool = False
+    #: Why a stored table cannot be used, such as a location that breaks a rule; a statement that names it ends with it.
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +80,10 @@ class Target:
     create: bool = False
     #: Waits until nobody else changes the table's files; gives its other writers: task id → whether it has ended.
     turn: Callable[[], AbstractContextManager[Mapping[str, bool]]] | None = None
+    #: Decides on every file that is put in place or removed.
+    decide: Decide | None = None
+    #: How much the account may still store.
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +111,12 @@ class QuerySpec:
     explain: str | None = None
     #: Write the rows there instead of to the result file, which then holds the count of rows.
     target: Target | None = None
+    #: A client waits: the statement does not stand behind the tenant's others for a core.
+    synchronous: bool = False
+    #: Decides on every file of the tables that the statement names; None when their author is denied none.
+    decide: Decide | None = None
+    #: How much the account may still store of results.
+    result_room: Room | None = None
     #: The engine's own id of this run (`run.new_query_id`); drawn when it is not given.
     engine_query_id: str | None = None
 
@@ -98,8 +136,9 @@ class QueryResult:
     columns: list[Column]
     #: Size of result.csv.
     result_bytes: int = 0
-    #: With a target: the columns of the table that was written.
+    #: With a target: the columns of the table that was written, and the bytes that were added to its files.
     table_columns: tuple[Column, ...] = ()
+    table_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

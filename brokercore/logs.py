@@ -6,9 +6,13 @@ escaped, and long texts are cut. Fields beside the message are given as `extra={
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
+import os
 import re
+import threading
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -37,7 +41,12 @@ def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
 
 
 class LineFormatter(logging.Formatter):
-    """`time level logger: message name=value …`, always one line; the lines of a traceback are marked with `|`."""
+    """`time level logger: message name=value …`, always one line; the lines of a traceback are marked with `|`.
+
+    The time is in UTC, as `2026-01-15 10:00:00,123`.
+    """
+
+    converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
@@ -71,6 +80,58 @@ class JsonFormatter(logging.Formatter):
         if trace := _trace(self, record):
             row["exception"] = trace
         return json.dumps(row, ensure_ascii=True, default=str)
+
+
+class FloodFilter(logging.Filter):
+    """Lets through so many lines of a kind in a time, and then says how many more there were.
+
+    A kind is a logger, a level, the text before its values are put in, and the class of the exception. What is not even
+    a warning always passes, and so does a line with `extra={"bounded": True}`: who writes it has counted already.
+    """
+
+    MOST = 20
+    SECONDS = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+        atexit.register(self.tell)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._since, self._timer = time.monotonic(), False
+        self._counts: dict[tuple[Any, ...], int] = {}
+        self._last: dict[tuple[Any, ...], str] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """True when the line is to be written."""
+        if record.levelno < logging.WARNING or getattr(record, "bounded", False):
+            return True
+        failure = record.exc_info[0] if record.exc_info else None
+        kind = (record.name, record.levelno, str(record.msg), failure)
+        with self._lock:
+            passed = time.monotonic() - self._since
+            if passed > self.SECONDS and not self._timer:
+                self._since, passed, self._counts = time.monotonic(), 0.0, {}
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            if self._counts[kind] <= self.MOST:
+                return True
+            self._last[kind] = record.getMessage()
+            if not self._timer:
+                self._timer = True
+                timer = threading.Timer(max(self.SECONDS - passed, 0.0), self.tell)
+                timer.daemon = True
+                timer.start()
+            return False
+
+    def tell(self) -> None:
+        """Log how many lines were left out since the last time, by kind, and begin anew."""
+        with self._lock:
+            left_out = [(kind, self._counts[kind] - self.MOST, text) for kind, text in self._last.items()]
+            self._since, self._timer, self._counts, self._last = time.monotonic(), False, {}, {}
+        for (name, level, _, _), count, text in left_out:
+            logging.getLogger(name).log(level, "%d more lines like this one were not written: %s", count, text)
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

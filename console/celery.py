@@ -14,9 +14,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from console import celery_transport
 from console.settings import redis_url
 from console.web.checks import require_secrets
 
+celery_transport.install()
 app = Celery("gantry")
 app.conf.update(
     broker_url=redis_url(1, celery=True),
@@ -39,6 +41,7 @@ app.conf.update(
         "results-expire": {"task": "console.sql.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "outbox-sweep": {"task": "console.outbox.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "storage-count": {"task": "console.sql.tasks.count_storage", "schedule": 60.0, "options": {"expires": 50}},
         "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
         "cluster-sweep": {"task": "console.cluster.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},

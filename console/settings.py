@@ -45,6 +45,12 @@ X_FRAME_OPTIONS = "DENY"
 HOST = env_text("GANTRY_HOST", "127.0.0.1")
 WEB_PORT = env_int("GANTRY_WEB_PORT", 8000)
 SQL_PORT = env_int("GANTRY_SQL_PORT", 10000)
+# Connections to the web server, in all and of one address; requests of one address that are open at a time; seconds in
+# which the body of a request has come, or keeps coming fast enough (console/intake.py).
+WEB_CONNECTIONS = env_int("GANTRY_WEB_CONNECTIONS", 8192, low=64)
+WEB_PEER_CONNECTIONS = env_int("GANTRY_WEB_PEER_CONNECTIONS", 512, low=8)
+WEB_PEER_REQUESTS = env_int("GANTRY_WEB_PEER_REQUESTS", 256, low=4)
+WEB_BODY_SECONDS = env_int("GANTRY_WEB_BODY_SECONDS", 20, low=1)
 SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
@@ -78,15 +84,20 @@ SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
 RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
-# What an account may take of the embedded brokers unless the platform's administrator gave it limits of its own; 0 is
-# no limit. Unless set, an account leaves the others a fifth of the store.
+# What an account may take of the embedded brokers, the lake and the console unless the platform's administrator gave it
+# limits of its own; 0 is no limit. Unless set, an account leaves the others a fifth of the store.
 _STORE_MAX_BYTES = env_int("GANTRY_STORE_MAX_BYTES", 1 << 30, low=1) * env_int("GANTRY_BROKERS", 1, low=1)
 TENANT_LIMITS = {
     "connections": env_int("GANTRY_TENANT_CONNECTIONS", 10_000),
     "topics": env_int("GANTRY_TENANT_TOPICS", 5_000),
     "groups": env_int("GANTRY_TENANT_GROUPS", 5_000),
+    "queues": env_int("GANTRY_TENANT_QUEUES", 50_000),
     "messages_per_second": env_int("GANTRY_TENANT_MESSAGES_PER_SECOND", 200_000),
     "bytes_per_second": env_int("GANTRY_TENANT_BYTES_PER_SECOND", 1 << 28),
+    "sql_connections": env_int("GANTRY_TENANT_SQL_CONNECTIONS", 200),
+    "lake_bytes": env_int("GANTRY_TENANT_LAKE_BYTES", 64 << 30),
+    "result_bytes": env_int("GANTRY_TENANT_RESULT_BYTES", 16 << 30),
+    "parsing_seconds": env_int("GANTRY_TENANT_PARSING_SECONDS", 60),
     "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5 >> 20 << 20),
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
@@ -173,6 +184,7 @@ MIDDLEWARE = [
     "console.web.middleware.OrderlyTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.web.middleware.NoStoreMiddleware",
     "console.web.middleware.CollapseSlashesMiddleware",
     "console.openapi.rpc.middleware.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -232,6 +244,7 @@ MFA_FORMS = {
     "authenticate": "console.accounts.mfa.AuthenticateForm",
     "authenticate_webauthn": "console.accounts.mfa.AuthenticateWebAuthnForm",
     "reauthenticate": "console.accounts.mfa.ReauthenticateForm",
+    "reauthenticate_webauthn": "console.accounts.mfa.ReauthenticateWebAuthnForm",
     "activate_totp": "console.accounts.mfa.ActivateTOTPForm",
 }
 SOCIALACCOUNT_ADAPTER = "console.accounts.single_sign_on.SingleSignOnAdapter"
@@ -262,9 +275,12 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "console.web.logs.RequestIdFilter"}},
+    "filters": {
+        "request_id": {"()": "console.web.logs.RequestIdFilter"},
+        "flood": {"()": "brokercore.logs.FloodFilter"},
+    },
     "formatters": {"line": {"()": FORMATTERS[env_choice("GANTRY_LOG_FORMAT", FORMATTERS)]}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id", "flood"]}},
     # py4j tells of every connection that it closes, Celery of every task: several a second, all the time.
     "loggers": {
         "py4j": {"level": "ERROR"},

@@ -1,4 +1,4 @@
-"""`python -m launcher up` runs a copy; `run` and `secrets` are its two helpers."""
+"""`python -m launcher up` runs a copy; the other commands are its helpers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import json
 import os
 import socket
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher import brokers, checks, config, lock, plan, secrets
+from launcher import backup, brokers, checks, config, leftovers, lock, plan, secrets
 from launcher.config import Config
 from launcher.errors import LauncherError
-from launcher.guard import Guard
+from launcher.guard import GRACE, Guard
 from launcher.output import Output
 from launcher.supervisor import Supervisor
 
 USAGE = """\
 python -m launcher up              start every process of this copy, stop them with Ctrl-C
 python -m launcher run COMMAND …   run a command with the environment of this copy
+python -m launcher backup FILE     write everything of this copy into a new archive, also while it runs
+python -m launcher restore FILE    make the copy that an archive holds, in a home that is empty
 python -m launcher secrets FOLDER  draw the secrets of a copy; with --compose FOLDER, those of compose.yaml"""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:  # noqa: PLR0911 - one a command
     """Run one command; return the exit status."""
     try:
         match arguments:
@@ -32,6 +33,10 @@ def main(arguments: list[str]) -> int:
                 return up()
             case ["run", *command] if command:
                 run(command)
+            case ["backup", file]:
+                return back_up(Path(file))
+            case ["restore", file]:
+                return restore(Path(file))
             case ["secrets", folder]:
                 return draw(folder, secrets.draw)
             case ["secrets", "--compose", folder]:
@@ -51,20 +56,23 @@ def up() -> int:
     settings = config.read(os.environ)
     # Messages, results and the database are as private as the secrets: for this process and all that it starts.
     os.umask(0o077)
+    checks.raise_file_limit()
     checks.prepare_home(settings)
     held = lock.take(settings.home)
+    checks.check_version(settings.home)
+    end_leftovers(settings.home)
     settings = checks.leave_out_grpc(settings, os.environ)
     checks.check_ports(settings)
     name_server = brokers.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
     environ = plan.environment(settings, os.environ)
     checks.check_java(environ)
-    run_id = uuid.uuid4().hex
-    guard = Guard(run_id, held)
+    remarks = [text for text in (_left_out(settings), checks.engine_wall(environ)) if text]
+    guard = Guard(settings.home, held.descriptors)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     output = Output(settings.home / "log", sys.stdout, colour=colour)
     try:
-        status = asyncio.run(_supervise(settings, name_server, environ, output, run_id))
+        status = asyncio.run(_supervise(settings, name_server, environ, output, guard, remarks))
     finally:
         output.close()
     # Not in the finally: had the supervisor failed itself, the guard would have to end its children.
@@ -72,15 +80,26 @@ def up() -> int:
     return status
 
 
-async def _supervise(
-    settings: Config, name_server: socket.socket | None, environ: dict[str, str], output: Output, run_id: str
+def end_leftovers(home: Path) -> None:
+    """End what an earlier start on this home has left, whose launcher and guard were both killed."""
+    if count := leftovers.end(leftovers.of_home(home), grace=GRACE):
+        _print(f"gantry: ended {count} processes that an earlier start had left")
+
+
+async def _supervise(  # noqa: PLR0917  what a start is made of
+    settings: Config,
+    name_server: socket.socket | None,
+    environ: dict[str, str],
+    output: Output,
+    guard: Guard,
+    remarks: list[str],
 ) -> int:
     plans = plan.services(settings, name_server.fileno() if name_server else None)
-    supervisor = Supervisor(plans, environ, output, run_id)
-    return await supervisor.run(lambda seconds: output.banner(_welcome(settings, seconds)))
+    supervisor = Supervisor(plans, environ, output, guard)
+    return await supervisor.run(lambda seconds: output.banner(_welcome(settings, seconds, remarks)))
 
 
-def _welcome(settings: Config, seconds: float) -> str:
+def _welcome(settings: Config, seconds: float, remarks: list[str]) -> str:
     file = settings.home / "demo.json"
     try:
         demo = json.loads(file.read_text())
@@ -94,8 +113,9 @@ def _welcome(settings: Config, seconds: float) -> str:
             f"    console    {demo['console']}",
             f"    user name  {demo['username']}",
             f"    password   {demo['password']}",
-            *_left_out(settings),
             "",
+            *(f"  {remark}" for remark in remarks),
+            *([""] if remarks else []),
             f"  Keys, instance, addresses for clients, and the platform's administrator: {file}",
             f"  Logs: {settings.home / 'log'}",
             "  Ctrl-C stops everything.",
@@ -104,23 +124,46 @@ def _welcome(settings: Config, seconds: float) -> str:
     )
 
 
-def _left_out(settings: Config) -> list[str]:
+def _left_out(settings: Config) -> str:
     if settings.namesrv is not None or "GANTRY_GRPC_PORT" in settings.ports:
-        return []
-    return [
-        "",
-        f"  Clients of gRPC are not served: port {config.PORTS['GANTRY_GRPC_PORT']} is in use, set GANTRY_GRPC_PORT.",
-    ]
+        return ""
+    return f"Clients of gRPC are not served: port {config.PORTS['GANTRY_GRPC_PORT']} is in use, set GANTRY_GRPC_PORT."
 
 
 def run(command: list[str]) -> None:
     """Become `command`, which finds Redis, the secrets and the ports as this copy's own processes do."""
-    environ = plan.environment(config.read(os.environ), os.environ)
+    settings = config.read(os.environ)
+    if settings.home.exists():
+        checks.check_version(settings.home)
+    environ = plan.environment(settings, os.environ)
     program = [sys.executable, *command] if command[0].endswith(".py") else command
     try:
         os.execvpe(program[0], program, environ)  # noqa: S606 - the caller's own command
     except OSError as error:
         raise LauncherError(f"{program[0]} cannot be run: {error.strerror}.") from error
+
+
+def back_up(file: Path) -> int:
+    """Back this copy up and say what was done."""
+    settings = config.read(os.environ)
+    os.umask(0o077)
+    # The brokers of a running copy need the processor more.
+    os.nice(10)
+    told = backup.back_up(settings, os.environ, file.absolute())
+    _print(f"{file}: {told.files} files of {settings.home}, {told.bytes / 1e6:.1f} MB, in {told.seconds:.1f} s.")
+    for sentence in told.left_out:
+        _print(sentence)
+    _print("It holds every secret of this copy: keep it where nobody else can read it.")
+    return 0
+
+
+def restore(file: Path) -> int:
+    """Restore into the home and say what was done."""
+    home = config.read(os.environ).home
+    os.umask(0o077)
+    told = backup.restore(home, file)
+    _print(f"{home}: {told.files} files, {told.bytes / 1e6:.1f} MB, checked, in {told.seconds:.1f} s.")
+    return 0
 
 
 def draw(folder: str, drawing: Callable[[Path], list[str]]) -> int:

@@ -10,9 +10,6 @@ from launcher.errors import LauncherError
 
 _BACKLOG = 1024
 
-#: Ports that are opened only when they are set; the brokers count from them too.
-_OPTIONAL_PORTS = ("GANTRY_METRICS_PORT",)
-
 
 def open_name_server(config: Config) -> socket.socket | None:
     """Return the listening socket that all brokers accept from; None when a lone broker opens its own.
@@ -42,10 +39,6 @@ def environment(config: Config, number: int, given: Mapping[str, str]) -> dict[s
         return {}
     own = {"GANTRY_BROKER_NAME": config.broker_names[number]}
     own |= {name: str(config.ports[name] + number) for name in COUNTED_PORTS if name in config.ports}
-    for name in _OPTIONAL_PORTS:
-        value = given.get(name, "")
-        if name not in own and value.isdecimal() and int(value):
-            own[name] = str(int(value) + number)
     host, _, port = given.get("GANTRY_BROKER_ADVERTISE", "").rpartition(":")
     if host and port.isdecimal():
         own["GANTRY_BROKER_ADVERTISE"] = f"{host}:{int(port) + number}"

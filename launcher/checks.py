@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -19,12 +20,35 @@ from launcher.errors import LauncherError
 #: Folders under the home that are made at the start. The home holds secrets and messages: nobody else may look in.
 FOLDERS = ("run", "log", "redis", "secrets", "beat")
 
+#: A folder in a home that a restore is not done with.
+RESTORING = ".restoring"
+
+#: Of the home's folders and files, in its file `version`. Raised with every change after which an older launcher would
+#: misread a home; the store and the database have numbers of their own.
+HOME_VERSION = 1
+
+#: Files and connections that the largest of the processes may need at a time, with a hundred clients.
+FILES_MIN = 1024
+
 #: Seconds for Java to say its version.
 JAVA_DEADLINE = 60
 
 
+def raise_file_limit() -> None:
+    """Let this process and its children open as many files as the system allows them; LauncherError for too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES_MIN:
+        raise LauncherError(
+            f"Only {hard} files may be open at a time (`ulimit -Hn`), and Gantry needs {FILES_MIN}: raise the limit."
+        )
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def prepare_home(config: Config) -> None:
     """Make the home and its folders, mode 0700; raise LauncherError when that cannot be done."""
+    if (config.home / RESTORING).exists():
+        raise LauncherError(f"A restore into {config.home} was cut off: remove that folder and restore again.")
     try:
         config.home.mkdir(parents=True, exist_ok=True)
         for folder in FOLDERS:
@@ -37,6 +61,29 @@ def prepare_home(config: Config) -> None:
         ) from error
     if not config.redis_socket.is_relative_to(config.home):
         _prepare_socket_folder(config.redis_socket.parent)
+
+
+def check_version(home: Path) -> None:
+    """Raise LauncherError when a newer release has used the home; else note that this one does."""
+    file = home / "version"
+    try:
+        text = file.read_text().strip()
+    except FileNotFoundError:
+        text = "0"
+    except OSError as error:
+        raise LauncherError(f"{file} cannot be read: {error.strerror}.") from error
+    if not text.isascii() or not text.isdecimal():
+        raise LauncherError(f"{file} holds {text[:20]!r}, which is no version of a home: restore it from a backup.")
+    if int(text) > HOME_VERSION:
+        raise LauncherError(
+            f"The home {home} was used by a newer release (version {text}; this one knows up to {HOME_VERSION}): "
+            "start that release, or restore a backup of this one's."
+        )
+    if int(text) < HOME_VERSION:
+        # Whole or not at all, so that a full disk leaves no empty one.
+        part = file.with_name(".version.part")
+        part.write_text(f"{HOME_VERSION}\n")
+        part.replace(file)
 
 
 def _prepare_socket_folder(folder: Path) -> None:
@@ -115,9 +162,22 @@ def _owner(port: int) -> str | None:
 
 def check_java(environ: Mapping[str, str]) -> None:
     """Raise LauncherError with the finder's own sentence when no Java 17 or later can be had."""
+    _ask("analytics.java", environ, "No Java 17 or later was found: set JAVA_HOME to one.")
+
+
+def engine_wall(environ: Mapping[str, str]) -> str:
+    """Return what this machine lacks for the wall around the SQL engine, one sentence or nothing.
+
+    Raises LauncherError when the wall is required and not to be had.
+    """
+    return _ask("analytics.wall", environ, "The wall around the SQL engine cannot be built.")
+
+
+def _ask(module: str, environ: Mapping[str, str], failure: str) -> str:
+    """Return what a module of another package prints; raise LauncherError with its last line when it fails."""
     try:
-        found = subprocess.run(
-            [sys.executable, "-m", "analytics.java"],
+        found = subprocess.run(  # noqa: S603 - our own module
+            [sys.executable, "-m", module],
             cwd=ROOT,
             env=dict(environ),
             capture_output=True,
@@ -126,7 +186,8 @@ def check_java(environ: Mapping[str, str]) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise LauncherError(f"Java did not tell its version within {JAVA_DEADLINE} s: check JAVA_HOME.") from error
+        raise LauncherError(f"{module} did not answer within {JAVA_DEADLINE} s: check JAVA_HOME.") from error
     if found.returncode:
         said = (found.stderr.strip() or found.stdout.strip()).splitlines()
-        raise LauncherError(said[-1] if said else "No Java 17 or later was found: set JAVA_HOME to one.")
+        raise LauncherError(said[-1] if said else failure)
+    return found.stdout.strip()

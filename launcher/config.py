@@ -28,7 +28,10 @@ PORTS = {
 }
 
 #: Ports of which each embedded broker has one of its own, counted from the setting.
-COUNTED_PORTS = ("GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT")
+COUNTED_PORTS = ("GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_METRICS_PORT")
+
+#: Ports that are opened only when they are set to something else than 0.
+OPTIONAL_PORTS = ("GANTRY_METRICS_PORT",)
 
 BROKERS_MAX = 8
 
@@ -57,6 +60,10 @@ class Config:
     """A host name that the console answers to."""
     spark_workers: int
     """Processes that run SQL, each with a JVM of its own."""
+    web_connections: int = 8192
+    """Connections to the web server at a time."""
+    web_header_seconds: int = 15
+    """Time in which the head of a request has come."""
 
     @property
     def connect_host(self) -> str:
@@ -87,6 +94,7 @@ class Config:
 def read(environ: Mapping[str, str]) -> Config:
     """Return the configuration that `environ` asks for; raise LauncherError on the first value that makes no sense."""
     ports = {name: _port(environ, name, default) for name, default in PORTS.items()}
+    ports |= {name: _port(environ, name, 0) for name in OPTIONAL_PORTS if environ.get(name) not in (None, "", "0")}
     brokers = _number(environ, "GANTRY_BROKERS", 1, most=BROKERS_MAX)
     names = _broker_names(environ.get("GANTRY_BROKER_NAME") or "broker-a", brokers)
     seen: dict[int, str] = {}
@@ -107,6 +115,8 @@ def read(environ: Mapping[str, str]) -> Config:
         broker_names=names,
         web_name=_web_name(environ.get("GANTRY_ALLOWED_HOSTS", "")),
         spark_workers=_number(environ, "GANTRY_SPARK_WORKERS", 1, most=SPARK_WORKERS_MAX),
+        web_connections=_number(environ, "GANTRY_WEB_CONNECTIONS", 8192, most=1_000_000),
+        web_header_seconds=_number(environ, "GANTRY_WEB_HEADER_SECONDS", 15, most=60),
     )
 
 

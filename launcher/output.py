@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import logging
 import os
 import queue
+import re
+import sys
 import threading
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
@@ -27,8 +32,52 @@ OWN = "gantry"
 #: more than this is shown nowhere but in the log file.
 BACKLOG = 10_000
 
+#: A line that has its time already, in the one format of all log files, or is an object of GANTRY_LOG_FORMAT=json.
+TIMED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} |\{")
+
+#: How Redis begins a line: process, role, and its own form of the time.
+OF_REDIS = re.compile(r"(\d+:[A-Z]) \d\d \w{3} \d{4} \d\d:\d\d:\d\d\.\d{3} ")
+
 #: Seconds that the terminal gets at the end to take what still waits.
 FLUSH_LIMIT = 2.0
+
+
+class LogFile(RotatingFileHandler):
+    """A log file; what it cannot take, as on a full disk, is counted and told once it takes lines again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=LOG_KEPT, encoding="utf-8")
+        self._dropped, self._failed, self._reason = 0, False, ""
+
+    def line(self, text: str) -> str:
+        """Write a line; returns what is to be said about lines that were dropped, if anything."""
+        self._failed = False
+        self.emit(logging.makeLogRecord({"msg": timed(text, datetime.now(UTC))}))
+        if self._failed:
+            self._dropped += 1
+            return f"{self._trouble()}; its lines are dropped and counted" if self._dropped == 1 else ""
+        if not self._dropped:
+            return ""
+        told = f"{self._dropped} lines were not written: {self._trouble()}"
+        self._dropped = 0
+        self.emit(logging.makeLogRecord({"msg": timed(told, datetime.now(UTC))}))
+        return told
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """Remember the reason; a traceback a line would fill the terminal."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._failed, self._reason = True, error.strerror or str(error)
+        with contextlib.suppress(OSError, ValueError):
+            self.close()  # with what its buffer holds; the next line opens it again
+        self.stream = None
+
+    def _trouble(self) -> str:
+        folder = Path(self.baseFilename).parent
+        full = self._reason in {os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT)}
+        return f"The disk of {folder} is full" if full else f"{self.baseFilename} cannot be written ({self._reason})"
 
 
 class Output:
@@ -36,7 +85,9 @@ class Output:
 
     def __init__(self, folder: Path, stream: TextIO, *, colour: bool) -> None:
         self._folder, self._stream, self._colour = folder, stream, colour
-        self._files: dict[str, RotatingFileHandler] = {}
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of ASCII must not stop for a path with an ö
+        self._files: dict[str, LogFile] = {}
         self._hushed = False
         self._waiting: queue.Queue[str | None] = queue.Queue(BACKLOG)
         self._writer = threading.Thread(target=self._write, name="terminal", daemon=True)
@@ -44,7 +95,8 @@ class Output:
 
     def line(self, name: str, text: str) -> None:
         """Show one line of the process `name` and keep it in its log."""
-        self._file(name).emit(logging.makeLogRecord({"msg": text}))
+        if told := self._file(name).line(text):
+            self.banner(f"{self._painted(OWN)} log of {name}: {told}.")
         if name == OWN or not self._hushed:
             self.banner(f"{self._painted(name)} {text}")
 
@@ -85,9 +137,17 @@ class Output:
         code = 1 if name == OWN else COLOURS[list(self._files).index(name) % len(COLOURS)]
         return f"\x1b[{code}m{label}\x1b[0m"
 
-    def _file(self, name: str) -> RotatingFileHandler:
+    def _file(self, name: str) -> LogFile:
         if name not in self._files:
             path = self._folder / f"{name}.log"
-            self._files[name] = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_KEPT, encoding="utf-8")
+            self._files[name] = LogFile(path)
             path.chmod(0o600)
         return self._files[name]
+
+
+def timed(text: str, now: datetime) -> str:
+    """The line with its time (UTC, ms) in front, `2026-01-15 10:00:00,123`, unless it has one in that form."""
+    if TIMED.match(text):
+        return text
+    said = OF_REDIS.sub(r"\1 ", text, count=1)
+    return f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03} {said}"

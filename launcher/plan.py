@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from launcher import brokers, readiness, secrets
+from launcher import brokers, readiness, rewriting, secrets
 from launcher.config import ROOT, Config
+from launcher.process import Child
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class Service:
     environ: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     """Descriptors of this process that the child inherits."""
+    locks: Path | None = None
+    """A folder that the child alone may write to: it inherits the lock on it, which ends with the child."""
+    beside: Callable[[Child], Coroutine[Any, Any, None]] | None = None
+    """What the launcher does while the child is ready."""
     expendable: int | None = None
     """An exit status that is no fault of the service: it is started again at once, however often."""
 
@@ -49,6 +55,10 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
         "GANTRY_EMBEDDED_BROKER": "true" if config.namesrv is None else "false",
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "PYTHONUNBUFFERED": "1",
+        # Names of files in any language and times in one zone, wherever and in whatever language it was started.
+        "PYTHONUTF8": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
         # The checks of Django and Celery import every page, a second for each process; `make test` runs them.
         "CELERY_SKIP_CHECKS": "true",
     }
@@ -101,16 +111,23 @@ def _redis(config: Config) -> Service:
         "appendfsync": config.append_fsync,
         # The append-only file holds everything; a snapshot beside it would only write it twice.
         "save": "",
-        # Writing the file anew takes a processor for seconds and makes nothing smaller until messages leave: wait until
-        # there is much of it, and then do not try to compress what clients have compressed already.
-        "auto-aof-rewrite-min-size": "512mb",
+        # Redis would write the file anew each time it has doubled, in the middle of a burst: rewriting.py chooses when.
+        "auto-aof-rewrite-percentage": "0",
+        # Not even then: clients have compressed already what is worth it.
         "rdbcompression": "no",
         # What was acknowledged is never thrown away: a full store refuses instead.
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
     command = (str(get_binary_path()), *(word for name, value in options.items() for word in (f"--{name}", value)))
-    return Service("redis", command, ready=readiness.redis_answers(config.redis_socket), deadline=120)
+    return Service(
+        "redis",
+        command,
+        ready=readiness.redis_answers(config.redis_socket),
+        deadline=120,
+        locks=config.home / "redis",
+        beside=rewriting.when_quiet(config.redis_socket, config.home / "redis", rewriting.Bounds()),
+    )
 
 
 def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...]) -> list[Service]:
@@ -136,6 +153,10 @@ def _web(config: Config, *, after: tuple[str, ...]) -> Service:
     command = _python(
         *("-m", "granian", "console.asgi:application", "--interface", "asginl"),
         *("--host", config.host, "--port", str(port), "--workers", "1", "--no-ws", "--workers-kill-timeout", "3"),
+        # HTTP/1 only: while the server guesses the version a silent client has no time limit. What a connection may
+        # take before its request is there is small, and over soon; the rest is console/intake.py.
+        *("--http", "1", "--http1-header-read-timeout", str(config.web_header_seconds * 1000)),
+        *("--http1-buffer-size", "65536", "--backlog", "4096", "--backpressure", str(config.web_connections)),
     )
     probe = readiness.http_ok(config.connect_host, port, "/healthz", named=config.web_name)
     return Service("web", command, after=after, ready=probe)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,7 +49,10 @@ class Reaper:
 
 
 class Child:
-    """A running child. `ended` resolves to its exit status; `tail` holds its last lines."""
+    """A running child. `ended` resolves to its exit status; `tail` holds its last lines.
+
+    It ends when the thread does that made it: make it in the main thread.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,8 @@ class Child:
         os.set_blocking(self._output, False)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - commands come from plan.py
-                command,
+                # Not to outlive this process, whatever ends it and whatever the child makes of its environment.
+                [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=subprocess.STDOUT,
@@ -112,8 +117,8 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def sweep(self) -> None:
-        """Kill what the child left behind in other process groups."""
-        await asyncio.to_thread(leftovers.end, self.mark)
+        """Kill what the child left behind in its session and, with its mark, in others."""
+        await asyncio.to_thread(leftovers.end, self.mark, (self.pid,))
 
     def _on_end(self, ended: asyncio.Future[int]) -> None:
         self._process.returncode = ended.result()

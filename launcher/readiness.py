@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -45,13 +47,31 @@ def http_ok(host: str, port: int, path: str, *, named: str) -> Probe:
     return _polled(answered)
 
 
-def redis_answers(socket: Path) -> Probe:
-    """Ready when PING is answered with PONG, which Redis does once it has loaded its append-only file."""
+def redis_answers(path: Path) -> Probe:
+    """Ready when PING is answered with PONG, which Redis does once it has loaded its append-only file.
 
-    async def answered() -> bool:
-        return (await _ask(asyncio.open_unix_connection(socket), b"PING\r\n")).startswith(b"+PONG")
+    It is the child itself that must answer: a Redis that an earlier start left may listen on the same socket.
+    """
 
-    return _polled(answered)
+    async def wait(child: Child) -> None:
+        async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_unix_connection(path)
+            if _listener(writer.get_extra_info("socket")) != child.pid:
+                writer.close()
+                raise ConnectionError
+            return reader, writer
+
+        while not (await _ask(opened(), b"PING\r\n")).startswith(b"+PONG"):  # noqa: ASYNC110 - as below
+            await asyncio.sleep(INTERVAL)
+
+    return wait
+
+
+def _listener(connection: socket.socket) -> int:
+    """Process id of who listens at the other end of a unix socket."""
+    credentials = struct.Struct("3i")
+    pid, _, _ = credentials.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+    return int(pid)
 
 
 def _polled(condition: Callable[[], Awaitable[bool]]) -> Probe:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from launcher import leftovers
+from launcher import leftovers, lock
 from launcher.config import ROOT
 from launcher.errors import LauncherError
+from launcher.guard import Guard
 from launcher.output import Output
 from launcher.plan import Service
 from launcher.process import Child, Reaper
@@ -35,9 +37,9 @@ PR_SET_CHILD_SUBREAPER = 36
 class Supervisor:
     """One run: `run()` returns the exit status when everything is stopped again."""
 
-    def __init__(self, services: Sequence[Service], environ: Mapping[str, str], output: Output, run: str) -> None:
+    def __init__(self, services: Sequence[Service], environ: Mapping[str, str], output: Output, guard: Guard) -> None:
         self._services = {service.name: service for service in services}
-        self._environ, self._output, self._run = environ, output, run
+        self._environ, self._output, self._guard = environ, output, guard
         self._reaper = Reaper()
         self._children: dict[str, Child] = {}
         self._ready = {name: asyncio.Event() for name in self._services}
@@ -74,8 +76,21 @@ class Supervisor:
         # Orphans of our children become ours instead of init's, so that they can be collected.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._reaper.install()
+        self._expect_guard()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+
+    def _expect_guard(self) -> None:
+        self._reaper.expect(self._guard.pid).add_done_callback(self._on_guard_end)
+
+    def _on_guard_end(self, _: asyncio.Future[int]) -> None:
+        """Without a guard nobody would end the children's children if this process were killed too."""
+        self._output.say(f"the guard was killed; starting it again in {BACKOFF_FIRST:.0f} s")
+        asyncio.get_running_loop().call_later(BACKOFF_FIRST, self._renew_guard)
+
+    def _renew_guard(self) -> None:
+        self._guard.renew()
+        self._expect_guard()
 
     def _on_signal(self) -> None:
         now = time.monotonic()
@@ -93,7 +108,7 @@ class Supervisor:
         """Start one service and, unless it is a one-off, start it again whenever it ends."""
         await asyncio.gather(*(self._ready[name].wait() for name in service.after))
         began = time.monotonic()
-        child = self._start(service)
+        child = await self._start(service)
         if trouble := await self._until_ready(service, child):
             raise LauncherError(_failure(service, child, trouble))
         self._output.say(
@@ -102,38 +117,55 @@ class Supervisor:
         self._ready[service.name].set()
         backoff, began = BACKOFF_FIRST, time.monotonic()
         while service.ready:
-            status = await asyncio.shield(child.ended)
+            status = await self._until_ended(service, child)
             backoff = BACKOFF_FIRST if time.monotonic() - began > SETTLED else backoff
             expected = status == service.expendable
             pause = 0.0 if expected else backoff
             self._output.say(f"{service.name} {_ending(status)}; starting it again in {pause:.0f} s")
             child.kill()
             await child.sweep()
+            self._guard.forget(child.pid)
             await asyncio.sleep(pause)
             backoff, began = backoff if expected else min(backoff * 2, BACKOFF_LAST), time.monotonic()
-            child = self._start(service)
+            try:
+                child = await self._start(service)
+            except LauncherError as error:
+                # Somebody holds what the service needs, and lets go of it sooner or later: the next turn tries again.
+                self._output.say(str(error))
+                continue
             if trouble := await self._until_ready(service, child):
                 self._output.say(f"{service.name} {trouble}")
                 child.kill()
             else:
                 self._output.say(f"{service.name} is ready again")
 
-    def _start(self, service: Service) -> Child:
+    async def _start(self, service: Service) -> Child:
         if service.ready_file:
             service.ready_file.unlink(missing_ok=True)
+        if service.locks is None:
+            return self._start_now(service)
+        held = await asyncio.to_thread(lock.take_store, service.locks, self._asked.is_set)
+        try:
+            return self._start_now(service, held)
+        finally:
+            # From here on it is the child that holds it, and nobody but the child.
+            os.close(held)
+
+    def _start_now(self, service: Service, *held: int) -> Child:
         try:
             child = Child(
                 service.command,
                 environ={**self._environ, **service.environ},
                 cwd=ROOT,
-                mark=f"{self._run}:{service.name};",
+                mark=f"{self._guard.run}:{service.name};",
                 reaper=self._reaper,
                 on_line=lambda text: self._output.line(service.name, text),
-                pass_fds=service.pass_fds,
+                pass_fds=(*service.pass_fds, *held),
             )
         except OSError as error:
             raise LauncherError(f"{service.name} cannot be started: {service.command[0]}: {error.strerror}.") from error
         self._children[service.name] = child
+        self._guard.watch(child.pid)
         return child
 
     async def _until_ready(self, service: Service, child: Child) -> str | None:
@@ -152,6 +184,15 @@ class Supervisor:
             return None if status == 0 and not service.ready else f"{_ending(status)} before it was ready"
         return f"was not ready within {service.deadline:.0f} s" if probe.cancelled() else None
 
+    async def _until_ended(self, service: Service, child: Child) -> int:
+        """Do what belongs beside a child that is ready; return its exit status."""
+        beside = asyncio.ensure_future(service.beside(child)) if service.beside else None
+        try:
+            return await asyncio.shield(child.ended)
+        finally:
+            if beside is not None:
+                beside.cancel()
+
     async def _stop_all(self) -> None:
         """Stop each child once all that were started after it for its sake are gone; then sweep what is left."""
         deadline = time.monotonic() + STOP_LIMIT
@@ -168,7 +209,7 @@ class Supervisor:
             stopped[service.name].set()
 
         await asyncio.gather(*(stop(service) for service in reversed(self._services.values())))
-        await asyncio.to_thread(leftovers.end, self._run)
+        await asyncio.to_thread(leftovers.end, self._guard.run, [child.pid for child in self._children.values()])
         self._reaper.collect()
 
 

@@ -63,6 +63,37 @@ def test_only_what_is_published_can_reach_the_outside(name: str) -> None:
     assert ("outside" in SERVICES[name]["networks"]) == bool(SERVICES[name].get("ports"))
 
 
+@pytest.mark.parametrize("name", ["spark", "spark-master", "spark-worker"])
+def test_what_runs_statements_can_change_the_lake_and_its_scratch_folder_only(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert "cap_add" not in service
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["volumes"] == ["lake:/var/lib/gantry/lake", "/var/lib/gantry/spark"]
+    made = re.search(r"install -d -o gantry .*", (ROOT / "Dockerfile").read_text())
+    assert made and "/var/lib/gantry/spark" in made[0].split()
+
+
+@pytest.mark.parametrize("name", ["spark-master", "spark-worker"])
+def test_executors_have_no_secret_and_reach_neither_the_database_nor_redis(name: str) -> None:
+    service = SERVICES[name]
+    assert service["networks"] == ["engine"]
+    assert not service["secrets"]
+    assert not service["environment"].keys() & COMPOSE["x-settings"].keys()
+    assert COMPOSE["networks"]["engine"]["internal"] is True
+    reached = {other for other, settings in SERVICES.items() if "engine" in settings["networks"]}
+    assert reached == {"spark", "spark-master", "spark-worker", "broker", "namesrv"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_no_process_of_ours_has_capabilities(name: str) -> None:
+    assert SERVICES[name]["cap_drop"] == ["ALL"]
+    assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
+
+
 @each_service
 def test_secrets_come_by_file_and_are_declared(name: str) -> None:
     service = SERVICES[name]

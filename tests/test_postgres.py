@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.real
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_consoles_tests_pass_on_postgresql() -> None:
     done = postgres.run(postgres.TESTS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-20_000:]

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analytics import lake
 from analytics.errors import LakeError, QueryFailed
+from analytics.lake import reach
 from analytics.specs import Archived, ArchiveRanges, ArchiveStep, QuerySpec, TableSpec
-from analytics.sql import backend, failures, running
+from analytics.sql import failures, running
+from analytics.sql.backend import Backend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,7 +103,7 @@ def _write_aside(spec: ArchiveStep) -> int:
     """Write the messages with Spark; returns how many."""
     from pyspark.sql import functions as F  # noqa: N812  Spark's documentation calls it so
 
-    spark = backend.get()
+    spark = Backend()
     table = replace(spec.table, name=_TABLE)
     query = QuerySpec(
         task_id=spec.task_id,
@@ -119,7 +121,8 @@ def _write_aside(spec: ArchiveStep) -> int:
             with spark.statement(spec.tenant, statement.tag):
                 lake.make_ready(_aside(spec))
                 frame = spark.prepare(query).withColumn("day", F.to_date("store_time"))
-                _write(frame, lake.spark_url(_aside(spec)))
+                with reach.reaching(frame.sparkSession, _aside(spec)) as url:
+                    _write(frame, url)
                 return spark.counters(statement.tag).output_rows
         except Exception as error:
             statement.check()

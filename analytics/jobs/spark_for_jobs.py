@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from analytics import session as spark_session
-from analytics import settings
+from analytics.sql import pools
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,23 +15,8 @@ _POOL = "gantry"
 
 @contextmanager
 def session() -> Iterator["SparkSession"]:
-    """The process's session, or one of the Spark Connect server for as long as the block runs.
-
-    Raises EngineUnavailable.
-    """
-    if not settings.load().uses_connect:
-        spark = spark_session.get()
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
-        yield spark
-        return
-    from analytics.sql.connect import channel, outage
-
-    remote = channel.open_session()
-    try:
-        remote.conf.set("spark.sql.session.timeZone", "UTC")
-        remote.conf.set("spark.scheduler.pool", _POOL)
-        yield remote  # type: ignore[misc]
-    except Exception as error:
-        raise (outage.of(error) or error) from error
-    finally:
-        remote.stop()
+    """The process's session, for as long as the block runs. Raises EngineUnavailable."""
+    spark = spark_session.get()
+    pools.ensure(spark.sparkContext, _POOL)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+    yield spark

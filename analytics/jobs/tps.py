@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from analytics import lake
 from analytics.jobs import files, spark_for_jobs
 from analytics.jobs.periods import LONGEST_SAMPLE_S, MINUTE_MS, PERIODS
+from analytics.lake import reach
 from analytics.lake.locations import DRAFT
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def rollup(day: date) -> bool:
     with _only_one(day) as state:
         if not state.raw:
             return False
-        with spark_for_jobs.session() as spark:
+        with spark_for_jobs.session() as spark, reach.reaching(spark, state.folder):
             samples = merged(extract(spark, state))
             manifest = files.Manifest(
                 samples=_load(samples, "samples", (*_SERIES, "ts_ms"), state.folder),

@@ -11,7 +11,7 @@ hadoop      the lake as Spark sees it
 drafts      what writers left that were killed
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -23,7 +23,15 @@ from analytics.lake import drafts, records, store
 from analytics.lake.folder import FolderStore
 from analytics.lake.hadoop import as_locations, hadoop_secrets, spark_configuration, spark_url
 from analytics.lake.lake_file import LakeFile
-from analytics.lake.locations import METRICS, RESULT_BUCKETS, metrics_location, parse, result_location, table_location
+from analytics.lake.locations import (
+    METRICS,
+    RESULT_BUCKETS,
+    Place,
+    metrics_location,
+    parse,
+    result_location,
+    table_location,
+)
 
 __all__ = [
     "LakeFile",
@@ -33,6 +41,7 @@ __all__ = [
     "fingerprint",
     "folders",
     "hadoop_secrets",
+    "is_free",
     "join_files",
     "lake_path",
     "lock_file",
@@ -60,7 +69,7 @@ PREVIEW_CELL_CHARACTERS = 10_000
 _MOVES_AT_ONCE = 8
 
 
-def lake_path(location: str) -> str:
+def lake_path(location: str | Place) -> str:
     """The file or folder behind an `oss://bucket/key`.
 
     Raises LakeError when it is malformed or leads elsewhere, or when the lake is no folder of this machine.
@@ -72,7 +81,7 @@ def lake_path(location: str) -> str:
     return str(found.path(place))
 
 
-def files(location: str, *, hidden: bool = False) -> list[LakeFile]:
+def files(location: str | Place, *, hidden: bool = False) -> list[LakeFile]:
     """All files in and below a folder, by name; those that Spark overlooks (`.…`, `_…`) only when `hidden`.
 
     Raises LakeError.
@@ -80,33 +89,38 @@ def files(location: str, *, hidden: bool = False) -> list[LakeFile]:
     return sorted(store.get().files(parse(location), hidden=hidden), key=lambda file: file.location)
 
 
-def folders(location: str) -> list[str]:
+def folders(location: str | Place) -> list[str]:
     """Names of the folders directly in a folder. Raises LakeError."""
     return store.get().folders(parse(location))
 
 
-def fingerprint(location: str) -> int | None:
+def fingerprint(location: str | Place) -> int | None:
     """A number that changes when files of a folder come, go or change; None when there are none. Raises LakeError."""
     found = files(location)
     return hash(tuple(found)) if found else None
 
 
-def make_ready(location: str) -> None:
+def is_free(bucket: str) -> bool:
+    """Whether nothing is kept in a bucket of this name, whoever has put it there. Raises LakeError."""
+    return store.get().is_free(parse(f"oss://{bucket}").bucket)
+
+
+def make_ready(location: str | Place) -> None:
     """Make the bucket and the folder of a place that Spark is to write. Raises LakeError."""
     store.get().make_ready(parse(location))
 
 
-def open_file(location: str) -> IO[bytes]:
+def open_file(location: str | Place) -> IO[bytes]:
     """A file, open for reading and seeking. Raises LakeError when it is not there."""
     return store.get().open(parse(location))
 
 
-def write_file(location: str, content: IO[bytes]) -> int:
+def write_file(location: str | Place, content: IO[bytes]) -> int:
     """Write a file, whole or not at all; returns its size in bytes. Raises LakeError."""
     return store.get().write(parse(location), content)
 
 
-def join_files(location: str, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
+def join_files(location: str | Place, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
     """Make a file of `head` and the parts, whole or not at all, without reading them here where that can be.
 
     `check` is called now and then and may raise to stop it. Returns the size. Raises LakeError.
@@ -114,9 +128,15 @@ def join_files(location: str, head: bytes, parts: Sequence[LakeFile], check: Cal
     return store.get().join(parse(location), head, parts, check)
 
 
-def size_of(location: str) -> int:
-    """Bytes of all that is in a folder, with what is hidden and what is not finished. Raises LakeError."""
-    return store.get().size(parse(location))
+def size_of(location: str | Place, *, without: Collection[str] = ()) -> int:
+    """Bytes of all that is in a folder, with what is hidden and what is not finished. Raises LakeError.
+
+    `without` are names of folders, anywhere below it, that are left out.
+    """
+    if not without:
+        return store.get().size(parse(location))
+    found = store.get().files(parse(location), hidden=True)
+    return sum(file.size for file in found if not set(without).intersection(file.location.split("/")[3:-1]))
 
 
 def move(source: str, destination: str) -> None:
@@ -145,7 +165,7 @@ def move_all(moves: Iterable[tuple[str, str]]) -> None:
             threads.shutdown(cancel_futures=True)
 
 
-def remove(location: str) -> None:
+def remove(location: str | Place) -> None:
     """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError."""
     store.get().remove(parse(location))
 
@@ -173,12 +193,12 @@ def metrics_days() -> list[date]:
     return sorted(date.fromisoformat(name.removeprefix("day=")) for name in folders(METRICS) if name.startswith("day="))
 
 
-def open_result(location: str) -> IO[bytes]:
+def open_result(location: str | Place) -> IO[bytes]:
     """The result file, open for reading bytes. Raises LakeError when it is not there (any more)."""
     return open_file(location)
 
 
-def read_result(location: str) -> tuple[list[str], Iterator[list[str | None]]]:
+def read_result(location: str | Place) -> tuple[list[str], Iterator[list[str | None]]]:
     """Column names, and the rows of a result one after the other, None for null; nothing is cut, nothing is gathered.
 
     The file is open until the iterator is exhausted or closed. Raises LakeError when it is not there (any more), and
@@ -187,7 +207,7 @@ def read_result(location: str) -> tuple[list[str], Iterator[list[str | None]]]:
     return records.read(open_result(location))
 
 
-def preview_result(location: str, rows: int, skip: int = 0) -> tuple[list[str], list[list[str | None]]]:
+def preview_result(location: str | Place, rows: int, skip: int = 0) -> tuple[list[str], list[list[str | None]]]:
     """Column names and `rows` rows of a result after the first `skip`; None for null, and very long cells are cut.
 
     Rows that are skipped are read and thrown away. Raises as `read_result`.

@@ -11,6 +11,7 @@ from typing import IO
 from analytics.errors import LakeError, LakeUnavailable
 from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import DRAFT, Place, is_hidden, parse
+from brokercore.full_disk import is_full, sentence
 
 #: Copied by the kernel in one call; between two of them a cancelled statement is noticed.
 _STEP_BYTES = 64 * 1024**2
@@ -59,6 +60,10 @@ class FolderStore:
         with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         return []
+
+    def is_free(self, bucket: str) -> bool:
+        """No folder of this name, or one without files."""
+        return next(self.files(Place(bucket, ""), hidden=True), None) is None
 
     def make_ready(self, place: Place) -> None:
         """Make the folder above the place."""
@@ -145,4 +150,6 @@ def _told(place: Place) -> Iterator[None]:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise LakeError(f"there is no file {place.location}", is_missing=True) from error
     except OSError as error:
+        if is_full(error):
+            raise LakeUnavailable(sentence("the lake")) from error
         raise LakeUnavailable(f"the lake cannot reach {place.location}: {error.strerror}") from error

@@ -136,7 +136,7 @@ class ObjectStore:
 
     def buckets(self) -> list[str]:
         """Folders of the one bucket, or all that the storage shows us, of whomever they are."""
-        place = Place(self._storage.bucket or "oss", "")
+        place = Place("oss", "")
         if not self._storage.bucket:
             with self._told(place):
                 return [bucket["Name"] for bucket in self.client.list_buckets()["Buckets"]]
@@ -144,6 +144,10 @@ class ObjectStore:
         pages = self._pages("list_objects_v2", place, **request)
         found = [common["Prefix"] for page in pages for common in page.get("CommonPrefixes", [])]
         return [name.removeprefix(self._storage.prefix).rstrip("/") for name in found]
+
+    def is_free(self, bucket: str) -> bool:
+        """No bucket of this name that we see, or one without objects; one that we may not look into is another's."""
+        return next(self._listed(Place(bucket, "")), None) is None
 
     def make_ready(self, place: Place) -> None:
         """Make the bucket when it is not there; folders need no making. Looked at once in a process's life."""

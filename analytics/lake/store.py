@@ -24,6 +24,9 @@ class Store(Protocol):
     def buckets(self) -> list[str]:
         """Names of all buckets."""
 
+    def is_free(self, bucket: str) -> bool:
+        """Whether nothing is kept under this name."""
+
     def make_ready(self, place: Place) -> None:
         """Make the bucket and the folder of a place, so that Spark can write there."""
 

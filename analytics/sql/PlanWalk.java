@@ -16,6 +16,15 @@ public class PlanWalk implements java.util.function.Function {
     private static final String NODE = "\u0002";
     private static final String FIELD = "\u0001";
     private static final int MOST_NODES = 200000;
+    /** Functions that are told a type by a text, and which of their arguments it is (from 0). */
+    private static final java.util.Map TYPE_ARGUMENTS = new java.util.HashMap();
+
+    static {
+        TYPE_ARGUMENTS.put("from_json", Integer.valueOf(1));
+        TYPE_ARGUMENTS.put("from_csv", Integer.valueOf(1));
+        TYPE_ARGUMENTS.put("variant_get", Integer.valueOf(2));
+        TYPE_ARGUMENTS.put("try_variant_get", Integer.valueOf(2));
+    }
 
     /** Class names with what is needed to judge them; nodes are separated by \u0002, their fields by \u0001. */
     public Object apply(Object plan) {
@@ -92,7 +101,10 @@ public class PlanWalk implements java.util.function.Function {
             field(out, ((java.util.Map) options).isEmpty() ? "" : "options");
             field(out, ((Boolean) call(node, "isStreaming")).booleanValue() ? "streaming" : "");
             fields(out, call(node, "multipartIdentifier"));
-        } else if (kind.equals("UnresolvedFunction") || kind.equals("UnresolvedAttribute")) {
+        } else if (kind.equals("UnresolvedFunction")) {
+            fields(out, call(node, "nameParts"));
+            describeType(node, out);
+        } else if (kind.equals("UnresolvedAttribute")) {
             fields(out, call(node, "nameParts"));
         } else if (kind.equals("UnresolvedTableValuedFunction")) {
             fields(out, call(node, "name"));
@@ -107,6 +119,37 @@ public class PlanWalk implements java.util.function.Function {
             scala.collection.Iterator relations = ((scala.collection.Iterable) call(node, "cteRelations")).iterator();
             while (relations.hasNext()) {
                 field(out, ((scala.Product) relations.next()).productElement(0).toString());
+            }
+        }
+    }
+
+    /** The argument by which a function is told a type, as a node of its own: "text" and the text, or what else it is. */
+    private void describeType(Object function, StringBuilder out) throws Exception {
+        scala.collection.Seq names = (scala.collection.Seq) call(function, "nameParts");
+        Object place = TYPE_ARGUMENTS.get(String.valueOf(names.last()).toLowerCase(java.util.Locale.ROOT));
+        scala.collection.Seq arguments = (scala.collection.Seq) call(function, "arguments");
+        if (place == null || arguments.size() <= ((Integer) place).intValue()) {
+            return;
+        }
+        Object type = arguments.apply(((Integer) place).intValue());
+        out.append(NODE).append("TypeArgument");
+        field(out, String.valueOf(names.last()));
+        Object value = type instanceof org.apache.spark.sql.catalyst.expressions.Literal
+            ? ((org.apache.spark.sql.catalyst.expressions.Literal) type).value() : null;
+        if (value instanceof org.apache.spark.unsafe.types.UTF8String) {
+            field(out, "text");
+            field(out, value.toString());
+        } else if (type.getClass().getName().endsWith(".UnresolvedFunction")) {
+            field(out, "function");
+            fields(out, call(type, "nameParts"));
+        } else {
+            field(out, "other");
+        }
+        for (int number = 0; number < arguments.size(); number++) {
+            if (arguments.apply(number).getClass().getName().endsWith(".NamedArgumentExpression")) {
+                out.append(NODE).append("TypeArgument");
+                field(out, String.valueOf(names.last()));
+                field(out, "other");
             }
         }
     }

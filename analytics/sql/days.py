@@ -1,7 +1,4 @@
-"""Lets conditions on the store time choose the day folders of archives, by a rule inside the JVM (ArchiveDays.java).
-
-Only where the driver's JVM is ours: on Spark Connect all days are opened, and their statistics skip what is not meant.
-"""
+"""Lets conditions on the store time choose the day folders of archives, by a rule inside the JVM (ArchiveDays.java)."""
 
 import threading
 import weakref

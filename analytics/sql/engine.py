@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from analytics import lake
 from analytics.specs import QueryResult, QuerySpec
-from analytics.sql import backend, explaining, failures, ids, insert, result, running
+from analytics.sql import explaining, failures, ids, insert, result, running
+from analytics.sql.backend import Backend
 
 
 def run_query(spec: QuerySpec) -> QueryResult:
@@ -17,16 +18,16 @@ def run_query(spec: QuerySpec) -> QueryResult:
     started = time.monotonic()
     engine_query_id = spec.engine_query_id or ids.new_query_id()
     writes_table = spec.target is not None and spec.explain is None
-    spark = backend.get()
+    spark = Backend()
     with running.watched(spark, spec.task_id, spec.time_limit_s) as statement:
         try:
-            with spark.statement(spec.tenant, statement.tag):
+            with spark.statement(_pool(spec), statement.tag):
                 frame = spark.prepare(spec)
                 statement.check()
                 if spec.explain is not None:
                     written = explaining.write(spark, frame, spec, f"{statement.tag}-plan")
                 elif spec.target is None:
-                    limits = result.Limits(spec.max_result_rows, spec.max_result_bytes)
+                    limits = result.Limits(spec.max_result_rows, spec.max_result_bytes, spec.result_room)
                     written = result.write(spark, frame, spec.result_file, statement, limits)
                 else:
                     written = insert.write(spark, frame, spec.target, statement)
@@ -44,4 +45,10 @@ def run_query(spec: QuerySpec) -> QueryResult:
         columns=[insert.RESULT_COLUMN] if writes_table else written.columns,
         result_bytes=written.size,
         table_columns=tuple(written.columns) if writes_table else (),
+        table_bytes=written.stored,
     )
+
+
+def _pool(spec: QuerySpec) -> str:
+    """The share of the cores: of the tenant's statements, those whose client waits have one of their own."""
+    return f"{spec.tenant} waited for" if spec.synchronous else spec.tenant

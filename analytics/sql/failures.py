@@ -32,6 +32,7 @@ _MOST_CAUSES = 6
 #: How long the JVM may take to be gone after its connection broke, s.
 _GRACE_S = 3.0
 _LOST = "The SQL engine stopped while the statement ran, most likely out of memory. Read less, or try again."
+_ENDED = "The SQL engine was ended because a statement on it could not be stopped."
 
 
 def translate(error: BaseException) -> AnalyticsError:
@@ -69,12 +70,11 @@ def _is_of_spark(error: BaseException) -> bool:
 
 
 def _loss(error: BaseException) -> AnalyticsError | None:
-    """EngineLost or EngineUnavailable, when that is what the error comes from."""
-    if settings.load().uses_connect:
-        from analytics.sql.connect import outage
-
-        return outage.of(error)
-    return EngineLost(_LOST) if _engine_is_lost(error) else None
+    """EngineLost, when that is what the error comes from."""
+    if not _engine_is_lost(error):
+        return None
+    culprit = spark_session.culprit()
+    return EngineLost(_ENDED if culprit else _LOST, culprit=culprit)
 
 
 def _engine_is_lost(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ with Spark's own registry, so a function that a new Spark brings is refused unti
 """
 
 import difflib
+import re
 
 from analytics.errors import QueryFailed, QueryRefused
 
@@ -165,6 +166,31 @@ TABLE_FUNCTIONS = frozenset(
         *("json_tuple", "stack", "variant_explode", "variant_explode_outer", "collations", "sql_keywords"),
     ]
 )
+
+#: How a type begins that is written as in CREATE TABLE: `id int, name string`, `array<int>`.
+_TYPE = re.compile(r"\s*[\w`]")
+#: Functions that give a type as such a text.
+_GIVE_TYPES = frozenset({"schema_of_json", "schema_of_csv"})
+
+
+def require_type(function: str, kind: str, *said: str) -> None:
+    """Judge the argument by which a function is told a type, as PlanWalk.java tells it.
+
+    Spark takes such a text in a second form too, JSON, which can name a class of Java, a module of Python, whose
+    content an error then shows, and expressions that nobody judges. So it has to be seen here. Raises QueryRefused.
+    """
+    if kind == "function" and len(said) == 1 and said[0].lower() in _GIVE_TYPES:
+        return
+    if kind != "text":
+        raise QueryRefused(
+            f"The type that {function} is told must be a text in quotes, as 'id int, name string', or a call of"
+            f" {' or '.join(sorted(_GIVE_TYPES))}."
+        )
+    if not _TYPE.match(said[0]):
+        raise QueryRefused(
+            f"The type that {function} is told must be written as in CREATE TABLE, as 'id int, name string' or"
+            " 'array<int>'; JSON is not allowed there."
+        )
 
 
 def require_allowed(parts: tuple[str, ...]) -> None:

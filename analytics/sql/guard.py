@@ -29,7 +29,9 @@ class Guarded:
 
     plan: Any
     relations: frozenset[tuple[str, str]]
-    #: Those of them that `lookup` found.
+    #: Tables whose name is that of a WITH query too: which of the two the statement reads is for Spark to find out.
+    hidden: frozenset[tuple[str, str]] = frozenset()
+    #: Those of `relations` that `lookup` found.
     looked_up: Mapping[tuple[str, str], TableSpec] = field(default_factory=dict)
 
 
@@ -54,7 +56,7 @@ def check(
     judge = Judge(schema, known, common, lookup)
     for node in nodes:
         judge.see(node, first_word)
-    return Guarded(plan, frozenset(judge.relations), judge.looked_up)
+    return Guarded(plan, frozenset(judge.relations), frozenset(judge.hidden), judge.looked_up)
 
 
 def _parse(session: "SparkSession", sql: str, parameters: tuple[object, ...]) -> Any:
@@ -93,9 +95,13 @@ class Judge:
         self._tables = tables
         self._common = common
         self.relations: set[tuple[str, str]] = set()
+        self.hidden: set[tuple[str, str]] = set()
 
     def see(self, node: walk.Node, first_word: str) -> None:
         """Raise QueryRefused when the node is not allowed."""
+        if node.name == walk.TYPE_ARGUMENT:
+            functions.require_type(*node.fields)
+            return
         if node.name not in allowed.PLAN_NODES and not node.name.startswith(allowed.EXPRESSIONS):
             what = allowed.NODE_WORDS.get(node.kind, first_word)
             raise QueryRefused(f"{what}: not allowed here; only queries are (SELECT, WITH, VALUES, FROM, TABLE).")
@@ -123,6 +129,8 @@ class Judge:
         """Judge a name that stands where a table may; returns (schema, table), or None for a WITH name."""
         known = [part.lower() for part in parts]
         if len(known) == 1 and known[0] in self._common:
+            if known[0] in self._tables.get(self._schema.lower(), ()):
+                self.hidden.add((self._schema.lower(), known[0]))
             return None
         schema, table = (self._schema.lower(), known[0]) if len(known) == 1 else (known[0], ".".join(known[1:]))
         if len(known) <= 2 and table not in self._tables.get(schema, ()) and self._is_found(schema, table, parts):

@@ -1,5 +1,7 @@
 """Writes the rows of `insert …` and `create table … as …` into a table over files of the lake, whole or not at all."""
 
+import contextlib
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -7,12 +9,15 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from analytics import lake
-from analytics.errors import AnalyticsError, LakeError, QueryFailed
-from analytics.specs import Column, Target
+from analytics.errors import AnalyticsError, QueryFailed
+from analytics.lake import reach
+from analytics.lake.locations import parse
+from analytics.session import TASK_PATIENCE_S
+from analytics.specs import COMPRESSIONS, Column, Target
 from analytics.sql import assignment, moves, tables
 from analytics.sql.backend import Backend, unless
 from analytics.sql.moves import Plan
-from analytics.sql.result import SMALL_ROWS, Written
+from analytics.sql.result import NO_ROOM, SMALL_ROWS, Written
 from analytics.sql.running import Statement
 from analytics.sql.type_names import type_name
 
@@ -35,10 +40,10 @@ _WRITER_OPTIONS = {
     "parquet": ("compression",),
     "orc": ("compression",),
 }
-#: Spark takes any other text for the name of a Java class.
-_COMPRESSIONS = ("none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "zlib", "lz4", "zstd")
 #: Characters that Spark writes as %XX in the name of a partition's folder (its ExternalCatalogUtils).
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(number) for number in range(1, 32)}
+#: How often it is looked whether the tasks of a statement that failed have ended, s.
+_LOOK_S = 0.1
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -48,6 +53,8 @@ def write(backend: Backend, frame: "DataFrame", target: Target, statement: State
     A statement that is run again after its worker died finds what it has done and does nothing twice (`moves`). Raises
     QueryFailed when rows and table do not fit, or the table that is to be made has files already.
     """
+    if target.table.problem:
+        raise QueryFailed(target.table.problem, "TABLE_UNUSABLE")
     location, task_id, tag = target.table.location, statement.task_id, f"{statement.tag}-insert"
     with _turn(target) as writers:
         plan = moves.read(location, task_id)
@@ -62,14 +69,24 @@ def write(backend: Backend, frame: "DataFrame", target: Target, statement: State
             plan = _written(backend, frame, target, statement, tag)
         except BaseException:
             if moves.read(location, task_id) is None:
+                _wait_for_tasks(backend, statement.tag)
                 moves.forget(location, task_id)
             raise
-    return Written(plan.rows, tag, [Column(name, kind) for name, kind in plan.columns])
+    return Written(plan.rows, tag, [Column(name, kind) for name, kind in plan.columns], stored=plan.size)
 
 
 def count_file(written: Written) -> BytesIO:
     """What result.csv holds of a statement with a target."""
     return BytesIO(f"{RESULT_COLUMN.name}\n{written.rows}\n".encode())
+
+
+def _wait_for_tasks(backend: Backend, tag: str) -> None:
+    """Until no task of the statement writes any more: what it made after the folder was removed would stay for ever."""
+    patience_ends = time.monotonic() + TASK_PATIENCE_S
+    with contextlib.suppress(Exception):  # a dead Spark has no tasks, and the statement's own error tells of it
+        while backend.holds_cores(tag) and time.monotonic() < patience_ends:
+            backend.cancel(tag)
+            time.sleep(_LOOK_S)
 
 
 def _turn(target: Target) -> AbstractContextManager[Mapping[str, bool]]:
@@ -86,18 +103,21 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
     if known is not None and known <= SMALL_ROWS:
         rows = rows.coalesce(1)
     attempt = f"{moves.staging(location, task_id)}{uuid.uuid4().hex}/"
-    statement.limit = lambda: _too_large(attempt)
+    statement.limit = lambda: _too_large(attempt, target)
     with backend.tagged(tag):
-        counted = backend.counted(_stoppable(rows, backend.interrupted(rows)))
+        counted = _stoppable(rows, backend.interrupted(rows))
         writer = counted.write.format(target.table.format)
         for name, value in _options(target).items():
             writer = writer.option(name, value)
         if target.table.partitions:
             writer = writer.partitionBy(*target.table.partitions)
         lake.make_ready(attempt)
-        writer.save(lake.spark_url(attempt))
+        with reach.reaching(frame.sparkSession, attempt) as url:
+            writer.save(url)
     statement.limit = lambda: None
     statement.check()
+    if failure := _too_large(attempt, target, is_all=True):
+        raise failure
     count = backend.counters(tag).output_rows
     emptied = _fixed_partition(rows, target)
     with _turn(target) as writers:
@@ -105,17 +125,23 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         _require_empty(target)
         statement.check()
         plan = moves.planned(target, task_id, attempt, count, columns, emptied)
+        if target.decide is not None:
+            base = target.table.location.rstrip("/")
+            changed = [destination for _, destination in plan.moves] + plan.removals
+            target.decide([parse(f"{base}/{name}") for name in changed])
         moves.commit(location, task_id, plan)
     return plan
 
 
-def _too_large(attempt: str) -> AnalyticsError | None:
-    try:
-        if lake.size_of(attempt) <= MOST_BYTES:
-            return None
-    except LakeError:  # what writes there is told, too
-        return None
-    return QueryFailed(f"The statement writes more than {MOST_BYTES / 1024**3:g} GiB, the most there is; divide it.")
+def _too_large(attempt: str, target: Target, *, is_all: bool = False) -> AnalyticsError | None:
+    """Why a statement that has written so much must end. Raises LakeError."""
+    size = lake.size_of(attempt)
+    if size > MOST_BYTES:
+        return QueryFailed(
+            f"The statement writes more than {MOST_BYTES / 1024**3:g} GiB, the most there is; divide it."
+        )
+    reason = target.room(size, is_all) if target.room is not None else ""
+    return QueryFailed(reason, NO_ROOM) if reason else None
 
 
 def _require_empty(target: Target) -> None:
@@ -132,10 +158,12 @@ def _columns(frame: "DataFrame", target: Target) -> tuple[Column, ...]:
         return target.table.columns
     if not lake.files(target.table.location):
         raise QueryFailed(f"The table {target.table.name} has neither columns nor files that tell them.")
+    tables.require_options(target.table)
     reader = frame.sparkSession.read.format(target.table.format).options(
         **(tables.FILE_FORMATS[target.table.format] | dict(target.table.options))
     )
-    fields = reader.load(lake.spark_url(target.table.location)).schema.fields
+    with reach.reaching(frame.sparkSession, target.table.location) as url:
+        fields = reader.load(url).schema.fields
     return tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
 
 
@@ -179,8 +207,8 @@ def _options(target: Target) -> dict[str, str]:
         raise QueryFailed("A partition column whose name begins with _ or . cannot be written: its folders are hidden.")
     given = tables.FILE_FORMATS[target.table.format] | dict(target.table.options)
     for name, value in given.items():
-        if name.lower() == "compression" and value.lower() not in _COMPRESSIONS:
-            raise QueryFailed(f"The compression {value} cannot be written; possible are {', '.join(_COMPRESSIONS)}.")
+        if name.lower() == "compression" and value.lower() not in COMPRESSIONS:
+            raise QueryFailed(f"The compression {value} cannot be written; possible are {', '.join(COMPRESSIONS)}.")
     return {name: value for name, value in given.items() if name.lower() in heeded}
 
 
@@ -194,7 +222,9 @@ def _fixed_partition(rows: "DataFrame", target: Target) -> str | None:
 
     kinds = {field.name.lower(): field.dataType for field in rows.schema.fields}
     cells = [functions.lit(fixed[n.lower()]).cast(kinds[n.lower()]).cast("string") for n in names]
-    values = rows.sparkSession.range(1).select(*[c.alias(f"c{i}") for i, c in enumerate(cells)]).collect()[0]
+    found = rows.sparkSession.range(1).select(*[c.alias(f"c{i}") for i, c in enumerate(cells)])
+    # By Arrow: what `collect` reads is pickled, and the JVM must not choose what this process unpickles.
+    values = found.toArrow().to_pylist()[0].values()
     return "".join(f"{_folder_part(n)}={_folder_part(v or _NO_VALUE)}/" for n, v in zip(names, values, strict=True))
 
 

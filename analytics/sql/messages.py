@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from analytics import lake
 from analytics.errors import QueryFailed
+from analytics.lake import reach
 from analytics.specs import TableSpec
 from analytics.sql import days
 from analytics.sql.spelling import column_list, full_name, quoted, text
@@ -48,7 +49,7 @@ def _create_union(
     columns = column_list(spark, table.columns)
     spark.sql(
         f"create table {full_name(archive)} {columns[:-1]}, {DAY} date) using parquet partitioned by ({DAY})"
-        f" location {text(lake.spark_url(table.location))}"
+        f" location {text(reach.add(spark, table.location))}"
     )
     begins: dict[str, int] = json.loads(dict(table.options).get("begin", "{}"))
     places = ", ".join(map(text, begins))

@@ -34,6 +34,8 @@ class Plan:
     moves: list[list[str]]
     removals: list[str]
     done: bool = False
+    #: Bytes of the files that are put in place.
+    size: int = 0
 
 
 def staging(location: str, task_id: str) -> str:
@@ -45,11 +47,15 @@ def read(location: str, task_id: str) -> Plan | None:
     """The plan of a task, when it has come that far."""
     try:
         with lake.open_result(staging(location, task_id) + _PLAN) as file:
-            return Plan(**json.load(file))
+            plan = Plan(**json.load(file))
     except LakeError as error:
         if error.is_missing:
             return None
         raise  # while the lake does not answer nobody knows whether the rows are in the table
+    own = staging("", task_id).lstrip("/")
+    if not all(source.startswith(own) for source, _ in plan.moves):
+        raise QueryFailed(f"The plan in {staging(location, task_id)} moves files that no statement has written there.")
+    return plan
 
 
 def commit(location: str, task_id: str, plan: Plan) -> None:
@@ -104,7 +110,8 @@ def planned(  # noqa: PLR0917  what a plan is made of
     many files, LakeError for a partition whose name cannot be a folder.
     """
     base = target.table.location.rstrip("/") + "/"
-    written = [file.location.removeprefix(base) for file in lake.files(attempt)]
+    found = lake.files(attempt)
+    written = [file.location.removeprefix(base) for file in found]
     if len(written) > MOST_FILES:
         raise QueryFailed(
             f"The statement would write {len(written):,} files, one for each partition and task; {MOST_FILES:,} are"
@@ -122,7 +129,7 @@ def planned(  # noqa: PLR0917  what a plan is made of
     if target.overwrite:
         there = [file.location.removeprefix(base) for file in lake.files(base)]
         removals = [name for name in there if not target.table.partitions or _folder(name) in touched]
-    return Plan(rows, columns, moves, removals)
+    return Plan(rows, columns, moves, removals, size=sum(file.size for file in found))
 
 
 def _folder(path: str) -> str:

@@ -14,12 +14,24 @@ _lock = threading.Lock()
 
 
 def ensure(context: "SparkContext", name: str) -> None:
-    """Add the pool unless the scheduler has it (2 ms, else 1): minimum share 0, weight 1, like Spark's own."""
+    """Add the pool unless the scheduler has it (2 ms, else 1): minimum share 0, weight 1, like Spark's own.
+
+    In `local[…]` it is one of SharedCores.java, which cannot take all cores.
+    """
     jvm: Any = context._jvm
-    root = context._jsc.sc().taskScheduler().rootPool()
+    scheduler = context._jsc.sc().taskScheduler()
+    if is_shared(context):
+        scheduler.ensurePool(name)
+        return
+    root = scheduler.rootPool()
     if root.getSchedulableByName(name) is not None:
         return
     with _lock:
         if root.getSchedulableByName(name) is None:
-            scheduler = jvm.org.apache.spark.scheduler
-            root.addSchedulable(scheduler.Pool(name, scheduler.SchedulingMode.FAIR(), 0, 1))
+            classes = jvm.org.apache.spark.scheduler
+            root.addSchedulable(classes.Pool(name, classes.SchedulingMode.FAIR(), 0, 1))
+
+
+def is_shared(context: "SparkContext") -> bool:
+    """Whether tasks run in this JVM, by SharedCores.java."""
+    return (context.master or "").startswith("local[shared:")

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from analytics import lake
 from analytics.errors import AnalyticsError, QueryFailed
+from analytics.lake import reach
 from analytics.lake.locations import DRAFT
-from analytics.specs import Column
+from analytics.specs import Column, Room
 from analytics.sql import csv_text, failures
 from analytics.sql.backend import Backend
 from analytics.sql.running import Statement
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SMALL_ROWS = 10_000
 #: A result file larger than this ends the statement: a cross join writes a gigabyte in a quarter of a minute.
 MAX_BYTES = 8 * 1024**3
+#: The condition of a statement that wrote more than its account may store.
+NO_ROOM = "STORAGE_LIMIT"
 #: Statements that read more than this are not tried with a LIMIT first: when the result is large they would run twice.
 SMALL_INPUT_BYTES = 64 * 1024**2
 _TOO_LARGE_TO_GATHER = "maxResultSize"
@@ -47,6 +50,8 @@ class Written:
     columns: list[Column]
     #: Bytes of result.csv.
     size: int = 0
+    #: Bytes of the files that were put into a table.
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Limits:
 
     rows: int | None = None
     bytes: int | None = None
+    #: How much the account may still store.
+    room: Room | None = None
 
 
 def write(backend: Backend, frame: "DataFrame", location: str, statement: Statement, limits: Limits) -> Written:
@@ -67,18 +74,19 @@ def write(backend: Backend, frame: "DataFrame", location: str, statement: Statem
     table = _gathered(backend, frame, statement, limits) if columns else None
     statement.check()
     if table is not None:
-        content = _content(head, table, limits.bytes)
+        content = _content(head, table, limits)
+        _require(content.getbuffer().nbytes, limits)
         size = lake.write_file(location, content)
         return Written(table.num_rows, f"{statement.tag}-small", columns, size)
     with backend.tagged(f"{statement.tag}-large"), _parts(location) as parts:
-        statement.limit = _size_limit(parts, limits.bytes)
+        statement.limit = _size_limit(parts, limits)
         lake.make_ready(parts)
         lines = csv_text.as_lines(frame, backend.interrupted(frame))
-        backend.counted(lines).write.text(lake.spark_url(parts))
+        with reach.reaching(frame.sparkSession, parts) as url:
+            lines.write.text(url)
         statement.limit = lambda: None
         found = sorted(lake.files(parts), key=_number)
-        if failure := _beyond(sum(part.size for part in found), limits.bytes):
-            raise failure
+        _require(len(head) + sum(part.size for part in found), limits)
         size = lake.join_files(location, head, found, statement.check)
     return Written(None, f"{statement.tag}-large", columns, size)
 
@@ -107,18 +115,31 @@ def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, limits
     return table if is_small or table.num_rows <= most else None
 
 
-def _content(head: bytes, table: pa.Table, most: int | None) -> io.BytesIO:
+def _content(head: bytes, table: pa.Table, limits: Limits) -> io.BytesIO:
     content = io.BytesIO()
     content.write(head)
     for lines in csv_text.rows(table):
         content.write(lines)
-        if failure := _beyond(content.tell(), most):
+        if failure := _too_large_at_all(content.tell(), limits.bytes):
             raise failure
     content.seek(0)
     return content
 
 
-def _beyond(size: int, most: int | None) -> QueryFailed | None:
+def _require(size: int, limits: Limits) -> None:
+    if failure := _beyond(size, limits, is_all=True):
+        raise failure
+
+
+def _beyond(size: int, limits: Limits, *, is_all: bool = False) -> QueryFailed | None:
+    """The failure of a result of that many bytes, also for what its account has stored."""
+    if failure := _too_large_at_all(size, limits.bytes):
+        return failure
+    reason = limits.room(size, is_all) if limits.room is not None else ""
+    return QueryFailed(reason, NO_ROOM) if reason else None
+
+
+def _too_large_at_all(size: int, most: int | None) -> QueryFailed | None:
     """The failure of a result of that many bytes, if it is one; `most` is for clients who wait."""
     if most is not None and size > most:
         return _too_large(most)
@@ -149,7 +170,7 @@ def _number(part: lake.LakeFile) -> int:
     return int(found[1]) if found else -1
 
 
-def _size_limit(parts: str, most: int | None) -> Callable[[], AnalyticsError | None]:
+def _size_limit(parts: str, limits: Limits) -> Callable[[], AnalyticsError | None]:
     """Looks how large the parts are by now, as far as what went before lets it."""
     next_look = 0.0
 
@@ -158,7 +179,7 @@ def _size_limit(parts: str, most: int | None) -> Callable[[], AnalyticsError | N
         began = time.monotonic()
         if began < next_look:
             return None
-        failure = _beyond(lake.size_of(parts), most)
+        failure = _beyond(lake.size_of(parts), limits)
         ended = time.monotonic()
         next_look = ended + (ended - began) / _SHARE_OF_LOOKING
         return failure

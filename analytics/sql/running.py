@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled, QueryFailed, QueryTimedOut
 from analytics.specs import Progress
 from analytics.sql import exhaustion
@@ -65,15 +66,41 @@ class Statement:
         while not self._wake.wait(min(_PERIOD_S, max(0.01, self._deadline - time.monotonic()))):
             if time.monotonic() >= self._deadline:
                 self.end(QueryTimedOut(f"The statement ran longer than its limit of {self._time_limit_s:g} s."))
-            elif reason := self.limit():
+            elif reason := self._beyond_its_limit():
                 self.end(reason)
         patience_ends = time.monotonic() + PATIENCE_S
         while not self._done.is_set():
             if time.monotonic() >= patience_ends:
-                self._spark.kill()
+                self._end_engine("does not end")
                 return
             self._spark.cancel(self.tag)
             self._done.wait(_REPEAT_S)
+        self._follow_tasks()
+
+    def _beyond_its_limit(self) -> AnalyticsError | None:
+        """As `limit` says; a look that fails is made again, or the statement would be watched by nobody."""
+        try:
+            return self.limit()
+        except Exception as error:  # noqa: BLE001  the border of the thread
+            _log.warning("what task %s has written cannot be told: %s", self.task_id, error)
+            return None
+
+    def _follow_tasks(self) -> None:
+        """Wait until no task of the ended statement holds a core; one that does not end costs the JVM."""
+        patience_ends = time.monotonic() + spark_session.TASK_PATIENCE_S
+        try:
+            while self._spark.holds_cores(self.tag):
+                if time.monotonic() >= patience_ends:
+                    self._end_engine("has ended, but its tasks do not")
+                    return
+                self._spark.cancel(self.tag)
+                time.sleep(_REPEAT_S)
+        except Exception as error:  # noqa: BLE001  a dead Spark has no tasks
+            _log.debug("the tasks of %s cannot be seen: %s", self.task_id, error)
+
+    def _end_engine(self, why: str) -> None:
+        _log.error("the statement of task %s %s: the engine is ended", self.task_id, why)
+        self._spark.kill(self.task_id)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from analytics import session as spark_session
-from analytics.specs import QuerySpec, TableSpec
+from analytics.lake import reach
+from analytics.specs import Decide, QuerySpec, TableSpec
 from analytics.sql import naming, table_sets, tables
 
 if TYPE_CHECKING:
@@ -37,15 +38,19 @@ class TenantSession:
         if schema in specs:
             spark.sql(f"use {tables.quoted(schema.lower())}")
 
-    def register(self, relations: Iterable[tuple[str, str]]) -> None:
+    def register(self, relations: Iterable[tuple[str, str]], decide: Decide | None = None) -> None:
         """Make the tables known to the session; take notice of files that came or went since they were.
 
-        Raises QueryFailed as `table_sets.files_of`.
+        `decide` is asked about every file, also when others have used the session before. Raises QueryFailed as
+        `table_sets.files_of`, and QueryRefused.
         """
         with self._lock:
             for relation in relations:
                 table = self._tables[relation]
-                state = hash(tuple(table_sets.files_of(relation, table)))
+                files = table_sets.files_of(relation, table)
+                if decide is not None:
+                    table_sets.decide(relation, table, decide, files)
+                state = hash(tuple(files))
                 known = self._registered.get(relation)
                 if known is None:
                     tables.create(self.spark, relation, table)
@@ -69,7 +74,7 @@ def of(spec: QuerySpec) -> TenantSession:
 
 
 def private(spec: QuerySpec, looked_up: Mapping[tuple[str, str], TableSpec]) -> TenantSession:
-    """A session for one statement: tables that were looked up are of its author and of this moment."""
+    """A session for one statement: its tables are of its author and of this moment, and no other statement's."""
     return TenantSession(
         _with_own_catalog(spark_session.get()), spec.schema, table_sets.with_looked_up(spec, looked_up)
     )
@@ -92,4 +97,5 @@ def _with_own_catalog(root: "SparkSession") -> "SparkSession":
         context.removeSparkListener(listener.get())
     spark = SparkSession(root.sparkContext, java_session, {})
     spark_session.drop_functions(spark)
+    reach.start(spark)
     return spark

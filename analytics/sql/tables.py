@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from analytics import lake
 from analytics.errors import QueryFailed
-from analytics.specs import TableSpec
+from analytics.lake import reach
+from analytics.specs import NAME_PATTERN, READER_OPTIONS, TableSpec
 from analytics.sql import messages, naming, snapshots
 from analytics.sql.spelling import column_list, full_name, quoted, text
 
@@ -42,10 +42,26 @@ def create_statement(spark: "SparkSession", relation: tuple[str, str], table: Ta
     if table.format not in FILE_FORMATS:
         known = ", ".join(FILE_FORMATS)
         raise QueryFailed(f"The table {'.'.join(relation)} has the format {table.format}; possible are {known}.")
+    require_options(table)
     options = ", ".join(f"{text(n)} {text(v)}" for n, v in (FILE_FORMATS[table.format] | dict(table.options)).items())
     partitions = ", ".join(map(quoted, table.partitions))
     return (
         f"create table {full_name(relation)} {column_list(spark, table.columns)} using {table.format}"
         f" {f'options ({options})' if options else ''} {f'partitioned by ({partitions})' if partitions else ''}"
-        f" location {text(lake.spark_url(table.location))}"
+        f" location {text(reach.add(spark, table.location))}"
     )
+
+
+def require_options(table: TableSpec) -> None:
+    """Raise QueryFailed for an option that a table of its format cannot have: Spark would take it for a setting."""
+    known = {name.lower() for name in READER_OPTIONS.get(table.format, ())}
+    for name, value in table.options:
+        if name.lower() not in known:
+            raise QueryFailed(
+                f"The table {table.name} has the option {name!r}, which is not offered.", "TABLE_UNUSABLE"
+            )
+        if name.lower() == "pathglobfilter" and not NAME_PATTERN.fullmatch(value):
+            raise QueryFailed(
+                f"The table {table.name} has the pathGlobFilter {value[:80]!r}; letters, digits, * and ? are allowed.",
+                "TABLE_UNUSABLE",
+            )

@@ -11,6 +11,8 @@ from analytics.errors import QueryRefused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: The name of what is no node, but an argument of one.
+TYPE_ARGUMENT = "TypeArgument"
 _NODE, _FIELD, _TOO_COMPLEX = "\2", "\1", "TOO COMPLEX"
 _lock = threading.Lock()
 _walkers: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
@@ -21,7 +23,8 @@ class Node:
     """A plan or expression node: its Java class, and for the few kinds that are judged by more, their `fields`.
 
     UnresolvedRelation: "options" or "", "streaming" or "", then the parts of the name · functions, columns: the
-    parts of the name · UnresolvedWith: the names it defines.
+    parts of the name · UnresolvedWith: the names it defines · TypeArgument: the function, "text" and the text, or
+    "function" and the parts of its name, or "other".
     """
 
     name: str

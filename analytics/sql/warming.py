@@ -4,7 +4,7 @@ import io
 import logging
 import threading
 
-from analytics import lake, settings
+from analytics import lake
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError
 from analytics.specs import Column, QuerySpec, TableSpec
@@ -28,11 +28,7 @@ _ROUNDS = 5
 
 def warm() -> None:
     """Start Spark and return when it takes statements; go on warming it in the background for some seconds."""
-    if settings.load().uses_connect:
-        _write_table()
-        _run("first", _STATEMENTS[0])
-    else:
-        spark_session.get()
+    spark_session.get()
     threading.Thread(target=_run_all, name="warm Spark").start()
 
 
@@ -40,17 +36,13 @@ def _run_all() -> None:
     _write_table()
     for number in range(_ROUNDS):
         for sql in _STATEMENTS:
-            if not (_is_alive() and threading.main_thread().is_alive()):
+            if not (spark_session.is_alive() and threading.main_thread().is_alive()):
                 return
             try:
                 _run(f"{number}", sql)
             except AnalyticsError as error:
                 _log.info("Warming Spark ended: %s", error.user_message)
                 return
-
-
-def _is_alive() -> bool:
-    return settings.load().uses_connect or spark_session.is_alive()
 
 
 def _run(name: str, sql: str) -> None:

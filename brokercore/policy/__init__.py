@@ -7,6 +7,7 @@ same statements (docs/permissions.md).
 
 from brokercore.policy.conditions import CONDITION_KEYS, KEYS_OF, Condition, Context
 from brokercore.policy.decision import (
+    CREATOR,
     RESOURCE_PREFIX,
     Considered,
     Decision,
@@ -34,6 +35,7 @@ from brokercore.policy.statements import Statement, TrustStatement
 __all__ = [
     "ASSUME_ROLE",
     "CONDITION_KEYS",
+    "CREATOR",
     "KEYS_OF",
     "MAX_BYTES",
     "RESOURCE_PREFIX",

@@ -12,6 +12,11 @@ from brokercore.policy.statements import Judged, Question, Statement, TrustState
 RESOURCE_PREFIX = "acs:mq:*:*:"
 _INSTANCE = RESOURCE_PREFIX + "MQ_INST_"
 _UNKNOWN = Context()
+
+MAX_NAME, MAX_RESOURCE = 300, 4096
+"""Characters of the resource of a topic, group or instance, whose names have 255 at most, and of any other (a path in
+the lake). Nothing is called longer, and a pattern may take as many steps as both have characters, multiplied.
+"""
 CREATOR = Statement(allow=True, actions=("mq:*",), resources=("*",), source="creator of the group")
 """What a RAM user may do with a group that it made, without any policy."""
 
@@ -121,6 +126,8 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
     A pattern for the resource itself (an instance with `%*`) is the caller's business: resources are compared
     as text with wildcards, as RAM does.
     """
+    if is_too_long(resource):
+        return Decision(False, f"denied: nothing has a name of {len(resource)} characters")
     question = Question.of(action, resource, grantee.placed(resource, context))
     matching: list[Statement] = []
     if grantee.owns(resource) or any(s.answers(question) for s in grantee.delegated):
@@ -136,6 +143,12 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
     if resource in grantee.holders and not grantee.owns(resource):
         return Decision(False, f"denied: {resource} belongs to another user")
     return Decision(False, f"denied: no statement allows {action} on {resource}")
+
+
+def is_too_long(resource: str) -> bool:
+    """True for the name of nothing: it is held against no pattern."""
+    size = len(resource)
+    return size > MAX_NAME and (size > MAX_RESOURCE or resource.startswith(RESOURCE_PREFIX))
 
 
 def explain(grantee: Grantee, action: str, resource: str, context: Context = _UNKNOWN) -> list[Considered]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from brokercore.protocol.errors import MessageFormatError
@@ -31,8 +31,12 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
 
 def decode_batch(body: bytes) -> list[tuple[int, bytes, bytes]]:
     """The messages of a batch request as the fields of BatchMessage. Raises MessageFormatError."""
-    messages: list[tuple[int, bytes, bytes]] = []
-    start, total, head_size = 0, len(body), _HEAD.size
+    return list(iterate_batch(body))
+
+
+def iterate_batch(body: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """The same, one by one: there may be very many. Raises MessageFormatError where it comes to what is wrong."""
+    count, start, total, head_size = 0, 0, len(body), _HEAD.size
     while start < total:
         try:
             size, _magic, _crc, flag, body_size = _HEAD.unpack_from(body, start)
@@ -45,7 +49,7 @@ def decode_batch(body: bytes) -> list[tuple[int, bytes, bytes]]:
             raise MessageFormatError(f"malformed batch: {error}") from error
         end = body_end + 2 + properties_size
         if properties_size < 0 or size != end - start or end > total:
-            raise MessageFormatError(f"message {len(messages)} of the batch has a wrong size")
-        messages.append((flag, body[body_start:body_end], body[body_end + 2 : end]))
+            raise MessageFormatError(f"message {count} of the batch has a wrong size")
+        yield flag, body[body_start:body_end], body[body_end + 2 : end]
         start = end
-    return messages
+        count += 1

@@ -10,6 +10,9 @@ from brokercore.protocol.ids import java_string_hash
 
 EVERYTHING = "*"
 
+MAX_EXPRESSION = 16 * 1024
+"""Longest expression in characters."""
+
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
@@ -28,11 +31,13 @@ class TagFilter:
         return self.everything or code in self.codes
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def parse_tags(expression: str | None) -> TagFilter:
     """Read a tag expression; None, "" and "*" let everything through. Raises SubscriptionError."""
     if expression is None or expression in {"", EVERYTHING}:
         return TagFilter(everything=True)
+    if len(expression) > MAX_EXPRESSION:
+        raise SubscriptionError(f"the tags have {len(expression)} characters; {MAX_EXPRESSION} are allowed")
     tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
     if not tags:
         raise SubscriptionError(f"the tag expression {expression!r} names no tag")

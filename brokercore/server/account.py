@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
+
+from brokercore.server.reads import MOST_READS_OF_ACCOUNT
+from brokercore.server.rounds import Share
 
 BURST_SECONDS = 1.0
 """What a tenant has not sent in so long it may send at once."""
+
+MOST_INCOMING = 256 << 20
+"""Bytes that all connections of an account may have sent of requests that are not complete."""
+
+MOST_UNREAD = 256 << 20
+"""Bytes that all connections of an account may leave unread together; then the one with the most of them is closed."""
 
 _SHARED = ("messages_per_second", "bytes_per_second", "stored_bytes")
 
@@ -20,6 +30,7 @@ class Limits:
     connections: int = 0
     topics: int = 0
     groups: int = 0
+    queues: int = 0
     messages_per_second: int = 0
     bytes_per_second: int = 0
     stored_bytes: int = 0
@@ -35,6 +46,14 @@ class Limits:
         return replace(self, **shares)
 
 
+class Peer(Protocol):
+    """A connection of an account."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the peer has not read yet."""
+
+
 class Account:
     """One tenant at this broker: its limits, and what it has taken of them.
 
@@ -43,19 +62,55 @@ class Account:
     """
 
     __slots__ = (
-        "bytes_in", "bytes_paid_until", "connections", "limits", "messages_in", "messages_paid_until",
-        "most_stored", "refused", "seconds_per_byte", "seconds_per_message", "stored_bytes", "uid",
+        "answering", "bytes_in", "bytes_paid_until", "connections", "incoming", "incoming_bytes", "limits", "making",
+        "messages_in", "messages_paid_until", "most_stored", "queues", "reads", "refused", "seconds_per_byte",
+        "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, uid: str, limits: Limits) -> None:
         self.uid = uid
-        self.connections = self.messages_in = self.bytes_in = self.stored_bytes = 0
+        self.connections = self.messages_in = self.bytes_in = self.stored_bytes = self.queues = 0
         self.messages_paid_until = self.bytes_paid_until = 0.0
         self.limits, self.most_stored = Limits(), 1 << 62
         self.seconds_per_message = self.seconds_per_byte = 0.0
+        self.reads = asyncio.Semaphore(MOST_READS_OF_ACCOUNT)
+        """Turns of requests that read messages."""
+        self.answering = 0
+        """Bytes of messages that its gRPC calls are being answered with."""
+        self.incoming: dict[Peer, int] = {}
+        """Bytes that connections have sent of requests that are not complete, or not answered by gRPC."""
+        self.incoming_bytes = 0
+        self.unread: dict[Peer, None] = {}
+        """Connections that had not read all when they were last sent something."""
+        self.unread_bytes = 0
+        self.making = asyncio.Lock()
+        """Held by the request that makes a topic or a group: two at a time would both find room for the last one."""
+        self.share = Share()
+        """What its requests may take of a round of the loop."""
         self.refused: dict[str, int] = {}
         """How often a request of the tenant was refused, by reason."""
         self.take(limits)
+
+    def note_incoming(self, peer: Peer, size: int) -> Peer | None:
+        """A connection has sent so much of what is not complete; returns the one to close when all hold too much."""
+        self.incoming_bytes += size - self.incoming.pop(peer, 0)
+        if size:
+            self.incoming[peer] = size
+        if self.incoming_bytes <= MOST_INCOMING:
+            return None
+        return max(self.incoming, key=self.incoming.__getitem__)
+
+    def note_unread(self, peer: Peer) -> Peer | None:
+        """A connection was sent more than it reads at once; returns the one to close when all hold too much."""
+        self.unread[peer] = None
+        self.unread_bytes += peer.unsent
+        if self.unread_bytes <= MOST_UNREAD:
+            return None
+        self.unread = {one: None for one in self.unread if one.unsent}
+        self.unread_bytes = sum([one.unsent for one in self.unread])
+        if self.unread_bytes <= MOST_UNREAD:
+            return None
+        return max(self.unread, key=lambda one: one.unsent)
 
     def take(self, limits: Limits) -> None:
         """From now on these limits hold; what is owed by other limits is forgiven."""

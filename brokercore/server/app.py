@@ -18,7 +18,7 @@ from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.dispatch import Dispatcher
 from brokercore.server.doorway import Doorway
-from brokercore.server.errors import NameInUse, SettingsError, StoreUnavailable
+from brokercore.server.errors import SettingsError, StoreNotOurs, StoreUnavailable
 from brokercore.server.settings import Settings, configure_logs, read_settings
 from brokercore.server.storage.redis_address import check_url
 from brokercore.server.tls_mode import TlsMode
@@ -70,7 +70,7 @@ class Server:
         tls_only = self._settings.tls_mode is TlsMode.ENFORCING
 
         def connection() -> Connection:
-            return Connection(dispatcher, self.broker.opened, self.broker.turn, self.broker.gate)
+            return Connection(dispatcher, self.broker.opened, self.broker.turn, self.broker.rounds, self.broker.gate)
 
         for listening in self._sockets:
             server = await loop.create_server(
@@ -134,6 +134,9 @@ async def serve(settings: Settings) -> None:
         logger.info("ready: name server %s, broker %s on %s", server.namesrv, broker_address, settings.redis_url)
         await stop.wait()
     await server.close()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)  # it ends anyhow: asked once more, it must not look killed
 
 
 async def _start(server: Server, stop: asyncio.Event) -> None:
@@ -143,7 +146,7 @@ async def _start(server: Server, stop: asyncio.Event) -> None:
         try:
             await server.start()
             return
-        except NameInUse:
+        except StoreNotOurs:
             raise
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline or stop.is_set():

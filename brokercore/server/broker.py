@@ -11,15 +11,18 @@ from typing import Any
 from brokercore.protocol.ids import pack_host
 from brokercore.server.clients import ClientTable
 from brokercore.server.connection import Connection
+from brokercore.server.errors import store_trouble
 from brokercore.server.gate import Gate
 from brokercore.server.key_values import KeyValues
 from brokercore.server.limits import TenantLimits
 from brokercore.server.locks import QueueLocks
+from brokercore.server.pace import Pace
 from brokercore.server.pop.flights import FlightTable
 from brokercore.server.pop.modes import RequestModes
 from brokercore.server.refusals import Refusals
 from brokercore.server.registry import Registry
 from brokercore.server.replies import AwaitedReplies, reply_cluster
+from brokercore.server.rounds import Rounds
 from brokercore.server.security import Security
 from brokercore.server.settings import Settings, ipv4_of
 from brokercore.server.statistics import Statistics
@@ -29,9 +32,11 @@ from brokercore.server.storage.offsets import OffsetTable
 from brokercore.server.storage.store import MessageStore
 from brokercore.server.storage.topics import TopicTable
 from brokercore.server.timers import Timers
+from brokercore.server.traces import Traces
 from brokercore.server.transactions import Transactions
 from brokercore.server.turn import Turn
 from brokercore.server.waiting import WaitingPulls
+from brokercore.server.watchdog import Watchdog
 
 
 class Broker:
@@ -47,6 +52,7 @@ class Broker:
         self.started_ms = int(time.time() * 1000)
         keys = Keys(settings.broker_name)
         self.turn = Turn(asyncio.get_running_loop())
+        self.rounds = Rounds(asyncio.get_running_loop())
         self.store = MessageStore(settings, self.store_host, keys, self.turn)
         writer = self.store.writer
         self.topics = TopicTable(self.store)
@@ -62,9 +68,12 @@ class Broker:
         self.locks = QueueLocks()
         self.statistics = Statistics()
         self.waiting = WaitingPulls()
+        self.pace = Pace()
+        self.watchdog = Watchdog()
         self.replies = AwaitedReplies()
         self.flights = FlightTable(writer, keys, self.offsets)
         self.request_modes = RequestModes(writer, keys)
+        self.traces = Traces(self.store, self.topics, self.limits)
         self.timers = Timers(self.store, self.topics)
         self.transactions = Transactions(self.store, self.topics, self.clients, self.security, self.timers)
         self.connections: set[Connection] = set()
@@ -87,7 +96,7 @@ class Broker:
     def trouble(self) -> str:
         """Why requests cannot be answered now, in one sentence; empty while they can."""
         if trouble := self.store.trouble:
-            return f"the message store is not available: {trouble}"
+            return store_trouble(trouble)
         return self.security.trouble
 
     def opened(self, connection: Connection) -> None:

@@ -50,12 +50,15 @@ class ClientTable:
 
     def __init__(self) -> None:
         self.producers: dict[str, dict[Connection, Client]] = {}
+        self._producing: dict[Connection, set[str]] = {}
+        """The producer groups of each connection."""
         self.consumers: dict[str, ConsumerGroup] = {}
 
     def register_producer(self, group: str, client: Client) -> None:
         """A producer said that it is there."""
         client.last_seen = time.monotonic()
         self.producers.setdefault(group, {})[client.connection] = client
+        self._producing.setdefault(client.connection, set()).add(group)
         self._watch(client.connection, client.client_id)
 
     def register_consumer(self, data: ConsumerData, client: Client, *, keep_subscriptions: bool, notify: bool) -> bool:
@@ -77,6 +80,10 @@ class ClientTable:
         if changed and notify:
             self.notify(data.group)
         return changed
+
+    def producer_groups(self, connection: Connection) -> set[str]:
+        """The producer groups that a connection is in."""
+        return self._producing.get(connection, set())
 
     def unregister(self, connection: Connection, client_id: str, producer_group: str, consumer_group: str) -> None:
         """A client leaves a group; only what was registered on this connection is touched."""
@@ -112,13 +119,17 @@ class ClientTable:
         connection.on_close[self] = lambda: self._left(connection)
 
     def _left(self, connection: Connection) -> None:
-        for name in [name for name, members in self.producers.items() if connection in members]:
+        for name in list(self.producer_groups(connection)):
             self._remove_producer(name, connection)
         for name in [name for name, group in self.consumers.items() if connection in group.members]:
             self._remove_consumer(name, connection)
 
     def _remove_producer(self, name: str, connection: Connection) -> None:
         self.producers[name].pop(connection, None)
+        mine = self._producing.get(connection, set())
+        mine.discard(name)
+        if not mine:
+            self._producing.pop(connection, None)
         if not self.producers[name]:
             del self.producers[name]
 

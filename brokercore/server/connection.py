@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command, decode
 from brokercore.protocol.errors import FrameError
 from brokercore.protocol.frame import Frame, FrameReader
@@ -16,6 +17,7 @@ from brokercore.protocol.ids import pack_host
 from brokercore.server.errors import Refusal
 from brokercore.server.gate import Gate
 from brokercore.server.reads import Reads
+from brokercore.server.rounds import FEW_SECONDS, MOST_UNSTORED_BYTES, PART_SECONDS, Rounds, Share
 from brokercore.server.turn import Turn
 
 if TYPE_CHECKING:
@@ -35,7 +37,14 @@ MOST_WATCHED = 10_000
 MAX_HEADER = 256 << 10
 """Largest header of a request in bytes: the properties of a message, every character escaped, fit."""
 
+READ_SECONDS = 0.00005
+"""What it takes to read what a client has sent in the meantime, paid for when it is read again."""
+
+MOST_ASKED = 100
+"""Questions to one client that wait for its answers at a time."""
+
 _FLUSH_EVERY = 63
+_LARGE = 64 << 10
 NEVER = float("inf")
 
 Dispatch = Callable[["Connection", Command], None]
@@ -47,10 +56,17 @@ class Connection(asyncio.Protocol):
     """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
 
     def __init__(
-        self, dispatch: Dispatch, opened: Callable[[Connection], None], turn: Turn, gate: Gate | None = None
+        self,
+        dispatch: Dispatch,
+        opened: Callable[[Connection], None],
+        turn: Turn,
+        rounds: Rounds,
+        gate: Gate | None = None,
     ) -> None:
         """Without a gate it is no stranger: something else has asked who it is."""
         self._dispatch, self._opened, self._turn, self._gate = dispatch, opened, turn, gate
+        self._rounds = rounds
+        self._stranger_share: Share | None = None
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
@@ -70,8 +86,10 @@ class Connection(asyncio.Protocol):
         self.unread_since = NEVER
         """Since when the peer has read nothing of more than HIGH_WATER."""
         self._unread = 0
-        self.reads = Reads()
+        self.reads = Reads(self._reads_of_account)
         self._untaken: list[Frame] = []
+        self._unread_data: list[bytes] = []
+        self._in_line = self._reading_paused = False
         self.client_id = ""
         """As its heartbeats say."""
         self.complain: Complain = _log
@@ -91,6 +109,9 @@ class Connection(asyncio.Protocol):
         """False once the connection is lost or being closed."""
         return self._transport is not None
 
+    def _reads_of_account(self) -> asyncio.Semaphore | None:
+        return self.account.reads if self.account is not None else None
+
     # Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -100,6 +121,8 @@ class Connection(asyncio.Protocol):
         if isinstance(name, tuple):
             self.peer = (_plain(name[0]), name[1])
             self.host_bytes = pack_host(*self.peer)
+        if self.stranger:
+            self._stranger_share = self._rounds.of_address(self.peer[0])
         self.last_seen = self.opened_at = time.monotonic()
         self._opened(self)
 
@@ -109,28 +132,53 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_seen = now = time.monotonic()
+        account = self.account
+        share = self._share() if account is None else account.share
+        if share is not self._rounds.latest:
+            self._rounds.others(share, now)
+        if share.is_used_up or self._in_line or self._untaken:
+            self._keep_for_later(share, data)
+            return
         self._turn.begin()
         try:
-            frames = self._reader.feed(data)
-            self._take(frames)
-            if self._reader.pending:
-                if frames or self.frame_began == NEVER:
-                    self.frame_began = now
-            else:
-                self.frame_began = NEVER
-            if self.stranger and self._gate is not None:
-                self._gate.holds(self, self._reader.pending)
-        except FrameError as error:
-            self.complain(self, "malformed", str(error))
-            self.abort()
+            self._read(share, data, now, now + share.left)
         finally:
+            share.left -= time.monotonic() - now
+            if share.left < FEW_SECONDS:
+                self._rounds.renew(share)
             self._turn.end(self)
 
-    def _take(self, frames: list[Frame]) -> None:
-        """Dispatch requests in their order; those of a client that does not read its answers wait."""
+    def _share(self) -> Share:
+        """Of whose share its requests are: an account's, its address's as long as it is a stranger, the system's."""
+        if self.account is not None:
+            return self.account.share
+        return self._rounds.system if self._stranger_share is None or not self.stranger else self._stranger_share
+
+    def _read(self, share: Share, data: bytes, now: float, end: float) -> None:
+        """Cut what came into frames and dispatch them until `end`; what is not understood closes the connection."""
+        try:
+            frames = self._reader.feed(data)
+            self._take(share, frames, end)
+            if not self._reader.pending or self._in_line:
+                self.frame_began = NEVER
+            elif frames or self.frame_began == NEVER:
+                self.frame_began = now
+            if self.stranger and self._gate is not None:
+                self._gate.holds(self, self._reader.pending)
+            elif self.account is not None:
+                self.note_incoming(self.account, self._reader.pending)
+        except FrameError as error:
+            self._malformed(error)
+
+    def _take(self, share: Share, frames: list[Frame], end: float) -> None:
+        """Dispatch requests in their order, as many as there is time for; those of a client that reads nothing wait."""
         for place, frame in enumerate(frames):
             if self.unread_since != NEVER:
                 self._untaken += frames[place:]
+                return
+            if place and (time.monotonic() >= end or share.unstored > MOST_UNSTORED_BYTES):
+                self._untaken += frames[place:]
+                self._wait(share)
                 return
             command = decode(frame, MAX_HEADER)
             if command.flag & 1:
@@ -140,26 +188,71 @@ class Connection(asyncio.Protocol):
             if place & _FLUSH_EVERY == _FLUSH_EVERY:
                 self.flush()  # what it does not read is seen before there is much of it
 
+    def _malformed(self, error: FrameError) -> None:
+        self.complain(self, "malformed", str(error))
+        self.abort()
+
+    def _keep_for_later(self, share: Share, data: bytes) -> None:
+        """Let bytes wait for the account's turn; whoever sends more meanwhile is not read any further."""
+        self._unread_data.append(data)
+        if self.stranger or len(self._unread_data) > 1:
+            self._pause_reading()
+        if self.stranger and self._gate is not None:
+            self._gate.holds(self, self._reader.pending + sum(map(len, self._unread_data)))
+        self._wait(share)
+
+    def _wait(self, share: Share) -> None:
+        if not self._in_line and self.unread_since == NEVER:
+            self._in_line = True
+            self.frame_began = NEVER  # it is not the peer that is slow now
+            self._rounds.wait(share, self._go_on)
+
     def pause_writing(self) -> None:
         self.unread_since, self._unread = time.monotonic(), self.unsent
         self.reads.stop()
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._pause_reading()
 
     def resume_writing(self) -> None:
         self.unread_since = NEVER
         self.reads.go_on()
+        if self._untaken or self._unread_data:
+            self._wait(self._share())
+        else:
+            self._resume_reading()
+
+    def _go_on(self) -> None:
+        """Go on with what had to wait, and read on when nothing is left of it."""
+        self._in_line = False
+        if self.unread_since != NEVER or self._transport is None:
+            return  # when it has read; or never
+        share, now = self._share(), time.monotonic()
+        end = now + min(share.left, PART_SECONDS)
         untaken, self._untaken = self._untaken, []
-        if untaken:
-            self._turn.begin()
-            try:
-                self._take(untaken)
-            except FrameError as error:
-                self.complain(self, "malformed", str(error))
-                self.abort()
-            finally:
-                self._turn.end(self)
-        if self._transport is not None and not self._untaken:
+        self._turn.begin()
+        try:
+            self._take(share, untaken, end)
+            if not self._untaken and self._unread_data:
+                data, self._unread_data = b"".join(self._unread_data), []
+                self._read(share, data, now, end)
+        except FrameError as error:
+            self._malformed(error)
+        finally:
+            self._rounds.spent(share, time.monotonic() - now)
+            self._turn.end(self)
+        if self._reader.pending and self.frame_began == NEVER and not self._in_line:
+            self.frame_began = now
+        if self._reading_paused and not self._untaken and self.unread_since == NEVER:
+            self._resume_reading()
+            self._rounds.spent(share, READ_SECONDS)
+
+    def _pause_reading(self) -> None:
+        self._reading_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        self._reading_paused = False
+        if self._transport is not None:
             self._transport.resume_reading()
 
     @property
@@ -182,6 +275,10 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._untaken.clear()
+        if self.account is not None:
+            self.account.unread.pop(self, None)
+            self.account.note_incoming(self, 0)
+        self._unread_data.clear()
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ConnectionResetError(f"client {self.address} disconnected"))
@@ -221,19 +318,47 @@ class Connection(asyncio.Protocol):
         out, self._out, self._out_bytes = self._out, [], 0
         if self._transport is not None and out and not self._transport.is_closing():
             self._transport.writelines(out)
+            if self.account is not None and self.unsent > _LARGE:
+                self._note_unread(self.account)
             if self.unread_since != NEVER and self.unsent > UNREAD_LIMIT:
                 self.complain(self, "unread", f"{self.unsent} bytes wait for it to read")
                 self.abort()
 
+    def note_incoming(self, account: Account, size: int) -> None:
+        """What is not complete yet counts for its account, which may have thousands of connections that begin a frame.
+
+        The one that has sent most of something that it does not end is closed when all of them hold too much.
+        """
+        if size <= _LARGE and self not in account.incoming:
+            return
+        most = cast("Connection | None", account.note_incoming(self, size if size > _LARGE else 0))
+        if most is not None:
+            most.complain(most, "slow", f"account {account.uid} has begun more requests than it may send at a time")
+            most.abort()
+
+    def _note_unread(self, account: Account) -> None:
+        """What waits for this client counts for its account: it may have thousands of connections that read nothing."""
+        idle = cast("Connection | None", account.note_unread(self))
+        if idle is not None:
+            idle.complain(idle, "unread", f"the connections of account {account.uid} read nothing of what they ask for")
+            idle.abort()
+
     async def request(self, code: int, ext: dict[str, str], body: bytes = b"", *, seconds: float) -> Command:
         """Ask the client something and wait for its answer.
 
-        Raises TimeoutError after `seconds` and ConnectionResetError when the client leaves.
+        Raises TimeoutError after `seconds`, ConnectionResetError when the client leaves, and Refusal (SYSTEM_BUSY)
+        while it does not read, or has too many questions to answer.
         """
+        if self.unread_since != NEVER or len(self._waiting) >= MOST_ASKED:
+            raise Refusal(
+                ResponseCode.SYSTEM_BUSY, f"client {self.client_id} has not read or answered what came before"
+            )
         opaque = self._next_opaque()
         future: asyncio.Future[Command] = self._loop.create_future()
         self._waiting[opaque] = future
         self.send(Command(code, opaque, language="JAVA", ext=ext, body=body))
+        if len(body) > _LARGE:
+            self.flush()  # whether it is read is seen before there is much of it
         try:
             async with asyncio.timeout(seconds):
                 return await future

@@ -30,7 +30,13 @@ Handler = Callable[[Broker, Connection, Command, Caller], Command | Coroutine[An
 DIALECT_BODY = 16 << 10
 """A body above so many bytes has to be standard JSON: reading fastjson's dialect takes seconds for each megabyte."""
 
-MAX_JSON = 4 << 20
+REST_SECONDS = 0.0001
+"""What a request that is not answered at once takes of its account's share of a round later on."""
+
+_LONG_LIST = 4 << 10
+"""Characters of a list of names in a header field, from which on it is long."""
+
+MAX_JSON = 1 << 20
 """Largest body in bytes of a request that carries no message."""
 
 _MESSAGES = frozenset(
@@ -62,10 +68,13 @@ class Dispatcher:
                 self._broker.gate.known(connection)
             if caller.account is not connection.account:
                 self._broker.limits.connect(connection, caller.account)
-            if len(command.body) > DIALECT_BODY and command.code not in _MESSAGES:
+            answer: Command | Coroutine[Any, Any, Command | None] | None
+            if (len(command.body) > DIALECT_BODY or "topicList" in command.ext) and is_long(command):
                 check_json(command.body)
-            permissions.check(connection, command, caller)
-            answer = handler(self._broker, connection, command, caller)
+                answer = self._slowly(connection, command, caller, handler)
+            else:
+                permissions.check(connection, command, caller)
+                answer = handler(self._broker, connection, command, caller)
         except Exception as error:  # noqa: BLE001 (the border: a request never takes the broker down)
             self._failed(connection, command, error)
             return
@@ -74,7 +83,19 @@ class Dispatcher:
         if isinstance(answer, Command):
             _send(connection, command, answer)
         else:
+            if caller.account is not None:
+                caller.account.share.left -= REST_SECONDS
             self._broker.spawn(self._finish(connection, command, answer))
+
+    async def _slowly(
+        self, connection: Connection, command: Command, caller: Caller, handler: Handler
+    ) -> Command | None:
+        """Look up all names of a long request in slices, before it is handled."""
+        await self._broker.pace.work(caller.account).through(permissions.steps(connection, command, caller))
+        if not connection.is_open:
+            return None  # it would leave something behind that no connection ends
+        answer = handler(self._broker, connection, command, caller)
+        return answer if answer is None or isinstance(answer, Command) else await answer
 
     async def _finish(
         self, connection: Connection, command: Command, work: Coroutine[Any, Any, Command | None]
@@ -107,8 +128,17 @@ class Dispatcher:
             respond(connection, command, ResponseCode.SYSTEM_ERROR, f"the broker failed; its log names it {number}")
 
 
+def is_long(command: Command) -> bool:
+    """Whether a request may name so much that it is looked up in slices."""
+    if command.code in _MESSAGES:
+        return False
+    return len(command.body) > DIALECT_BODY or len(command.ext.get("topicList") or "") > _LONG_LIST
+
+
 def check_json(body: bytes) -> None:
     """Raise Refusal unless a large body is worth reading."""
+    if len(body) <= DIALECT_BODY:
+        return
     if len(body) > MAX_JSON:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the body has {len(body)} bytes; allowed are {MAX_JSON}")
     try:

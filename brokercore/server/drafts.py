@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from brokercore.protocol.command import Command
 from brokercore.server.connection import Connection
+from brokercore.server.rounds import Share
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -21,3 +22,10 @@ class Draft(NamedTuple):
     properties: dict[str, str]
     encoded: bytes
     fields: dict[str, int | bytes]
+    share: Share | None = None
+    """Of whose share a large message is while it is on its way to Redis; None for all others."""
+
+    def leaves(self) -> None:
+        """It is on its way to Redis."""
+        if self.share is not None:
+            self.share.unstored += len(self.body)

@@ -5,12 +5,15 @@ BrokerServerError
 ├── Refusal              a request is answered with a response code and one sentence
 │   ├── StoreFull        SYSTEM_BUSY: the store's cap is reached
 │   └── StoreUnavailable SYSTEM_BUSY: Redis is gone, or did not take the write
-│       └── NameInUse    another broker of the same name writes to this Redis
+│       └── StoreNotOurs what is there is not this broker's to write to: it ends
+│           ├── NameInUse   another broker of the same name writes to this Redis
+│           └── StoreNewer  a newer release has written it
 └── RedisError           Redis answered a command with an error
 """
 
 from __future__ import annotations
 
+from brokercore.full_disk import says_full, sentence
 from brokercore.protocol.codes import ResponseCode
 
 
@@ -53,13 +56,27 @@ class StoreFull(Refusal):
         )
 
 
+def store_trouble(reason: object) -> str:
+    """The one sentence for a store that does not take or give messages; a full disk is called that."""
+    told = f"{sentence('Redis')} ({reason})" if says_full(str(reason)) else reason
+    return f"the message store is not available: {told}"
+
+
 class StoreUnavailable(Refusal):
     """Redis cannot be reached, or did not take what was written."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(ResponseCode.SYSTEM_BUSY, f"the message store is not available: {reason}")
+        super().__init__(ResponseCode.SYSTEM_BUSY, store_trouble(reason))
         self.reason = reason
 
 
-class NameInUse(StoreUnavailable):
+class StoreNotOurs(StoreUnavailable):
+    """Redis is there and well, and waiting would not make its store this broker's to write to."""
+
+
+class NameInUse(StoreNotOurs):
     """Another broker of the same name writes to this Redis."""
+
+
+class StoreNewer(StoreNotOurs):
+    """A newer release has written the store, in a layout that this one does not know."""

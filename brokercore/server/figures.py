@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,10 +14,17 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from brokercore.server.account import Account
+from brokercore.server.pace import SLICE_SECONDS
 from brokercore.server.statistics import BROKER_GET, BROKER_PUT, GET, GET_BYTES, PUT, PUT_BYTES, SENT_BACK
 
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
+
+_AT_ONCE = 200
+"""Values of one metric that are written at once."""
+
+_HEAD_LINES = 2
+"""What is said once of a metric: its help and its type."""
 
 _BY_TOPIC = {
     PUT: ("gantry_messages_in", "Messages stored, by topic"),
@@ -33,6 +42,7 @@ _BY_TENANT: dict[str, tuple[str, Callable[[Account], int]]] = {
         "Bytes that it may store here; 0 is no limit",
         lambda account: account.limits.stored_bytes,
     ),
+    "gantry_tenant_queues": ("Queues of an account's topics and groups", lambda account: account.queues),
     "gantry_tenant_messages_in": ("Messages that an account has sent", lambda account: account.messages_in),
     "gantry_tenant_message_bytes_in": ("Bytes of their bodies and properties", lambda account: account.bytes_in),
 }
@@ -47,9 +57,19 @@ class Figures(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def text(self) -> bytes:
-        """The figures of this moment."""
-        return generate_latest(self._registry)
+    async def text(self) -> bytes:
+        """The figures of this moment, written in slices: there are as many as there are topics and groups."""
+        parts: list[bytes] = []
+        before, end = "", perf_counter() + SLICE_SECONDS
+        for metric in self._registry.collect():
+            written = generate_latest(_Only(metric))
+            # A metric of many values comes in pieces, of which each begins with what is said once.
+            parts.append(written if metric.name != before else written.split(b"\n", _HEAD_LINES)[_HEAD_LINES])
+            before = metric.name
+            if perf_counter() >= end:
+                await asyncio.sleep(0)
+                end = perf_counter() + SLICE_SECONDS
+        return b"".join(parts)
 
     def describe(self) -> list[Metric]:
         """Nothing beforehand: topics and groups come and go."""
@@ -62,16 +82,18 @@ class Figures(Collector):
         yield from self._of_the_tenants()
         statistics = self._broker.statistics
         for name, (metric, text) in _BY_TOPIC.items():
-            family = CounterMetricFamily(metric, text, labels=["topic"])
-            for topic, total in statistics.totals(name):
-                family.add_metric([topic], total)
-            yield family
+            for piece in _pieces(statistics.totals(name)):
+                family = CounterMetricFamily(metric, text, labels=["topic"])
+                for topic, total in piece:
+                    family.add_metric([topic], total)
+                yield family
         for name, (metric, text) in _BY_GROUP.items():
-            family = CounterMetricFamily(metric, text, labels=["topic", "group"])
-            for key, total in statistics.totals(name):
-                topic, _, group = key.partition("@")
-                family.add_metric([topic, group], total)
-            yield family
+            for piece in _pieces(statistics.totals(name)):
+                family = CounterMetricFamily(metric, text, labels=["topic", "group"])
+                for key, total in piece:
+                    topic, _, group = key.partition("@")
+                    family.add_metric([topic, group], total)
+                yield family
 
     def _of_the_broker(self) -> Iterator[Metric]:
         broker = self._broker
@@ -86,6 +108,9 @@ class Figures(Collector):
         yield _gauge("gantry_consumers", "Consumers that are online, once a group", consumers)
         yield _gauge("gantry_producers", "Producers that are online, once a group", producers)
         yield _gauge("gantry_waiting_requests", "Pulls and pops that wait for a message", broker.waiting.count)
+        longest = broker.watchdog.longest(time.monotonic())
+        yield _gauge("gantry_longest_turn_seconds", "Longest time of the last minute that the loop was held", longest)
+        yield _counter("gantry_long_turns", "Times the loop was held for more than 20 ms", broker.watchdog.long_turns)
         yield _counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
         yield _counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)
         yield _counter("gantry_timers_delivered", "Delayed messages delivered at their time", broker.timers.delivered)
@@ -126,3 +151,19 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=float(value))
+
+
+def _pieces(rows: list[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    """The rows in pieces that are written at once; one without any when there are none."""
+    for start in range(0, len(rows) or 1, _AT_ONCE):
+        yield rows[start : start + _AT_ONCE]
+
+
+class _Only(Collector):
+    """A single metric, as the library writes registries."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> list[Metric]:
+        return [self._metric]

@@ -25,6 +25,9 @@ STRANGER_FRAME = 5 << 20
 STRANGERS_HOLD = 64 << 20
 """Bytes of unfinished frames of all strangers together; then the one that has been at it longest is closed."""
 
+STRANGERS_PART = 4
+"""Strangers are at most one part in so many of all connections: they never take the place of those that signed."""
+
 STRANGER_SECONDS = 20.0
 """Time until the first request with a right signature."""
 
@@ -63,6 +66,10 @@ class Gate:
         self.most = most_connections()
         self.refused = 0
         """Connections that were closed at once because there were too many."""
+
+        self.turned_out = 0
+        """Strangers that were closed to make room for others."""
+
         self._strangers: dict[Connection, int] = {}
         self._held = 0
 
@@ -73,7 +80,9 @@ class Gate:
 
     def enter(self, connection: Connection, others: int) -> bool:
         """A connection was accepted beside so many others; False when it is one too many and was closed."""
-        if others >= self.most:
+        if connection.stranger and len(self._strangers) >= max(1, self.most // STRANGERS_PART):
+            self._make_room()
+        if others >= self.most and not self._make_room():
             if not self.refused % 1000:
                 logger.error("connection %s closed: %d are open, which is the limit", connection.address, others)
             self.refused += 1
@@ -82,6 +91,18 @@ class Gate:
         if connection.stranger:
             self._strangers[connection] = 0
             connection.limit_frames(STRANGER_FRAME)
+        return True
+
+    def _make_room(self) -> bool:
+        """Close the stranger that came first; False when there is none. It had the longest time to say who it is."""
+        oldest = next(iter(self._strangers), None)
+        if oldest is None:
+            return False
+        if not self.turned_out % 1000:
+            logger.warning("connection %s closed: there are too many that have not signed a request", oldest.address)
+        self.turned_out += 1
+        self.leave(oldest)
+        oldest.abort()
         return True
 
     def known(self, connection: Connection) -> None:

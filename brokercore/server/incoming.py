@@ -34,6 +34,7 @@ def put(broker: Broker, draft: Draft) -> None:
         answer(broker, draft, queue.base, offset, reason)
 
     offset = broker.store.put(queue, draft.body, draft.encoded, done, keys=message_keys(properties), **draft.fields)  # type: ignore[arg-type]
+    draft.leaves()
     count_put(broker, draft.topic, 1, len(draft.body))
 
 
@@ -52,6 +53,7 @@ def park(broker: Broker, draft: Draft, until_ms: int, level: int) -> None:
         answer(broker, draft, schedule.base, offset, reason, handle)
 
     offset = broker.timers.park(schedule, until_ms, draft.body, properties, done, fields=draft.fields)
+    draft.leaves()
     count_put(broker, draft.topic, 1, len(draft.body))
 
 
@@ -62,6 +64,7 @@ def prepare(broker: Broker, draft: Draft) -> None:
         answer(broker, draft, queue.base, offset, reason)
 
     queue, offset = broker.transactions.prepare(draft, done)
+    draft.leaves()
 
 
 def answer(  # noqa: PLR0917 (one call a message: keywords cost time here)
@@ -69,6 +72,8 @@ def answer(  # noqa: PLR0917 (one call a message: keywords cost time here)
 ) -> None:
     """Tell a producer that its message is stored at `offset` of the queue whose offset 0 is at `base`, or why not."""
     command = draft.command
+    if draft.share is not None:
+        broker.rounds.stored(draft.share, len(draft.body))
     if reason is not None:
         respond(draft.connection, command, ResponseCode.SYSTEM_BUSY, reason)
     elif not command.flag & 2:

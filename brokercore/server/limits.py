@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,6 +32,15 @@ DEFAULTS = "*"
 
 INSTANCE_PREFIX = "MQ_INST_"
 
+RESERVE_PART = 50
+"""One part in so many of the store is left free of what is nobody's share: what is on its way is counted late."""
+
+_COUNTED_AT_ONCE = 200
+"""Names that are looked at in one step."""
+
+_TRACES_OF = "traces of "
+"""No topic is called so: names have no blanks."""
+
 
 class LimitReached(Refusal):
     """A tenant has taken what it may; the kind says of what."""
@@ -52,6 +61,9 @@ class TenantLimits:
         self._owners: dict[str, str] = {}
         self._holders: Mapping[str, str] = {}
         self._of_topic: dict[str, Account] = {}
+        self.tenants: frozenset[str] = frozenset()
+        """All that have an AccessKey."""
+        self._share = self._common_left = 1 << 62
 
     # The published table
 
@@ -83,6 +95,20 @@ class TenantLimits:
         if brokers != self._brokers:
             self._brokers = brokers
             self._apply()
+
+    def divide(self, most: int, used: int) -> None:
+        """The store may hold `most` bytes and holds `used` ones now: keep every account's share of it free for it.
+
+        Half of the store is shares, of equal size; the other half, and what others do not use of theirs beyond it, is
+        for who comes first. Called every second; in between what comes is counted.
+        """
+        uids = self.tenants | {uid for uid, account in self.accounts.items() if uid and account.stored_bytes}
+        self._share = most // 2 // max(1, len(uids))
+        kept_free = 0
+        for uid in uids:
+            account = self.account(uid)
+            kept_free += max(0, min(self._share, account.most_stored) - account.stored_bytes)
+        self._common_left = most - most // RESERVE_PART - used - kept_free
 
     def account(self, uid: str) -> Account:
         """The account of a tenant."""
@@ -132,26 +158,43 @@ class TenantLimits:
             if paid > latest or bytes_paid > latest:
                 raise _too_fast(account, by_count=paid > latest)
             if owner.stored_bytes >= owner.most_stored:
-                raise _full(owner, topic)
+                raise _full(account, owner, topic)
+            if self._common_left <= 0 and owner.stored_bytes >= self._share:
+                raise self._crowded(account, owner, topic)
             account.messages_paid_until = (paid if paid > now else now) + messages * account.seconds_per_message
             account.bytes_paid_until = (bytes_paid if bytes_paid > now else now) + size * account.seconds_per_byte
         account.messages_in += messages
         account.bytes_in += size
-        owner.stored_bytes += size + OVERHEAD_BYTES
+        self._store(owner, size + OVERHEAD_BYTES)
+
+    def admit_traces(self, account: Account | None, size: int) -> None:
+        """Let a client's traces pass, which are bytes of its own account, or raise LimitReached."""
+        if account is not None:
+            self._of_topic[_TRACES_OF + account.uid] = account
+            self.admit(account, _TRACES_OF + account.uid, 1, size)
+
+    def traces_full(self, stored: int, most: int) -> LimitReached:
+        """What an account is told whose traces take all that they may."""
+        return LimitReached(
+            ResponseCode.SYSTEM_BUSY,
+            f"the message traces of this account take {stored} bytes at this broker; allowed are {most}; the oldest"
+            " leave now, try again later",
+            kind="traces",
+        )
 
     def more_messages(self, account: Account | None, topic: str, messages: int) -> None:
         """A batch turned out to hold so many messages more than it was let in for: they are paid for afterwards."""
         if account is not None:
             account.messages_in += messages
             account.messages_paid_until += messages * account.seconds_per_message
-            self.owner(topic).stored_bytes += messages * OVERHEAD_BYTES
+            self._store(self.owner(topic), messages * OVERHEAD_BYTES)
 
     def admit_again(self, group: str, size: int) -> None:
         """Let a message that a group failed on be stored once more, or raise LimitReached."""
         topic = f"%RETRY%{group}"
         owner = self.owner(topic)
         self._again(owner, topic)
-        owner.stored_bytes += int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES
+        self._store(owner, int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES)
 
     def connect(self, connection: Connection, account: Account | None) -> None:
         """A connection now speaks for `account`. Raises TooManyConnections when that has as many as it may."""
@@ -171,13 +214,21 @@ class TenantLimits:
         connection.account = account
         connection.on_close[self] = lambda: self._left(connection)
 
-    def check_count(self, account: Account | None, what: str, names: Iterable[str]) -> None:
-        """Raise LimitReached when a tenant that makes one more of `what` (topics, groups) would have too many."""
+    def check_count(self, account: Account | None, what: str, names: Iterable[str]) -> Generator[None, None, None]:
+        """Raise LimitReached when a tenant that makes one more of `what` (topics, groups) would have too many.
+
+        Goes through the names in small steps, as they are those of all tenants. Who holds `account.making` meanwhile,
+        and until the new one is among the names, is the only one who makes one.
+        """
         limit: int = getattr(account.limits, what) if account is not None else 0
         if account is None or not limit:
             return
         whose = self.group_owner_uid if what == "groups" else self.owner_uid
-        count = sum(1 for name in names if not group_of(name) and whose(name) == account.uid)
+        count = 0
+        for number, name in enumerate(names, 1):
+            count += not group_of(name) and whose(name) == account.uid
+            if not number % _COUNTED_AT_ONCE:
+                yield
         if count >= limit:
             raise LimitReached(
                 ResponseCode.INVALID_PARAMETER,
@@ -185,9 +236,34 @@ class TenantLimits:
                 kind=what,
             )
 
+    def add_queues(self, account: Account | None, topic: str, more: int) -> None:
+        """Let a client make so many queues for a topic, or raise LimitReached; each takes memory while it is there."""
+        if account is None or more <= 0:
+            return
+        owner = self.owner(topic)
+        limit = owner.limits.queues
+        if limit and owner.queues + more > limit:
+            have = f"account {owner.uid} has {owner.queues} queues" if owner is account else "the owner has queues"
+            raise LimitReached(
+                ResponseCode.INVALID_PARAMETER, f"{have}; with {more} more allowed are {limit}", kind="queues"
+            )
+        owner.queues += more
+
     def _again(self, owner: Account, topic: str) -> None:
         if owner.stored_bytes >= owner.most_stored * SECOND_CHANCE_FACTOR:
-            raise _full(owner, topic)
+            raise _full(owner, owner, topic)
+        if self._common_left <= 0 and owner.stored_bytes >= self._share:
+            raise self._crowded(owner, owner, topic)
+
+    def _store(self, owner: Account, size: int) -> None:
+        owner.stored_bytes += size
+        if owner.stored_bytes > self._share:
+            self._common_left -= size
+
+    def _crowded(self, account: Account, owner: Account, topic: str) -> LimitReached:
+        return _stored_too_much(
+            account, owner, topic, f"more than its share of {self._share}, and what is left of the store is others'"
+        )
 
     def _left(self, connection: Connection) -> None:
         account, connection.account = connection.account, None
@@ -211,11 +287,19 @@ def _too_fast(account: Account, *, by_count: bool) -> LimitReached:
     )
 
 
-def _full(owner: Account, topic: str) -> LimitReached:
+def _full(account: Account, owner: Account, topic: str) -> LimitReached:
+    return _stored_too_much(account, owner, topic, f"allowed are {owner.most_stored}")
+
+
+def _stored_too_much(account: Account, owner: Account, topic: str, why: str) -> LimitReached:
+    """The figures of an account are told to itself; a guest of its topic learns that there is no room."""
+    if account is owner:
+        told = f"account {owner.uid}, which owns {topic}, stores {owner.stored_bytes} bytes at this broker; {why}"
+    else:
+        told = "there is no room for further messages of this topic at this broker: its owner stores what it may"
     return LimitReached(
         ResponseCode.SYSTEM_BUSY,
-        f"account {owner.uid}, which owns {topic}, stores {owner.stored_bytes} bytes at this broker; allowed are "
-        f"{owner.most_stored}; messages leave after GANTRY_STORE_RETENTION_HOURS, or with their topic",
+        f"{told}; messages leave after GANTRY_STORE_RETENTION_HOURS, or with their topic",
         kind="stored_bytes",
         resource=topic,
     )
@@ -223,5 +307,4 @@ def _full(owner: Account, topic: str) -> LimitReached:
 
 def _of_namespace(name: str) -> str:
     """`42` of `MQ_INST_42_abcdefgh%flights`; "" of a name without a namespace."""
-    namespace, mark, _ = name.partition("%")
-    return namespace[len(INSTANCE_PREFIX) :].partition("_")[0] if mark and name.startswith(INSTANCE_PREFIX) else ""
+    return name[len(INSTANCE_PREFIX) :].partition("_")[0] if name.startswith(INSTANCE_PREFIX) else ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from brokercore.protocol.bodies.reading import objects, read_object, text
-from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import LenientJsonError
 from brokercore.server.errors import Refusal
 from brokercore.server.pop.names import acknowledged_topic, named_in
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import TRACE_TOPIC, group_of
+
+SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 
 MAX_LISTED = 10_000
 """Topics, groups or queues that one request may list: a consumer locks the queues of all its topics at once."""
@@ -28,8 +30,13 @@ def _given(command: Command, *fields: str) -> tuple[str, ...]:
     return tuple({name for field in fields if (name := ext.get(field))}) or ("",)
 
 
+def is_trace(command: Command) -> bool:
+    """Whether message traces are sent."""
+    return TRACE_TOPIC in (command.ext.get("b"), command.ext.get("topic"))
+
+
 def sent_topic(command: Command) -> tuple[str, ...]:
-    """Topics to publish to; every AccessKey may write traces of what its client did."""
+    """Topics to publish to; whoever may publish to one may write traces of what its client did."""
     return tuple(topic for topic in _given(command, "b", "topic") if not group_of(topic) and topic != TRACE_TOPIC)
 
 
@@ -57,6 +64,20 @@ def optional_topic(command: Command) -> tuple[str, ...]:
 def group(command: Command) -> tuple[str, ...]:
     groups = _given(command, "consumerGroup", "group", "groupName")
     return tuple(group for group in groups if group not in SYSTEM_GROUPS)
+
+
+def named_topics(command: Command) -> tuple[str, ...]:
+    """Topics that a request about a group names, if it names any."""
+    ext = command.ext
+    listed = (ext.get("topicList") or "").split(";")
+    if len(listed) > MAX_LISTED:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"topicList has {len(listed)} topics; allowed are {MAX_LISTED}")
+    return tuple({resource(name) for name in (ext.get("topic"), *listed) if name})
+
+
+def consumed_topic(command: Command) -> tuple[str, ...]:
+    name = text(_body(command), "topic")
+    return (resource(name),) if name else ()
 
 
 def producer_group(command: Command) -> tuple[str, ...]:

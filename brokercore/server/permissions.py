@@ -6,7 +6,7 @@ of everything): `may_see_topic`, `may_see_group` and the actions here serve them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
 from brokercore.protocol.codes import RequestCode as Code
@@ -15,10 +15,12 @@ from brokercore.protocol.command import Command
 from brokercore.server import named
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
+from brokercore.server.pace import at_once
+from brokercore.server.security import PUBLISH as _PUBLISH
 from brokercore.server.security import Caller
 from brokercore.server.unsupported import REFUSED
 
-PUBLISH, SUBSCRIBE = "mq:PUB", "mq:SUB"
+PUBLISH, SUBSCRIBE = _PUBLISH, "mq:SUB"
 QUERY_TOPIC, QUERY_GROUP, QUERY_MESSAGE = "mq:QueryTopic", "mq:QueryGroup", "mq:QueryMessage"
 
 READS_TOPIC = (QUERY_TOPIC, PUBLISH, SUBSCRIBE)
@@ -40,7 +42,10 @@ class Need(NamedTuple):
 _SEND = (Need((PUBLISH,), named.sent_topic), Need((SUBSCRIBE,), named.sent_retry))
 _PULL = (Need((SUBSCRIBE,), named.topic), Need((SUBSCRIBE,), named.group))
 _ACKNOWLEDGE = (Need((SUBSCRIBE,), named.acknowledged), Need((SUBSCRIBE,), named.group))
-_OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), named.group),)
+_SEEN = Need((*READS_TOPIC, "mq:ResetOffset"), named.named_topics)
+"""What a request asks of a group in a topic tells of the topic too."""
+
+_OFFSET = (Need((SUBSCRIBE, "mq:ResetOffset"), named.group), _SEEN)
 _SYSTEM = (Need(SYSTEM_ONLY, named.everything),)
 _SIGNED: tuple[Need, ...] = ()
 """Every signed caller may ask; the handler answers with what the caller may see."""
@@ -76,9 +81,12 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.NOTIFICATION: _PULL,
     Code.PEEK_MESSAGE: _PULL,
     Code.POLLING_INFO: _PULL,
-    Code.SET_MESSAGE_REQUEST_MODE: (Need(("mq:UpdateGroup",), named.consuming_group),),
+    Code.SET_MESSAGE_REQUEST_MODE: (
+        Need(("mq:UpdateGroup",), named.consuming_group),
+        Need(READS_TOPIC, named.consumed_topic),
+    ),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: _SIGNED,
-    Code.QUERY_ASSIGNMENT: (Need(READS_GROUP, named.consuming_group),),
+    Code.QUERY_ASSIGNMENT: (Need(READS_GROUP, named.consuming_group), Need(READS_TOPIC, named.consumed_topic)),
     # Name server
     Code.GET_ROUTEINFO_BY_TOPIC: _SIGNED,
     Code.GET_BROKER_CLUSTER_INFO: _SIGNED,
@@ -109,21 +117,21 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.DELETE_SUBSCRIPTIONGROUP: (Need(("mq:DeleteGroup",), named.group),),
     Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _SIGNED,
     Code.GET_SUBSCRIPTIONGROUP_CONFIG: (Need(READS_GROUP, named.group),),
-    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), named.group),),
-    Code.GET_CONSUME_STATS: (Need(READS_GROUP, named.group),),
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), named.group), _SEEN),
+    Code.GET_CONSUME_STATS: (Need(READS_GROUP, named.group), _SEEN),
     Code.GET_BROKER_CONSUME_STATS: _SYSTEM,
     Code.GET_CONSUMER_CONNECTION_LIST: (Need(READS_GROUP, named.group),),
     Code.GET_PRODUCER_CONNECTION_LIST: (Need((QUERY_GROUP, PUBLISH), named.producer_group),),
     Code.GET_ALL_PRODUCER_INFO: _SYSTEM,
     Code.GET_CONSUMER_RUNNING_INFO: (Need((QUERY_GROUP,), named.group),),
-    Code.CONSUME_MESSAGE_DIRECTLY: (Need((SUBSCRIBE, "mq:ResendDeadLetter"), named.group),),
+    Code.CONSUME_MESSAGE_DIRECTLY: (Need((SUBSCRIBE, "mq:ResendDeadLetter"), named.group), _SEEN),
     Code.GET_CONSUMER_STATUS_FROM_CLIENT: (Need((QUERY_GROUP,), named.group),),
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (Need((QUERY_GROUP,), named.group),),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: (Need(("mq:ResetOffset",), named.group),),
-    Code.CLONE_GROUP_OFFSET: (Need(("mq:ResetOffset",), named.cloned_groups),),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: (Need((QUERY_GROUP,), named.group), _SEEN),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: (Need(("mq:ResetOffset",), named.group), _SEEN),
+    Code.CLONE_GROUP_OFFSET: (Need(("mq:ResetOffset",), named.cloned_groups), _SEEN),
     Code.QUERY_TOPICS_BY_CONSUMER: (Need(READS_GROUP, named.group),),
-    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (Need(READS_GROUP, named.group),),
-    Code.QUERY_CONSUME_TIME_SPAN: (Need(READS_GROUP, named.group),),
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: (Need(READS_GROUP, named.group), _SEEN),
+    Code.QUERY_CONSUME_TIME_SPAN: (Need(READS_GROUP, named.group), _SEEN),
     Code.GET_ALL_CONSUMER_OFFSET: _SIGNED,
     Code.GET_ALL_DELAY_OFFSET: _SYSTEM,
     # Messages
@@ -163,6 +171,17 @@ def check(connection: Connection, command: Command, caller: Caller) -> None:
         known = command.code, ext.get("b"), ext.get("topic"), ext.get("consumerGroup"), ext.get("group")
         if known in caller.passed:
             return
+    at_once(steps(connection, command, caller))
+    if known is not None and not caller.conditional:
+        caller.remember(known)
+
+
+def steps(connection: Connection, command: Command, caller: Caller) -> Generator[None]:
+    """The same, one step for each name: a request may have thousands, and a policy may be long."""
+    if caller.is_system:
+        return
+    if command.code in named.SENDS and named.is_trace(command) and not caller.publishes_somewhere(connection):
+        raise denied(caller, (PUBLISH,), "")
     for actions, names in NEEDS[command.code]:
         for name in names(command):
             if actions is SYSTEM_ONLY:
@@ -172,8 +191,7 @@ def check(connection: Connection, command: Command, caller: Caller) -> None:
                     break
             else:
                 raise denied(caller, actions, name)
-    if known is not None and not caller.conditional:
-        caller.remember(known)
+            yield
 
 
 def denied(caller: Caller, actions: tuple[str, ...], name: str) -> Refusal:
@@ -195,6 +213,14 @@ def may_see_topic(caller: Caller, connection: Connection, topic: str) -> bool:
 def may_see_group(caller: Caller, connection: Connection, group: str) -> bool:
     """True when a list of groups may show this one to the caller."""
     return caller.is_system or any(caller.may(action, group, connection) for action in READS_GROUP)
+
+
+def may(caller: Caller, connection: Connection, action: str, topic: str) -> bool:
+    """Whether the caller may do `action` on a topic (or the group a retry topic belongs to).
+
+    For what the request does not name: a caller who may not has to be answered as if there were nothing.
+    """
+    return caller.is_system or caller.may(action, named.resource(topic), connection)
 
 
 def require(caller: Caller, connection: Connection, actions: tuple[str, ...], topic: str) -> None:

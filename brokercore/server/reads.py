@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 MOST_READS = 16
 """Requests of one connection that read messages at a time; its others wait for their turn."""
+
+MOST_READS_OF_ACCOUNT = 32
+"""The same of all connections, and of all gRPC calls, of one account."""
+
+
+def _nothing() -> None:
+    """No account."""
 
 
 class Reads:
     """The turns of one connection: `async with reads` waits for one, and until the client reads its answers.
 
     Without it a client could ask for a hundred megabytes with a few kilobytes of requests before it has read
-    anything. A turn that is given back goes to the one that waits longest.
+    anything. A turn that is given back goes to the one that waits longest. `shared` gives the turns of the account
+    that the connection speaks for now, None when it has none.
     """
 
-    __slots__ = ("_running", "_stopped", "_waiting")
+    __slots__ = ("_running", "_shared", "_stopped", "_taken", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, shared: Callable[[], asyncio.Semaphore | None] = _nothing) -> None:
+        self._shared = shared
+        self._taken: deque[asyncio.Semaphore | None] = deque()
         self._running = 0
         self._stopped = False
         self._waiting: deque[asyncio.Future[None]] | None = None
@@ -38,6 +49,17 @@ class Reads:
         self._hand_on()
 
     async def __aenter__(self) -> None:
+        await self._turn()
+        shared = self._shared()
+        if shared is not None:
+            try:
+                await shared.acquire()
+            except BaseException:
+                self._give_back()
+                raise
+        self._taken.append(shared)
+
+    async def _turn(self) -> None:
         if self.is_free and not self._waiting:
             self._running += 1
             return
@@ -53,6 +75,9 @@ class Reads:
             raise
 
     async def __aexit__(self, *_error: object) -> None:
+        shared = self._taken.popleft()  # whose it is does not matter: as many are given back as were taken
+        if shared is not None:
+            shared.release()
         self._give_back()
 
     def _give_back(self) -> None:

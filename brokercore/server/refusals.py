@@ -148,7 +148,7 @@ class Refusals:
             "remark": refusal.remark,
             "suppressed": before or None,
         }
-        logger.warning("request refused", extra={"fields": fields})
+        logger.warning("request refused", extra={"fields": fields, "bounded": True})
 
     def closed(self, connection: Connection, kind: str, why: str) -> None:
         """A connection is closed for what its peer did."""
@@ -163,7 +163,7 @@ class Refusals:
                 "remark": why,
                 "suppressed": before or None,
             }
-            logger.warning("connection closed", extra={"fields": fields})
+            logger.warning("connection closed", extra={"fields": fields, "bounded": True})
 
     async def run(self) -> None:
         """Tell the console until cancelled."""

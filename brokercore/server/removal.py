@@ -16,6 +16,7 @@ async def remove_topic(broker: Broker, name: str) -> None:
     await broker.offsets.forget(topic=name)
     await broker.flights.forget(topic=name)
     await broker.request_modes.forget(topic=name)
+    await broker.groups.open_again(topic=name)
     if broker.key_values.get(ORDER_NAMESPACE, name) is not None:
         await broker.key_values.delete(ORDER_NAMESPACE, name)
     broker.statistics.forget(name)

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brokercore.protocol import properties as names
+from brokercore.server.account import Account
 from brokercore.server.connection import Connection
 
 REPLY_TOPIC = "_REPLY_TOPIC"
 """Replies are sent to `<cluster>_REPLY_TOPIC`, which holds no messages: they go on to the requester at once."""
 
-MOST = 100_000
-"""Requests that wait at a time; the oldest are forgotten first."""
+MOST = 10_000
+"""Requests of one account that wait at a time; the oldest of that account are forgotten first."""
 
 LONGEST_SECONDS = 600.0
 _USUAL_MS = 3000
@@ -27,35 +28,64 @@ class Awaited:
     topic: str
     connection: Connection
     until: float
+    account: Account | None
+    """Whose share of the table it takes; None is the system."""
+
+
+_Key = tuple[str, str]
 
 
 class AwaitedReplies:
     """Requests by correlation id and client id. A reply that nobody waits for goes nowhere."""
 
     def __init__(self) -> None:
-        self._awaited: OrderedDict[tuple[str, str], Awaited] = OrderedDict()
+        self._awaited: dict[_Key, Awaited] = {}
+        self._of_account: dict[object, OrderedDict[_Key, Awaited]] = {}
 
     def expect(self, properties: Mapping[str, str], topic: str, connection: Connection) -> None:
-        """Remember a request until its time to live is over; what names no client waits for nothing."""
+        """Remember a request until its time to live is over; what names no client waits for nothing.
+
+        Another connection's request of the same ids stays what it is: nobody takes somebody else's reply away.
+        """
         client_id = properties.get(names.REPLY_TO_CLIENT)
         if not client_id:
             return
+        key = properties[names.CORRELATION_ID], client_id
+        now = time.monotonic()
+        known = self._awaited.get(key)
+        if known is not None and known.connection is not connection and _waits(known, now):
+            return
+        if known is not None:
+            self._forget(key)
         ttl = properties.get(names.TIME_TO_LIVE, "")
         seconds = (int(ttl) if ttl.isascii() and ttl.isdecimal() and len(ttl) < 10 else _USUAL_MS) / 1000
-        now = time.monotonic()
-        while self._awaited and (len(self._awaited) >= MOST or next(iter(self._awaited.values())).until < now):
-            self._awaited.popitem(last=False)
-        key = properties[names.CORRELATION_ID], client_id
-        self._awaited[key] = Awaited(topic, connection, now + min(seconds, LONGEST_SECONDS))
+        mine = self._of_account.setdefault(connection.account, OrderedDict())
+        while mine and (len(mine) >= MOST or not _waits(next(iter(mine.values())), now)):
+            del self._awaited[mine.popitem(last=False)[0]]
+        awaited = Awaited(topic, connection, now + min(seconds, LONGEST_SECONDS), connection.account)
+        self._awaited[key] = mine[key] = awaited
 
     def find(self, properties: Mapping[str, str]) -> Awaited | None:
         """The request that a reply with these properties is for, if its sender still waits."""
         found = self._awaited.get(_key(properties))
-        return found if found and found.until >= time.monotonic() and found.connection.is_open else None
+        return found if found and _waits(found, time.monotonic()) else None
 
     def done(self, properties: Mapping[str, str]) -> None:
         """The requester has its reply."""
-        self._awaited.pop(_key(properties), None)
+        key = _key(properties)
+        if key in self._awaited:
+            self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        awaited = self._awaited.pop(key)
+        mine = self._of_account[awaited.account]
+        del mine[key]
+        if not mine:
+            del self._of_account[awaited.account]
+
+
+def _waits(awaited: Awaited, now: float) -> bool:
+    return awaited.until >= now and awaited.connection.is_open
 
 
 def _key(properties: Mapping[str, str]) -> tuple[str, str]:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRACES_SHARE = 20
-"""Message traces may take one part in so many of the store: everybody may write them, and nobody is charged."""
-
 STEP_BYTES, STEP_PAUSE_SECONDS = 2 << 20, 0.005
 """What leaves a queue at once takes Redis a millisecond or two; then others have their turn."""
 
@@ -53,12 +50,12 @@ async def expire_messages(broker: Broker) -> None:
             continue
         await trim(broker.store, queue, await offset_at(broker.store, queue, before_ms))
     for queue in traces.queues if (traces := broker.topics.get(TRACE_TOPIC)) else []:
-        await _keep_small(broker.store, queue, broker.settings.store_max_bytes // TRACES_SHARE)
+        await keep_small(broker.store, queue, broker.traces.most_bytes)
     await broker.store.index.drop(before_ms=before_ms)
     await broker.store.measure(broker.store.reader)
 
 
-async def _keep_small(store: MessageStore, queue: Queue, most_bytes: int) -> None:
+async def keep_small(store: MessageStore, queue: Queue, most_bytes: int) -> None:
     """Drop the oldest messages of a queue that holds more than so many bytes. Raises StoreUnavailable."""
     if queue.stored_bytes > most_bytes:
         surplus = -(-(queue.stored_bytes - most_bytes) // max(1, queue.average_bytes))

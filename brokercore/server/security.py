@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import secrets
 import time
 from binascii import b2a_base64
 from collections.abc import Callable
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +19,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from brokercore.policy import Context, Grantee, PolicyError, decide, mq_resource, parse_rows
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, hmac_states, verify
+from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, hmac_states, is_of_remoting, verify
 from brokercore.server.account import Account
 from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
@@ -39,6 +41,13 @@ _MAX_FIELDS = 100
 """Header fields of a request: what is remembered of them must stay small."""
 _MAX_NAME = 300
 """Characters of a name up to which decisions about it are remembered."""
+
+PUBLISH = "mq:PUB"
+_MOST_ASKED = 200
+"""Names that are asked for to find one topic that a key may publish to; who publishes to another is asked before."""
+
+_ANY_TOPIC = " "
+"""No topic is called so."""
 
 _Getter = Callable[[dict[str, str]], tuple[str, ...]]
 
@@ -99,6 +108,28 @@ class Caller:
         outer.update(inner.digest())
         return b2a_base64(outer.digest(), newline=False)
 
+    def publishes_somewhere(self, connection: Connection) -> bool:
+        """True when there is a topic, or may be one, that the key may publish to.
+
+        Asked are the names that its statements and its account's boundary stand for, each `*` taken as one letter.
+        """
+        grantee = self.grantee
+        if grantee is None:
+            return True
+        known = self._decisions.get((PUBLISH, _ANY_TOPIC))
+        if known is None or self.conditional:
+            rows = (*grantee.statements, *grantee.grants)
+            patterns = {pattern for row in rows if row.allow for pattern in row.resources} | set(grantee.boundary)
+            patterns |= {pattern for row in grantee.delegated for pattern in row.resources}
+            names = {pattern.rpartition(":")[2].replace("*", "a").replace("?", "a") for pattern in patterns}
+            names = set(islice(names, _MOST_ASKED))
+            known = any(self.may(PUBLISH, name, connection) for name in names) or any(
+                allowed for (action, _), allowed in self._decisions.items() if action == PUBLISH
+            )
+            if not self.conditional:
+                self._decisions[PUBLISH, _ANY_TOPIC] = known
+        return known
+
     def may(self, action: str, name: str, connection: Connection) -> bool:
         """True when the key may do `action`, over this connection, on the topic, group or instance of this name."""
         if self.grantee is None:
@@ -135,7 +166,9 @@ class Security:
         self._system = Caller(
             settings.system_access_key_id, settings.system_access_key_secret, None, {"principal": "system"}
         )
+        self._nobody = Caller("", secrets.token_hex(15), Grantee("nobody", (), (), ()), {})
         self._callers: dict[str, Caller] = {}
+        self._tenants: frozenset[str] = frozenset()
         self._rows: dict[str, tuple[bytes, Caller]] = {}
         self._holders: dict[str, str] = {}
         self._version: bytes | None = None
@@ -155,9 +188,9 @@ class Security:
             raise _denied("the request is not signed: an AccessKey is required", "unsigned")
         caller = self._callers.get(key_id) if self._loaded else None
         if caller is None:
-            caller = self.find(key_id)
+            caller = self.candidate(key_id)
         if not self._signed_by(caller, command):
-            raise _denied(f"the signature of AccessKey {key_id[:64]} is wrong; check the secret", "wrong_signature")
+            raise unproven(caller, key_id)
         if caller.token is not None or caller.expires_ms is not None:
             caller.check_session(ext.get(SECURITY_TOKEN, ""))
         if not caller.noted:
@@ -169,7 +202,7 @@ class Security:
         return caller if caller.is_system else self.find(caller.key_id)
 
     def find(self, key_id: str) -> Caller:
-        """The holder of an AccessKey, not yet known to be who asks. Raises Refusal and StoreUnavailable."""
+        """The holder of an AccessKey that was shown to be theirs before. Raises Refusal and StoreUnavailable."""
         if key_id == self._system.key_id:
             return self._system
         if not self._loaded:
@@ -178,6 +211,17 @@ class Security:
         if known is None:
             raise _denied(f"the AccessKey {key_id[:64]} does not exist or is disabled", "unknown_key")
         return known
+
+    def candidate(self, key_id: str) -> Caller:
+        """Whoever a signature is to be held against: nobody, whose secret nobody knows, when there is no such key.
+
+        So that a key which exists is refused no sooner, and no later, than one which does not. Raises StoreUnavailable.
+        """
+        if key_id == self._system.key_id:
+            return self._system
+        if not self._loaded:
+            raise StoreUnavailable(self.trouble)
+        return self._callers.get(key_id) or self._nobody
 
     def named(self, key_id: str) -> Caller | None:
         """Whose AccessKey this is, whoever uses it; None for the system's and for unknown ones."""
@@ -194,10 +238,10 @@ class Security:
         given = ext.get(SIGNATURE)
         if not given or not given.isascii():
             return False
-        fields = "".join(self._signed_values(ext)).encode()
-        if hmac.compare_digest(caller.digest(fields, command.body), given.encode()):
-            return True
-        return verify(command.code, ext, command.body, caller.secret)
+        fields = "".join(self._signed_values(ext))
+        if hmac.compare_digest(caller.digest(fields.encode(), command.body), given.encode()):
+            return is_of_remoting(fields, command.body, caller.key_id)
+        return verify(command.code, ext, command.body, caller.secret) and bool(caller.key_id)
 
     def _signed_values(self, ext: dict[str, str]) -> tuple[str, ...]:
         """The values to sign, ordered by key. Requests of one kind share their keys: the order is worked out once."""
@@ -226,6 +270,11 @@ class Security:
     def trouble(self) -> str:
         """Why the table of AccessKeys is not known; empty while it is."""
         return "" if self._loaded else f"the table of AccessKeys cannot be read ({self._trouble})"
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """Accounts that have an AccessKey."""
+        return self._tenants
 
     async def refresh(self) -> None:
         """Look at the table's version, and read the table again when it changed."""
@@ -273,6 +322,7 @@ class Security:
                 logger.error("AccessKey %s is left out: its row cannot be read: %r", key_id, error)
         self._rows = rows
         self._callers = {key_id: caller for key_id, (_, caller) in rows.items()}
+        self._tenants = frozenset(caller.tenant for caller in self._callers.values() if caller.tenant)
 
     def _caller(self, key_id: str, row: dict[str, Any]) -> Caller:
         secret = self._fernet.decrypt(row["secret"].encode()).decode()
@@ -288,6 +338,14 @@ class Security:
             str(row.get("region") or ""),
         )
         return Caller(key_id, secret, grantee, row, self._limits.account(str(row.get("tenant") or "")))
+
+
+def unproven(candidate: Caller, key_id: str) -> Refusal:
+    """The one refusal of a signature that proves nothing. Which AccessKeys there are is nobody's business."""
+    reason = (
+        f"AccessKey {key_id[:64]} is unknown or disabled, or the signature of this request is not made with its secret"
+    )
+    return _denied(reason, "wrong_signature" if candidate.key_id else "unknown_key")
 
 
 def _denied(reason: str, kind: str) -> Refusal:

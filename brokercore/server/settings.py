@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from brokercore.logs import FORMATTERS
+from brokercore.logs import FORMATTERS, FloodFilter
 from brokercore.server.errors import SettingsError
 from brokercore.server.tls_mode import TlsMode
 
@@ -106,6 +106,7 @@ def configure_logs(environ: Mapping[str, str]) -> None:
         raise SettingsError(f"GANTRY_LOG_LEVEL is {level!r}; allowed are {', '.join(_LEVELS)}.")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(FORMATTERS[wanted]())
+    handler.addFilter(FloodFilter())
     logging.basicConfig(level=level, handlers=[handler])
 
 

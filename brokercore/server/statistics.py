@@ -98,8 +98,7 @@ class Statistics:
         for name in [name for name in self._counters if key in name[1].split("@")]:
             del self._counters[name]
 
-    def sample(self) -> None:
-        """Take a sample of every counter."""
-        now = time.monotonic()
-        for counter in self._counters.values():
-            counter.sample(now)
+    @property
+    def counters(self) -> list[Counter]:
+        """All counters."""
+        return list(self._counters.values())

@@ -16,6 +16,7 @@ from brokercore.server.storage.keys import ACL_USE
 from brokercore.server.storage.parked import GIVEN_UP_TOPIC, SHARED_TOPICS
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
+from brokercore.server.storage.topics import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
@@ -52,26 +53,35 @@ class TenantUse:
 
     async def _look(self) -> None:
         broker = self._broker
+        broker.limits.tenants = broker.security.tenants
         broker.limits.share(1 + sum(not peer.stopped for peer in broker.registry.peers.values()))
         while not broker.store.parked.known:
             await broker.store.parked.read_on(broker.store)
         if time.monotonic() - self._measured >= MEASURE_SECONDS:
             await self.measure()
+        broker.limits.divide(broker.settings.store_max_bytes, broker.store.used_bytes)
         await self._tell()
 
     async def measure(self) -> None:
         """Sum up what every tenant stores."""
         broker, limits = self._broker, self._broker.limits
+        queues_before = {uid: account.queues for uid, account in limits.accounts.items()}
+        queues: defaultdict[Account, int] = defaultdict(int)
         before = {uid: account.stored_bytes for uid, account in limits.accounts.items()}
         stored: defaultdict[Account, int] = defaultdict(int)
         messages: defaultdict[str, int] = defaultdict(int)
         for number, queue in enumerate(list(broker.store.by_number.values())):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
+            if queue.topic not in _NOBODY:
+                queues[self._owner(queue)] += 1
             if queue.max_offset > queue.min_offset and queue.topic not in _NOBODY:
-                stored[limits.owner(queue.topic)] += _bytes_of(queue)
+                stored[self._owner(queue)] += _bytes_of(queue)
                 messages[queue.topic] += queue.max_offset - queue.min_offset
         for topic, size in broker.store.index_bytes.items():
+            if topic == TRACE_TOPIC:
+                self._share_index_of_traces(size, stored)
+                continue
             # The common share of the index is in the overhead of a message; messages with many keys have more.
             stored[limits.owner(topic)] += max(0, size - messages[topic] * OVERHEAD_BYTES)
         for table in (broker.store.parked.waiting, broker.store.parked.given_up):
@@ -79,7 +89,22 @@ class TenantUse:
                 stored[limits.owner(topic)] += int(size * OVERHEAD_FACTOR)
         for uid, account in limits.accounts.items():
             account.stored_bytes = stored[account] + account.stored_bytes - before.get(uid, account.stored_bytes)
+            account.queues = queues[account] + account.queues - queues_before.get(uid, account.queues)
         self._measured = time.monotonic()
+
+    def _owner(self, queue: Queue) -> Account:
+        if queue.topic == TRACE_TOPIC:
+            return self._broker.limits.account(self._broker.traces.owner_uid(queue))
+        return self._broker.limits.owner(queue.topic)
+
+    def _share_index_of_traces(self, size: int, stored: defaultdict[Account, int]) -> None:
+        """The index of all traces is one: each account has as much of it as of the traces."""
+        topic = self._broker.topics.get(TRACE_TOPIC)
+        queues = topic.queues if topic else []
+        total = sum(queue.stored_bytes for queue in queues)
+        for queue in queues if total else []:
+            surplus = size * queue.stored_bytes // total - (queue.max_offset - queue.min_offset) * OVERHEAD_BYTES
+            stored[self._owner(queue)] += max(0, surplus)
 
     async def _tell(self) -> None:
         now, name = time.time(), self._broker.name
@@ -93,6 +118,7 @@ class TenantUse:
                 "messages_per_second": round((account.messages_in - messages) / seconds),
                 "bytes_per_second": round((account.bytes_in - size) / seconds),
                 "stored_bytes": account.stored_bytes,
+                "queues": account.queues,
                 "refused": account.refused,
             }
             told = orjson.dumps(row)

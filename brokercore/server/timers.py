@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any
 
 from brokercore.protocol import properties as names
@@ -39,6 +40,7 @@ class Timers:
         self._next_ms = 0
         self._earlier = asyncio.Event()
         self.delivered = 0
+        self._cancelling = asyncio.Semaphore(1)
         store.scripts.append(MOVE)
 
     def queue(self, number: int) -> Queue:
@@ -79,11 +81,12 @@ class Timers:
         Raises StoreUnavailable.
         """
         places = await self._parking.waiting_until(until_ms)
-        for start in range(0, len(places), _AT_ONCE):
-            for frame in await self._store.messages_at(places[start : start + _AT_ONCE]):
-                message = decode_stored(frame)[0]
-                if message.unique_id == unique_id and message.properties.get(names.REAL_TOPIC) == topic:
-                    return await self._parking.cancel(message)
+        async with self._cancelling, aclosing(self._store.in_pieces(places)) as pieces:
+            async for frames in pieces:
+                for frame in frames:
+                    message = decode_stored(frame)[0]
+                    if message.unique_id == unique_id and message.properties.get(names.REAL_TOPIC) == topic:
+                        return await self._parking.cancel(message)
         return False
 
     async def run(self) -> None:
@@ -113,20 +116,26 @@ class Timers:
                     return
 
     async def _deliver(self) -> bool:
-        """Move what is due; True when there may be more."""
+        """Move what is due; True when there may be more. Many large messages are moved some at a time."""
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
-        if not due:
-            return False
-        messages, broken = readable(await self._store.messages_at(due))
-        found = {message.physical_offset: message for message in messages}
+        left = set(due)
+        async with aclosing(self._store.in_pieces(due)) as pieces:
+            async for frames in pieces:
+                messages, broken = readable(frames)
+                left -= {message.physical_offset for message in messages}
+                left -= set(broken)
+                await self._move({message.physical_offset: message for message in messages}, broken)
+        if left:  # their frames are gone, or not there yet
+            await self._move(dict.fromkeys(left), [])
+        return bool(due)
+
+    async def _move(self, messages: Mapping[int, StoredMessage | None], broken: list[int]) -> None:
         loop = asyncio.get_running_loop()
         moves = []
-        for physical_offset in due:
-            if physical_offset in broken:
-                continue
+        for physical_offset, message in messages.items():
             moved: asyncio.Future[bool] = loop.create_future()
             try:
-                self._start(physical_offset, found.get(physical_offset), moved)
+                self._start(physical_offset, message, moved)
             except (ValueError, ArithmeticError, LookupError):  # one message must not keep all others back
                 logger.exception("parked message %d cannot be delivered", physical_offset)
                 broken.append(physical_offset)
@@ -137,7 +146,6 @@ class Timers:
         if not all(await asyncio.gather(*moves)):
             raise StoreUnavailable("Redis did not take a delivery")
         self.delivered += len(moves)
-        return True
 
     def _start(self, physical_offset: int, message: StoredMessage | None, moved: asyncio.Future[bool]) -> None:
         def answered(success: bool) -> None:

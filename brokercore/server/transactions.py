@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from brokercore.protocol import properties as names
@@ -22,7 +23,7 @@ from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
 
 if TYPE_CHECKING:
     from brokercore.server.clients import Client, ClientTable
-    from brokercore.server.security import Security
+    from brokercore.server.security import Caller, Security
     from brokercore.server.storage.store import Done, MessageStore
     from brokercore.server.timers import Timers
 
@@ -35,6 +36,12 @@ _AT_ONCE = 200
 _LOOK_SECONDS = 1.0
 _BROKEN_MS = 3_600_000
 _MAX_IMMUNITY_SECONDS = 86_400 * 3
+
+
+def is_of_sender(half: StoredMessage, caller: Caller) -> bool:
+    """Whether the caller is of the account that sent a half message; True of one that does not say who did."""
+    sender = half.properties.get(names.SENDER_ACCOUNT)
+    return caller.is_system or not sender or sender == caller.tenant
 
 
 class Transactions:
@@ -59,6 +66,8 @@ class Transactions:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a transactional message names its producer group in PGROUP")
         properties[names.REAL_TOPIC] = draft.topic.config.topic
         properties[names.REAL_QUEUE_ID] = str(draft.queue.queue_id)
+        account = draft.connection.account
+        properties[names.SENDER_ACCOUNT] = account.uid if account is not None else ""
         until_ms = int(time.time() * 1000) + 1000 * self._immunity(properties)
         queue = self._queue(HALF_TOPIC)
         return queue, self._parking.park(
@@ -80,6 +89,7 @@ class Transactions:
         topic = self._topics.get(half.properties.get(names.REAL_TOPIC, ""))
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic {half.properties.get(names.REAL_TOPIC)} was deleted")
+        half.properties.pop(names.SENDER_ACCOUNT, None)
         number = half.properties.get(names.REAL_QUEUE_ID, "0")
         target = topic.queues[int(number) % len(topic.queues)] if number.isdecimal() else topic.queues[0]
         flags = (half.sys_flag & ~TRANSACTION_MASK) | TRANSACTION_COMMIT
@@ -104,16 +114,21 @@ class Transactions:
 
     async def _check_all(self) -> None:
         due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
-        halves, broken = readable(await self._store.messages_at(due) if due else [])
-        for half in halves:
-            try:
-                await self._check(half)
-            except (ValueError, ArithmeticError, LookupError):  # one message must not keep all others back
-                logger.exception("half message %d cannot be checked", half.physical_offset)
-                broken.append(half.physical_offset)
-        for physical_offset in broken:
-            await self._parking.postpone(physical_offset, int(time.time() * 1000) + _BROKEN_MS)
-        for physical_offset in set(due) - {half.physical_offset for half in halves} - set(broken):
+        left = set(due)
+        async with aclosing(self._store.in_pieces(due)) as pieces:
+            async for frames in pieces:
+                halves, broken = readable(frames)
+                for half in halves:
+                    try:
+                        await self._check(half)
+                    except (ValueError, ArithmeticError, LookupError):  # one message must not keep all others back
+                        logger.exception("half message %d cannot be checked", half.physical_offset)
+                        broken.append(half.physical_offset)
+                for physical_offset in broken:
+                    await self._parking.postpone(physical_offset, int(time.time() * 1000) + _BROKEN_MS)
+                left -= {half.physical_offset for half in halves}
+                left -= set(broken)
+        for physical_offset in left:
             self._parking.discard(physical_offset)
 
     async def _check(self, half: StoredMessage) -> None:
@@ -133,16 +148,20 @@ class Transactions:
         await self._parking.postpone(half.physical_offset, next_ms)
 
     def _producer(self, half: StoredMessage) -> Client | None:
-        """Who is asked: the latest of the group that may publish the message. A group's name is no secret."""
+        """Who is asked: the latest of the group that may publish the message. A group's name is no secret.
+
+        And of the sender's account: whoever is let in to publish to another's topic is not told what others publish.
+        """
         topic = half.properties.get(names.REAL_TOPIC, "")
         producers = self._clients.producers.get(half.properties.get(names.PRODUCER_GROUP, ""), {})
-        return next((one for one in reversed(producers.values()) if self._may_publish(one, topic)), None)
+        return next((one for one in reversed(producers.values()) if self._may_publish(one, topic, half)), None)
 
-    def _may_publish(self, producer: Client, topic: str) -> bool:
+    def _may_publish(self, producer: Client, topic: str, half: StoredMessage) -> bool:
         if producer.caller is None:
             return True
         try:
-            return self._security.current(producer.caller).may(PUBLISH, topic, producer.connection)
+            caller = self._security.current(producer.caller)
+            return is_of_sender(half, caller) and caller.may(PUBLISH, topic, producer.connection)
         except Refusal:
             return False  # its AccessKey is gone
 
@@ -159,7 +178,9 @@ class Transactions:
         }
         number = half.properties.get(names.REAL_QUEUE_ID, "0")
         shown = half.copy(
-            topic=half.properties.get(names.REAL_TOPIC, half.topic), queue_id=int(number) if number.isdecimal() else 0
+            properties={name: value for name, value in half.properties.items() if name != names.SENDER_ACCOUNT},
+            topic=half.properties.get(names.REAL_TOPIC, half.topic),
+            queue_id=int(number) if number.isdecimal() else 0,
         )
         return ext, bytes(shown.encode())
 

@@ -37,6 +37,7 @@ class Upkeep:
         try:
             for table in (
                 broker.topics, broker.groups, broker.offsets, broker.key_values, broker.flights, broker.request_modes,
+                broker.traces,
             ):  # fmt: skip
                 await table.load()
             for positions in (broker.offsets, broker.flights):
@@ -50,6 +51,7 @@ class Upkeep:
         except RedisError as error:
             raise StoreUnavailable(str(error)) from error
         await broker.security.refresh()
+        self._own(broker.watchdog.run(), "watchdog")
         self._own(broker.security.watch(), "permissions")
         self._own(TenantUse(broker).run(), "use of tenants")
         self._own(broker.refusals.run(), "refusals")
@@ -74,6 +76,7 @@ class Upkeep:
         for task in self._tasks | broker.requests:
             task.cancel()
         await asyncio.gather(*self._tasks, *broker.requests, return_exceptions=True)
+        await broker.traces.close()
         try:
             await asyncio.wait_for(broker.offsets.flush(), 5)
         except (StoreUnavailable, RedisError, TimeoutError) as error:
@@ -104,7 +107,9 @@ class Upkeep:
         await expire_messages(self._broker)
 
     async def _sample(self) -> None:
-        self._broker.statistics.sample()
+        now = time.monotonic()
+        async for counter in self._broker.pace.work(None).over(self._broker.statistics.counters):
+            counter.sample(now)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from time import perf_counter
 from typing import Protocol
 
+from brokercore.server.pace import SLICE_SECONDS
 from brokercore.server.storage.queue import Queue
 
 
@@ -29,11 +32,17 @@ class WaitingPull(WaitingRequest, Protocol):
 
 
 class WaitingPulls:
-    """Wakes waiting pulls once per loop turn, however many messages the turn stored."""
+    """Wakes waiting pulls once per loop turn, however many messages the turn stored.
+
+    Of many that wait for one queue a turn looks at some, the next turn at the others.
+    """
 
     def __init__(self) -> None:
         self._dirty: dict[Queue, None] = {}
+        self._woken: deque[tuple[Queue, object]] = deque()
         self._all: dict[WaitingRequest, None] = {}
+        self._unreviewed: dict[WaitingRequest, None] = {}
+        self._scheduled = False
 
     def hold(self, pull: WaitingPull, seconds: float) -> None:
         """Let a pull wait for its queue's next message, at most so long."""
@@ -48,10 +57,12 @@ class WaitingPulls:
     def leave(self, pull: WaitingRequest) -> None:
         """It waits no longer."""
         self._all.pop(pull, None)
+        self._unreviewed.pop(pull, None)
 
     def release_one(self, pull: WaitingPull) -> None:
         """A pull waits no longer."""
         self._all.pop(pull, None)
+        self._unreviewed.pop(pull, None)
         pull.queue.waiters.pop(pull, None)
         if pull.timer is not None:
             pull.timer.cancel()
@@ -59,9 +70,8 @@ class WaitingPulls:
 
     def wake(self, queue: Queue) -> None:
         """Something was stored in this queue."""
-        if not self._dirty:
-            asyncio.get_running_loop().call_soon(self._look)
         self._dirty[queue] = None
+        self._schedule()
 
     def release(self) -> None:
         """Answer every waiting pull now: the broker closes."""
@@ -70,16 +80,43 @@ class WaitingPulls:
 
     def review(self) -> None:
         """Rights, a group or a topic changed: what would be refused now waits no longer and gets no message."""
-        for pull in list(self._all):
-            pull.review()
+        self._unreviewed = dict(self._all)
+        self._look()
 
     @property
     def count(self) -> int:
         """How many pulls wait."""
         return len(self._all)
 
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._scheduled = False
+        self._look()
+
     def _look(self) -> None:
+        """Review what has to be, then wake whom there is something for, as far as a slice goes."""
+        end = perf_counter() + SLICE_SECONDS
         dirty, self._dirty = self._dirty, {}
         for queue in dirty:
-            for look in list(queue.waiters.values()):
-                look()
+            self._woken += [(queue, waiter) for waiter in queue.waiters]
+        while self._unreviewed or self._woken:
+            if self._unreviewed:
+                waiter = self._unreviewed.popitem()[0]
+                if waiter in self._all:
+                    waiter.review()
+            else:
+                self._wake_next()
+            if perf_counter() >= end:
+                break
+        if self._unreviewed or self._woken:
+            self._schedule()
+
+    def _wake_next(self) -> None:
+        queue, waiter = self._woken.popleft()
+        look = queue.waiters.get(waiter)  # None: it waits no longer
+        if look is not None:
+            look()

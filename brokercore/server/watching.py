@@ -54,7 +54,7 @@ class Watching:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path = head.split(b"\r\n", 1)[0].split(b" ")[:2]
-                writer.write(self._answer(method, path.partition(b"?")[0]))
+                writer.write(await self._answer(method, path.partition(b"?")[0]))
                 await writer.drain()
         except (ValueError, OSError, EOFError, asyncio.LimitOverrunError) as error:
             logger.info("a request for figures was not understood: %s", type(error).__name__)
@@ -62,11 +62,11 @@ class Watching:
             self._open -= 1
             writer.close()
 
-    def _answer(self, method: bytes, path: bytes) -> bytes:
+    async def _answer(self, method: bytes, path: bytes) -> bytes:
         if method not in (b"GET", b"HEAD"):
             return _response(405, _TEXT, b"GET and HEAD are answered\n", method)
         if path == b"/metrics":
-            return _response(200, CONTENT_TYPE_LATEST, self._figures.text(), method)
+            return _response(200, CONTENT_TYPE_LATEST, await self._figures.text(), method)
         if path == b"/healthz":
             trouble = self._broker.trouble()
             state = {"status": "trouble", "reason": trouble} if trouble else {"status": "ok"}

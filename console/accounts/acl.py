@@ -20,7 +20,6 @@ from typing import Any
 import orjson
 import redis
 from django.conf import settings
-from django.db import transaction
 
 from brokercore.policy import mq_resource
 from console.accounts import limits
@@ -29,6 +28,7 @@ from console.accounts.models import AccessKey, Policy
 from console.celery import app
 from console.settings import redis_url
 from console.topics.models import Grant, Group, Topic, group_holder
+from console.web.after_commit import after_commit
 
 VERSION = "gantry:acl:version"
 KEYS = "gantry:acl:keys"
@@ -41,7 +41,7 @@ _POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
 
 def publish_on_commit() -> None:
     """Publish once the current transaction has committed; a repair task publishes each minute as well."""
-    transaction.on_commit(publish, robust=True)
+    after_commit(publish)
     carry_over_on_commit()
 
 
@@ -51,7 +51,7 @@ def carry_over_on_commit() -> None:
     For changes that the embedded broker's table says nothing of as well: a cluster is told each topic by its name.
     """
     if not settings.EMBEDDED_BROKER:
-        transaction.on_commit(_carry_over, robust=True)
+        after_commit(_carry_over)
 
 
 def _carry_over() -> None:
@@ -98,7 +98,7 @@ def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
             pipeline.incr(VERSION)
             pipeline.execute()
 
-    transaction.on_commit(change, robust=True)
+    after_commit(change)
     carry_over_on_commit()
 
 

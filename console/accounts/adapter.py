@@ -97,7 +97,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # Not per host name, as allauth does: a copy that answers to two names would allow twice the attempts.
-        return str(credentials.get("username", "")).lower()
+        # By upper case first, as databases compare names: there are letters that only become an s or an i that way.
+        return str(credentials.get("username", "")).upper().lower()
 
 
 class ChangePasswordForm(forms.ChangePasswordForm):  # type: ignore[misc]

@@ -13,9 +13,11 @@ from allauth.mfa.base import forms as base
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp import forms as totp
 from allauth.mfa.webauthn import forms as webauthn
+from allauth.mfa.webauthn.internal import auth
 from django import forms
 from django.core.cache import cache
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -27,6 +29,8 @@ from console.audit import services as audit
 
 #: A code is good for its own step of 30 s and one step before and after, so it is remembered that long.
 CODE_LIFETIME_S = 90
+#: Where an Authenticator keeps how often a security key had signed when it was used last.
+_COUNTER = "counter"
 _KINDS = {"totp": "authenticator app", "webauthn": "security key", "recovery_codes": "recovery codes"}
 
 
@@ -99,7 +103,7 @@ def _code_field() -> forms.CharField:
 
 
 def _use_once(user: User, code: str) -> None:
-    """Refuse a code of the app that was given before. Raises ValidationError."""
+    """Refuse a code that was given before, also at the same moment. Raises ValidationError."""
     key = f"accounts.totp_used:{user.pk}:{normalize_user_code(code)}"
     if not cache.add(key, 1, timeout=CODE_LIFETIME_S):
         raise MFAAdapter().validation_error("used_code")
@@ -110,8 +114,7 @@ class _OnceForm(base.BaseAuthenticateForm):  # type: ignore[misc]
 
     def clean_code(self) -> str:
         code: str = super().clean_code()
-        if self.authenticator.type == Authenticator.Type.TOTP:
-            _use_once(self.user, code)
+        _use_once(self.user, code)
         return code
 
 
@@ -123,16 +126,48 @@ class ReauthenticateForm(_OnceForm, base.ReauthenticateForm):  # type: ignore[mi
     """Before the sign-in itself is changed."""
 
 
-class AuthenticateWebAuthnForm(webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
-    """The second step of a sign-in, by a security key."""
-
+class _CountedForm(webauthn.AuthenticateWebAuthnForm):  # type: ignore[misc]
     def clean_credential(self) -> Authenticator:
         try:
-            return super().clean_credential()
+            return self._clean()
         except ValidationError:
             key = Authenticator(user=self.user, type=Authenticator.Type.WEBAUTHN)
             _record(context.request, self.user, "accounts.mfa.authenticate", key, result="refused")
             raise
+
+    def _clean(self) -> Authenticator:
+        credential = self.cleaned_data["credential"]
+        try:
+            key: Authenticator = super().clean_credential()
+            _count(key, auth.parse_authentication_response(credential).response.authenticator_data.counter)
+            return key
+        except (TypeError, LookupError, AttributeError, RecursionError) as error:  # of an answer with parts missing
+            raise MFAAdapter().validation_error("incorrect_code") from error
+
+
+class AuthenticateWebAuthnForm(_CountedForm):
+    """The second step of a sign-in, by a security key."""
+
+
+class ReauthenticateWebAuthnForm(_CountedForm):
+    """Before the sign-in itself is changed, by a security key."""
+
+    reauthenticated = True
+
+
+@transaction.atomic
+def _count(key: Authenticator, counter: int) -> None:
+    """Note how often a security key has signed (WebAuthn 6.1.1). Raises ValidationError unless it is more than before.
+
+    Then another key has the same secret, or an answer came twice. Keys that do not count always say 0.
+    """
+    held = Authenticator.objects.select_for_update().get(pk=key.pk)
+    before = held.data.get(_COUNTER, held.wrap().authenticator_data.counter)
+    if counter <= before and (counter or before):
+        raise MFAAdapter().validation_error("incorrect_code")
+    held.data[_COUNTER] = counter
+    held.save(update_fields=["data"])
+    key.data = held.data  # allauth saves it once more, with the time of its use
 
 
 class ActivateTOTPForm(totp.ActivateTOTPForm):  # type: ignore[misc]

@@ -53,15 +53,35 @@ class TenantLimits(models.Model):
     connections = models.PositiveBigIntegerField(null=True, blank=True)
     topics = models.PositiveBigIntegerField(null=True, blank=True)
     groups = models.PositiveBigIntegerField(null=True, blank=True)
+    queues = models.PositiveBigIntegerField(null=True, blank=True)
     messages_per_second = models.PositiveBigIntegerField(null=True, blank=True)
     bytes_per_second = models.PositiveBigIntegerField(null=True, blank=True)
     stored_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    sql_connections = models.PositiveBigIntegerField(null=True, blank=True)
+    lake_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    result_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    parsing_seconds = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "tenant limits"
 
     def __str__(self) -> str:
         return f"limits of {self.tenant_id}"
+
+
+class TenantUse(models.Model):
+    """What one tenant has stored in the lake, as `console.sql.storage` keeps it: what comes is added at once."""
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="use")
+    lake_bytes = models.BigIntegerField(default=0, help_text="of all files in its buckets")
+    result_bytes = models.BigIntegerField(default=0, help_text="of all its results that are kept")
+    counted_at = models.DateTimeField(null=True, blank=True, help_text="none: something has changed since")
+
+    class Meta:
+        verbose_name_plural = "tenant uses"
+
+    def __str__(self) -> str:
+        return f"use of {self.tenant_id}"
 
 
 class User(AbstractUser):

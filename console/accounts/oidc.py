@@ -15,6 +15,8 @@ from console.accounts.outgoing import GuardedSession, Unreachable, require_safe_
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 #: Clocks of two machines may differ so much.
 LEEWAY_S = 30
+#: What nonsense makes the readers of an answer raise; brackets without end are a RecursionError.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -35,6 +37,17 @@ def discover(issuer: str) -> dict[str, Any]:
     return document
 
 
+def check_answer(named: str | None, *, document: dict[str, Any]) -> None:
+    """Hold the parameter `iss` of the answer against the issuer that was asked (RFC 9207). Raises SignInError.
+
+    A provider that says it names itself must; another's answer is never taken to this one.
+    """
+    if named is None and document.get("authorization_response_iss_parameter_supported") is not True:
+        return
+    if named != document["issuer"]:
+        raise SignInError("The answer comes from another provider than the one that was asked.")
+
+
 def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonce: str) -> dict[str, Any]:
     """The claims of an ID token whose signature, issuer, audience, age and nonce are right. Raises SignInError."""
     keys = _fetch(document["jwks_uri"], "list of keys")
@@ -51,7 +64,8 @@ def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonc
     except jwt.PyJWTError as error:
         raise SignInError(f"The provider's ID token is not valid: {error}.") from error
     audience = claims["aud"]
-    if isinstance(audience, list) and len(audience) > 1 and claims.get("azp") != client_id:
+    several = isinstance(audience, list) and len(audience) > 1
+    if (several or "azp" in claims) and claims.get("azp") != client_id:
         raise SignInError("The provider's ID token was issued to another client.")
     if not nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
         raise SignInError("The provider's ID token belongs to another sign-in.")
@@ -91,6 +105,8 @@ def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[s
         # One sentence for every cause: it must not tell what answers at an address inside the network.
         hint = "" if settings.SSO_NETWORKS else " One in a private network has to be allowed by who runs this console."
         raise SignInError(f"The provider does not give its {what}.{hint}") from error
+    except RecursionError as error:
+        raise SignInError(f"The provider's {what} cannot be read.") from error
     if not isinstance(answer, dict):
         raise SignInError(f"The provider's {what} is not an object.")
     return answer

@@ -7,7 +7,9 @@ time gains nothing. Redirects are not followed, proxies of the environment are n
 from __future__ import annotations
 
 import socket
-from ipaddress import ip_address
+import threading
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 import requests
@@ -22,16 +24,64 @@ TIMEOUT_S = 10
 MAX_ANSWER_BYTES = 512 * 1024
 
 
+Address = IPv4Address | IPv6Address
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052
+_ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the interface part is this, then the IPv4 address
+#: What `ipaddress` of some releases calls global, and is the business of one network: NAT64 of one's own (RFC 8215),
+#: IPv4-compatible and translated addresses (RFC 4291, 2765), site-local ones, segment routing, and those for documents.
+_NOT_PUBLIC = tuple(
+    IPv6Network(text) for text in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "5f00::/16", "3fff::/20")
+)
+
+
 class Unreachable(requests.RequestException):
     """An address that may not be asked, or an answer that may not be read. The text is for the user."""
 
 
 def may_reach(address: str) -> bool:
-    """True for a public address, and for one in GANTRY_SSO_NETWORKS."""
+    """True for a public address, and for one in GANTRY_SSO_NETWORKS.
+
+    What is judged is where a packet ends: of an IPv6 address that carries an IPv4 address, both.
+    """
     parsed = ip_address(address.partition("%")[0])
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    is_public = parsed.is_global and not parsed.is_multicast
-    return is_public or any(parsed in network for network in settings.SSO_NETWORKS)
+    return all(_is_open(found) for found in _ends(parsed))
+
+
+def _is_open(address: Address) -> bool:
+    if any(address in network for network in settings.SSO_NETWORKS):
+        return True
+    return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
+
+
+def _ends(address: Address) -> list[Address]:
+    """The address, and the IPv4 addresses to which a gateway or a tunnel would take what is sent to it."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    last = IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.ipv4_mapped is not None or address in _NAT64:
+        return [last]  # nothing but another way to write it
+    found: list[Address] = [address]
+    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+        found.append(last)
+    if address.sixtofour is not None:
+        found.append(address.sixtofour)
+    return [*found, *(address.teredo or ())]
+
+
+def _cut_in_time(connection: socket.socket) -> None:
+    """End a connection TIMEOUT_S after it was opened: a byte now and then would hold its thread for days.
+
+    The duplicate stays what it is while TLS takes the socket over.
+    """
+    ours = connection.dup()
+
+    def cut() -> None:
+        with ours, suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(TIMEOUT_S, cut)
+    timer.daemon = True
+    timer.start()
 
 
 class _Guarded:
@@ -40,6 +90,7 @@ class _Guarded:
         if not may_reach(connection.getpeername()[0]):
             connection.close()
             raise NewConnectionError(self, "not a public address")  # type: ignore[arg-type]
+        _cut_in_time(connection)
         return connection
 
 

@@ -80,6 +80,15 @@ class AccountOAuth2Adapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         row: SingleSignOn = self.get_provider().app.settings[_SETTING]
         return row
 
+    def get_access_token_data(self, request: HttpRequest, app: SocialApp, client: Any, pkce_code_verifier: Any) -> Any:
+        """The code goes to nobody but who gave it."""
+        oidc.check_answer(request.GET.get("iss"), document=self.openid_config)
+        try:
+            data = super().get_access_token_data(request, app, client, pkce_code_verifier)
+        except oidc.UNREADABLE as error:
+            raise oidc.SignInError("The provider's tokens cannot be read.") from error
+        return data
+
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
         return callback_url(request, self.provider_id)
 

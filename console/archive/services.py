@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from functools import partial
 
 from django.db import transaction
 from django.utils import timezone
@@ -15,8 +14,10 @@ from console.archive import lifecycle
 from console.archive.access import resource
 from console.archive.models import BUSY, ArchiveStatus, TopicArchive
 from console.audit import services as audit
+from console.sql import storage
 from console.sql.models import Bucket
 from console.topics.models import Topic
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 
@@ -43,7 +44,7 @@ def start(*, actor: Actor, topic: Topic) -> TopicArchive:
         TopicArchive.objects.filter(pk=archive.pk).update(**_requested(actor))
         archive.refresh_from_db()
     _record(actor, "start", archive)
-    transaction.on_commit(partial(lifecycle.hand_over, archive.pk), robust=True)
+    after_commit(lifecycle.hand_over, archive.pk)
     return archive
 
 
@@ -71,6 +72,7 @@ def delete(*, actor: Actor, archive: TopicArchive) -> None:
             raise Refused("ARCHIVE_BUSY", "The archive is being written now; delete it when the run has ended.")
         _record(actor, "delete", archive, {"messages": archive.messages, "location": archive.location})
     engine.delete_archive(archive.location)
+    storage.changed(actor.tenant)
 
 
 def _requested(actor: Actor) -> dict[str, object]:

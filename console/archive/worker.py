@@ -19,7 +19,7 @@ from analytics import run as engine
 from console.accounts.actor import Actor, acting_later
 from console.archive import access, lifecycle
 from console.archive.models import TopicArchive
-from console.sql import message_tables
+from console.sql import message_tables, storage
 from console.sql.keeper import worker_name
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ def _run(archive: TopicArchive, check: Callable[[], None]) -> None:
         ranges = _noted(archive) or _next(archive, options, target)
         if ranges is None:
             return
+        storage.require_room_for_archive(archive.tenant)
         if archive.pending is None:
             lifecycle.note_step(archive, ranges)
         step = _step(archive, options, ranges)
@@ -74,6 +75,7 @@ def _run(archive: TopicArchive, check: Callable[[], None]) -> None:
         finally:
             _running.pop(archive.pk, None)
         lifecycle.commit_step(archive, ranges, written)
+        storage.add(archive.tenant, lake=written.size)
         engine.clean_up_archive(step.location, step.number)
     raise errors.QueryCancelled("The worker is being stopped.")
 

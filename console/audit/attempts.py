@@ -17,8 +17,8 @@ from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 
 from console.audit import journal as journals
+from console.audit import services
 from console.audit.journal import Journal
-from console.audit.services import again, record
 from console.web.errors import Refused
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def conclude(
             return
         result, detail = _outcome(journal, status, reason)
         for entry in lost:
-            again(entry, result if entry.result == "success" else entry.result, detail)
+            services.again(entry, result if entry.result == "success" else entry.result, detail)
         if not journal.entries:
-            record(actor, action, resource, result=result, detail=detail)
+            services.conclude(actor, action, resource, result, detail)
     except DatabaseError:
         log.exception("an attempt of %s at %s could not be recorded", actor.name, action)
 

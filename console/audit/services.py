@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import getpass
+import logging
 from typing import TYPE_CHECKING, Any
 
+from django.db import DatabaseError
+from django.utils import timezone
+
 from console.accounts.credentials import actor_of
-from console.audit import journal
+from console.audit import journal, reserve
 from console.audit.models import Entry
 
 if TYPE_CHECKING:
     from console.accounts.actor import Actor
     from console.accounts.models import AccessKey, Tenant
 
+log = logging.getLogger(__name__)
 _SECRET_WORDS = ("secret", "password", "passwd", "token", "apikey", "privatekey", "credential")
 
 
@@ -30,20 +35,27 @@ def record(
     It stands in the trail of the actor's account; `tenant` names another one, whose business it is: what the platform's
     administrator does with an account, the account can read.
     """
+    return _add(**_values(actor, action, resource, tenant), result=result, detail=masked(detail or {}))
+
+
+def conclude(actor: Actor, action: str, resource: str, result: str, detail: dict[str, Any]) -> None:
+    """Record what became of an attempt, at once or as soon as the database takes it. Raises nothing for an outage."""
+    _add_or_keep(_values(actor, action, resource) | {"result": result, "detail": masked(detail)})
+
+
+def _values(actor: Actor, action: str, resource: str, tenant: Tenant | None = None) -> dict[str, Any]:
     account = tenant or actor.own_tenant
-    return _add(
-        tenant=account,
-        tenant_uid=account.uid if account else "",
-        actor=actor.name[:150],
-        access_key_id=actor.access_key_id,
-        channel=actor.channel,
-        source_ip=actor.source_ip,
-        action=action[:64],
-        resource=resource[:512],
-        result=result,
-        detail=masked(detail or {}),
-        request_id=actor.request_id,
-    )
+    return {
+        "tenant": account,
+        "tenant_uid": account.uid if account else "",
+        "actor": actor.name[:150],
+        "access_key_id": actor.access_key_id,
+        "channel": actor.channel,
+        "source_ip": actor.source_ip,
+        "action": action[:64],
+        "resource": resource[:512],
+        "request_id": actor.request_id,
+    }
 
 
 def record_command(
@@ -62,10 +74,10 @@ def record_command(
     )
 
 
-def again(entry: Entry, result: str, detail: dict[str, Any]) -> Entry:
-    """Write an entry anew that a rollback took back, with what became of the attempt."""
+def again(entry: Entry, result: str, detail: dict[str, Any]) -> None:
+    """Write an entry anew that a rollback took back, with what became of the attempt; as `conclude`."""
     values = {f.attname: getattr(entry, f.attname) for f in Entry._meta.concrete_fields if not f.primary_key}
-    return _add(**values | {"result": result, "detail": entry.detail | masked(detail)})
+    _add_or_keep(values | {"result": result, "detail": entry.detail | masked(detail)})
 
 
 def record_refused_key(key: AccessKey, reason: str, *, channel: str, source_ip: str, request_id: str = "") -> Entry:
@@ -113,6 +125,15 @@ def _add(**values: Any) -> Entry:
     entry = Entry.objects.create(**values)
     journal.note(entry)
     return entry
+
+
+def _add_or_keep(values: dict[str, Any]) -> None:
+    values = {"at": timezone.now()} | values
+    try:
+        _add(**values)
+    except DatabaseError as error:
+        log.warning("an audit entry waits in memory until the database takes it: %s", error)
+        reserve.keep(values)
 
 
 def _system_user() -> str:

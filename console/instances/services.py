@@ -118,6 +118,7 @@ def delete_instance(*, actor: Actor, instance: Instance) -> None:
 
     Groups that other accounts made for topics shared with them are of no use without a topic: they go with it.
     """
+    topics.hold_instance(instance)
     if instance.topics.exists() or instance.groups.filter(owner=instance.tenant).exists():
         raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
     for group in instance.groups.select_related("instance__cluster", "owner"):

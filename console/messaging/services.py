@@ -11,8 +11,9 @@ from console.accounts.actor import Actor
 from console.audit import services as audit
 from console.instances import broker
 from console.messaging import dead_letters
+from console.messaging.dead_letters import Letter
 from console.messaging.models import Resend
-from console.messaging.records import MessageRecord
+from console.messaging.records import MessageRecord, Position
 from console.topics.models import Group, OrderType, Topic
 from console.web.errors import Refused
 
@@ -79,7 +80,14 @@ def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> li
     if len(references) > MAX_RESENDS:
         message = f"{len(references)} letters are too many; at most {MAX_RESENDS} are sent again at once."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "references")
-    results = [_resend(actor, group, reference) for reference in dict.fromkeys(references)]
+    results, sent = [], set[Position]()
+    for reference in dict.fromkeys(references):
+        letter = _find(group, reference)
+        if isinstance(letter, ResendResult):
+            results.append(letter)
+        elif letter.record.position not in sent:  # a place and a message id may be the same letter's
+            sent.add(letter.record.position)
+            results.append(_resend(actor, group, reference, letter))
     audit.record(
         actor,
         "messaging.dead_letter.resend",
@@ -90,13 +98,17 @@ def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> li
     return results
 
 
-def _resend(actor: Actor, group: Group, reference: str) -> ResendResult:
+def _find(group: Group, reference: str) -> Letter | ResendResult:
+    """The letter, or what is told of one that cannot be had."""
     try:
         letter = dead_letters.find(group, reference)
     except ClientError as error:
         return ResendResult(reference, reference, error.user_message)
-    if letter is None:
-        return ResendResult(reference, reference, "There is no such letter in the dead-letter queue (any more).")
+    gone = "There is no such letter in the dead-letter queue (any more)."
+    return letter if letter is not None else ResendResult(reference, reference, gone)
+
+
+def _resend(actor: Actor, group: Group, reference: str, letter: Letter) -> ResendResult:
     error_text, new_id = "", ""
     try:
         new_id = (

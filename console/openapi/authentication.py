@@ -8,22 +8,20 @@ from collections.abc import Mapping
 from django.conf import settings
 
 from console.accounts.actor import Actor
-from console.accounts.credentials import actor_of, find_key, note_use, token_fits
-from console.accounts.crypto import decrypt
+from console.accounts.credentials import actor_of, find_key, note_use, secret_of, token_fits
 from console.accounts.models import AccessKey
 from console.audit import services as audit
-from console.openapi import codes, throttle
-from console.openapi.signature import SIGNATURE, verify
+from console.openapi import codes, reuse, throttle
+from console.openapi.registry import Operation
+from console.openapi.signature import ACCESS_KEY, SIGNATURE, verify
 from console.web.errors import Refused
 from console.web.http import Request
 
-ACCESS_KEY = "_accesskey"
 TIMESTAMP = "__preventCache"
 REGION = "_regionId"
 TOKEN = "_securityToken"  # noqa: S105 - the name of a parameter
 TOKEN_HEADER = "x-acs-security-token"  # noqa: S105 - the name of a header
 _FAILED = "The access key, the signature or the time of the request is not valid."
-_UNKNOWN = "unknown key, checked all the same for equal time"
 
 
 def check_common(parameters: Mapping[str, str]) -> None:
@@ -33,18 +31,25 @@ def check_common(parameters: Mapping[str, str]) -> None:
             raise Refused(codes.SIGNATURE, f"The parameter {name} is missing.", name)
 
 
-def authenticate(request: Request, parameters: Mapping[str, str], *, any_case: bool = False) -> Actor:
-    """The actor of the AccessKey that signed `parameters`; `any_case` also takes the order that ignores case.
+def authenticate(request: Request, parameters: Mapping[str, str], operation: Operation) -> Actor:
+    """The actor of the AccessKey that signed `parameters` for this operation.
 
-    Raises Refused: AUTH_SIGNATURE_INVALID, and BIZ_THROTTLED after too many of these in a minute.
+    Raises Refused: AUTH_SIGNATURE_INVALID, BIZ_THROTTLED after too many of these in a minute, and ONS_INVOKE_ERROR
+    while it cannot be told whether the signature was used before.
     """
     check_common(parameters)
     throttle.check_address(request.META.get("REMOTE_ADDR", ""))
     key = find_key(parameters[ACCESS_KEY])
-    problem = _problem(request, parameters, key, any_case=any_case)
+    problem = _problem(request, parameters, key, any_case=operation.any_case)
     if key is None or problem:
         note_refusal(request, parameters[ACCESS_KEY], problem)
         raise Refused(codes.SIGNATURE, _FAILED)
+    try:
+        # Only who holds the secret can make the server remember something.
+        reuse.claim(request, operation, parameters, int(parameters[TIMESTAMP]))
+    except reuse.UsedBeforeError as used:
+        note_refusal(request, parameters[ACCESS_KEY], "the signature was used before")
+        raise Refused(codes.SIGNATURE, str(used)) from used
     return accepted(request, key)
 
 
@@ -57,7 +62,7 @@ def accepted(request: Request, key: AccessKey) -> Actor:
 
 def _problem(request: Request, parameters: Mapping[str, str], key: AccessKey | None, *, any_case: bool) -> str:
     """Why the request is not authentic, for the audit trail; empty when it is."""
-    signed = verify(parameters, decrypt(key.secret_encrypted) if key else _UNKNOWN, any_case=any_case)
+    signed = verify(parameters, secret_of(key), any_case=any_case)
     if key is None:
         return "the key is unknown, disabled or expired"
     if not signed:

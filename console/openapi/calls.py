@@ -15,6 +15,7 @@ from console.audit import attempts as audit
 from console.openapi import codes, throttle
 from console.openapi.envelope import Page
 from console.openapi.registry import Call, Operation
+from console.web import full_disk
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -40,10 +41,14 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
         return Failure(codes.PERMISSION, str(denied))
     except ClientError as error:
         log.warning("%s: broker call failed: %s", path, error)
-        return Failure(codes.INVOKE, error.user_message)
-    except Exception:
-        log.exception("%s failed", path)
-        return Failure(codes.SYSTEM, "An unexpected error; the log has it.")
+        return Failure(codes.INVOKE, full_disk.reason(error) or error.user_message)
+    except Exception as error:
+        reason = full_disk.reason(error)
+        if reason:
+            log.warning("%s: %s", path, error)
+        else:
+            log.exception("%s failed", path)
+        return Failure(codes.SYSTEM, reason or "An unexpected error; the log has it.")
 
 
 def run(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Any | Page:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from console.openapi.authentication import ACCESS_KEY, REGION, TIMESTAMP
-from console.openapi.signature import SIGNATURE
+from console.openapi.authentication import REGION, TIMESTAMP
+from console.openapi.signature import ACCESS_KEY, SIGNATURE
 
 SECRET = "GANTRY_ACCESS_KEY_SECRET"  # noqa: S105 - the name of a variable
 _NOW = object()

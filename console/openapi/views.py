@@ -45,7 +45,7 @@ def _run(request: Request, operation: Operation) -> Any:
     parameters = merged(request)
     check_common(parameters)
     region = _region(parameters, operation)
-    actor = authenticate(request, parameters, any_case=operation.any_case)
+    actor = authenticate(request, parameters, operation)
     _check_region(request, region)
     _check_instance(request, parameters)
     return calls.run(operation, Call(actor, scope(request, actor)), parameters)

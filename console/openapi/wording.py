@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from console.openapi.authentication import ACCESS_KEY, REGION, TIMESTAMP, TOKEN
+from console.openapi.authentication import REGION, TIMESTAMP, TOKEN
 from console.openapi.codes import CODES
-from console.openapi.signature import SIGNATURE
+from console.openapi.signature import ACCESS_KEY, SIGNATURE
 
 SIGNING = f"""\
 1. Take all parameters of the call, common ones and its own, but `{SIGNATURE}`.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 from console.accounts.models import Tenant
+
+#: For so long a notification is tried: an outage that nobody saw over night is over by then.
+GIVE_UP_AFTER = timedelta(hours=24)
 
 
 class NotificationStatus(models.TextChoices):
@@ -31,12 +36,19 @@ class Notification(models.Model):
     )
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField(db_index=True)
+    asked_again_at = models.DateTimeField(null=True, blank=True, help_text="when somebody wanted it sent again")
+    swept_at = models.DateTimeField(null=True, blank=True, help_text="when the sweep last asked a worker for it")
     claimed_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=512, blank=True)
     message_id = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     total_time_ms = models.PositiveIntegerField(null=True, blank=True, help_text="commit to acknowledged send, ms")
+
+    @property
+    def tried_until(self) -> datetime:
+        """When the last attempt is made, UTC; "send again" gives it the whole time anew."""
+        return (self.asked_again_at or self.created_at) + GIVE_UP_AFTER
 
     def __str__(self) -> str:
         return f"{self.key} to {self.topic or self.queue}"

@@ -61,6 +61,7 @@ def send(destination: Destination, notification: Notification) -> str:
             return producer.send(message).message_id
         except NoPermission:
             if time.monotonic() - key.drawn > _KEY_SPREADS_S:
+                _forget(destination.role)
                 raise
             time.sleep(_RETRY_S)
 
@@ -74,6 +75,12 @@ def _key_of(role: Role) -> _Key:
             expires_at = drawn.expires_at or timezone.now() + accounts.ROLE_SESSION
             key = _keys[role.pk] = _Key(credentials, expires_at, time.monotonic())
         return key
+
+
+def _forget(role: Role) -> None:
+    """Draw another key for the next attempt: one drawn while Redis took no writes is never known to any broker."""
+    with _lock:
+        _keys.pop(role.pk, None)
 
 
 def _own_key() -> _Key:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from functools import partial
+from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from console.accounts.models import Tenant
 from console.celery import app
-from console.outbox.models import Notification, NotificationStatus
+from console.outbox.models import GIVE_UP_AFTER, Notification, NotificationStatus
+from console.web.after_commit import after_commit
 
-MAX_ATTEMPTS = 3
-#: Pause before the second and the third attempt, seconds: the last one comes after a broker has been started again.
-PAUSES = (0.5, 20.0)
+#: Pauses before the second and each further attempt, seconds; the last one is repeated. A broker that is started anew
+#: is back before the third attempt; in a long outage nobody waits for the notice, but everybody sends his.
+PAUSES = (0.5, 20.0, 60.0, 180.0, 600.0, 1200.0)
+#: A longer pause is left to the sweep: a worker holds what it is told to do later in its memory.
+_LONGEST_COUNTDOWN_S = 30.0
+#: The sweep asks for the same notification only so often. In an outage each attempt takes seconds; without this
+#: bound the queue of the workers would grow as long as the outage lasts.
+ASKED_AGAIN_AFTER = timedelta(seconds=30)
+#: The column has 31 bits; "send again" can come months after the commit.
+_LONGEST_TIME_MS = 2**31 - 1
 #: A sender that has not ended a notification for this long is taken for dead; a send times out far earlier.
 SENDER_LOST_AFTER = timedelta(seconds=15)
 
@@ -48,7 +55,7 @@ def enqueue(
         body=body,
         due_at=timezone.now(),
     )
-    transaction.on_commit(partial(kick, notification.pk), robust=True)
+    after_commit(kick, notification.pk)
     return notification
 
 
@@ -60,9 +67,7 @@ def kick(notification_id: int, *, after_s: float = 0) -> None:
 def claim(notification_id: int) -> Notification | None:
     """Take a due notification for this caller alone, also from a sender that died; None when there is nothing to do."""
     now = timezone.now()
-    due = Q(status=NotificationStatus.PENDING, due_at__lte=now)
-    abandoned = Q(status=NotificationStatus.SENDING, claimed_at__lt=now - SENDER_LOST_AFTER)
-    claimed = Notification.objects.filter(due | abandoned, pk=notification_id).update(
+    claimed = Notification.objects.filter(_to_send(now), pk=notification_id).update(
         status=NotificationStatus.SENDING, claimed_at=now
     )
     return Notification.objects.select_related("tenant").get(pk=notification_id) if claimed else None
@@ -77,24 +82,27 @@ def delivered(notification: Notification, message_id: str) -> None:
         error="",
         attempts=F("attempts") + 1,
         ended_at=now,
-        total_time_ms=round((now - notification.created_at) / timedelta(milliseconds=1)),
+        total_time_ms=min(round((now - notification.created_at) / timedelta(milliseconds=1)), _LONGEST_TIME_MS),
     )
 
 
 def attempt_failed(notification: Notification, reason: str) -> None:
-    """Count a failed attempt: another one after a pause, or the end after MAX_ATTEMPTS."""
-    attempts = notification.attempts + 1
-    if attempts >= MAX_ATTEMPTS:
-        refuse(notification, f"Not delivered after {attempts} attempts. {reason}")
+    """Count a failed attempt: another one after a pause, the last one when GIVE_UP_AFTER is over, then the end."""
+    now, attempts = timezone.now(), notification.attempts + 1
+    last = notification.tried_until
+    if now >= last:
+        hours = GIVE_UP_AFTER // timedelta(hours=1)
+        refuse(notification, f"Not delivered after {attempts} attempts in {hours} hours. {reason}")
         return
-    pause = PAUSES[attempts - 1]
-    _claimed(notification).update(
+    pause = PAUSES[min(attempts, len(PAUSES)) - 1]
+    kept = _claimed(notification).update(
         status=NotificationStatus.PENDING,
         attempts=attempts,
         error=reason[:512],
-        due_at=timezone.now() + timedelta(seconds=pause),
+        due_at=min(now + timedelta(seconds=pause), last),
     )
-    kick(notification.pk, after_s=pause + 0.05)
+    if kept and pause <= _LONGEST_COUNTDOWN_S:
+        kick(notification.pk, after_s=pause + 0.05)
 
 
 def refuse(notification: Notification, reason: str) -> None:
@@ -107,15 +115,43 @@ def refuse(notification: Notification, reason: str) -> None:
     )
 
 
+def send_again(notification: Notification) -> bool:
+    """Try a failed notification anew, for as long as a new one; False when it has not failed.
+
+    In the caller's transaction; it is sent once that has committed.
+    """
+    now = timezone.now()
+    found = Notification.objects.filter(pk=notification.pk, status=NotificationStatus.FAILURE).update(
+        status=NotificationStatus.PENDING,
+        attempts=0,
+        error="",
+        due_at=now,
+        asked_again_at=now,
+        swept_at=None,
+        ended_at=None,
+    )
+    if found:
+        after_commit(kick, notification.pk)
+    return bool(found)
+
+
 def sweep() -> int:
     """Ask for every notification that is due or whose sender died; returns how many. Mends lost requests."""
     now = timezone.now()
-    due = Q(status=NotificationStatus.PENDING, due_at__lte=now - timedelta(seconds=1))
-    abandoned = Q(status=NotificationStatus.SENDING, claimed_at__lt=now - SENDER_LOST_AFTER)
-    waiting = list(Notification.objects.filter(due | abandoned).order_by("due_at").values_list("pk", flat=True)[:500])
+    unasked = Q(swept_at__isnull=True) | Q(swept_at__lt=now - ASKED_AGAIN_AFTER) | Q(swept_at__lt=F("due_at"))
+    found = Notification.objects.filter(_to_send(now, late=timedelta(seconds=1)), unasked)
+    longest_first = found.order_by(Coalesce("swept_at", "due_at"))
+    waiting = list(longest_first.values_list("pk", flat=True)[:500])
+    Notification.objects.filter(pk__in=waiting).update(swept_at=now)
     for notification_id in waiting:
         kick(notification_id)
     return len(waiting)
+
+
+def _to_send(now: datetime, late: timedelta = timedelta(0)) -> Q:
+    """What waits for a sender for longer than `late`, or has one that died."""
+    due = Q(status=NotificationStatus.PENDING, due_at__lte=now - late)
+    return due | Q(status=NotificationStatus.SENDING, claimed_at__lt=now - SENDER_LOST_AFTER)
 
 
 def _claimed(notification: Notification) -> QuerySet[Notification]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from brokercore.client.errors import ClientError
+from brokercore.client.errors import ClientError, InvalidMessage, MessageIllegal
 from console.celery import app
 from console.outbox import routing, sending, services
 
@@ -21,6 +21,9 @@ def deliver(notification_id: int) -> None:
         message_id = sending.send(routing.route(notification), notification)
     except routing.UndeliverableError as error:
         services.refuse(notification, str(error))
+    except (InvalidMessage, MessageIllegal) as error:
+        # What no broker takes today it will not take tomorrow.
+        services.refuse(notification, error.user_message)
     except ClientError as error:
         log.warning("notification %s was not delivered: %s", notification.pk, error)
         services.attempt_failed(notification, error.user_message)

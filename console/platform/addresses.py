@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from analytics import run as engine
 from console.accounts.services import MAX_KEYS_PER_USER
 from console.accounts.services.organization_keys import MAX_KEYS_PER_ORGANIZATION
 from console.instances.queries import clusters
@@ -33,7 +34,7 @@ class Section:
 
 def sections(origin: str) -> list[Section]:
     """What the settings page shows; `origin` is how the visitor reaches the console, as in https://mq.example.com."""
-    return [_addresses(origin), _region(), _limits(), _sign_in()]
+    return [_addresses(origin), _region(), _limits(), _sign_in(), _engine()]
 
 
 def _addresses(origin: str) -> Section:
@@ -82,3 +83,10 @@ def _sign_in() -> Section:
             Fact("Host names", ", ".join(settings.ALLOWED_HOSTS), "GANTRY_ALLOWED_HOSTS"),
         ],
     )
+
+
+def _engine() -> Section:
+    lacking = engine.engine_wall()
+    remark = lacking or "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
+    remark += " On the machine of this page; GANTRY_ENGINE_WALL"
+    return Section("SQL engine", [Fact("Wall around the engine", "not whole" if lacking else "whole", remark)])

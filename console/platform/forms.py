@@ -128,6 +128,10 @@ class SizeField(forms.CharField):
         return next(exact, "0")
 
 
+#: By the unit of a limit: how its label ends.
+_RATES = {"/s": " a second", "/min": " a minute"}
+
+
 class LimitsForm(forms.Form):
     """What an account may take of the embedded brokers: nothing written is the default, 0 no limit."""
 
@@ -137,7 +141,7 @@ class LimitsForm(forms.Form):
             field: forms.Field
             field = SizeField(required=False, max_length=24) if kind.size else forms.IntegerField(required=False)
             default = field.prepare_value(defaults[kind.name]) if defaults[kind.name] else "no limit"
-            field.label = f"{kind.label}{' a second' if kind.unit else ''}"
+            field.label = f"{kind.label}{_RATES.get(kind.unit, '')}"
             field.widget = forms.TextInput(
                 attrs={"placeholder": f"Default: {default}", "autocomplete": "off", "inputmode": "text"}
             )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.http import Http404
 
+from analytics import run as engine
 from console.accounts import access
 from console.sql import queries
+from console.sql.ddl import locations
 from console.sql.models import Bucket, QueryTask
 from console.web.http import Request
 
@@ -17,14 +19,25 @@ def pages(request: Request) -> None:
     access.service(request, "dla", READ)
 
 
-def bucket(request: Request, name: str, action: str, key: str = "") -> Bucket:
-    """A bucket of the caller's account on which the action is allowed, for `key` in it; another account's is 404."""
-    path = f"{name}/{key.strip('/')}" if key.strip("/") else name
-    owner = access.service(request, "oss", action, path)
-    found = Bucket.objects.filter(tenant=owner, name=name).first()
+def bucket(request: Request, name: str, action: str) -> Bucket:
+    """A bucket of the caller's account on which the action is allowed; another account's is 404."""
+    return place(request, name, action, "")[0]
+
+
+def place(request: Request, name: str, action: str, key: str) -> tuple[Bucket, engine.Place]:
+    """The bucket, and the file or folder `key` in it, on which the action is allowed: what the view then opens.
+
+    What is no place, and what lies in another account's bucket, is 404.
+    """
+    try:
+        wanted = engine.parse_location(f"oss://{name}/{key}")
+    except engine.LakeError as error:
+        raise Http404(error.user_message) from error
+    locations.require_place(request.actor, action, wanted)
+    found = Bucket.objects.filter(tenant=request.actor.tenant, name=wanted.bucket).first()
     if found is None:
         raise Http404("no such bucket")
-    return found
+    return found, wanted
 
 
 def task(request: Request, task_id: str) -> QueryTask:

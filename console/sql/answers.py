@@ -47,7 +47,7 @@ def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
     written = answering.with_quoted_tables(text)
     try:
-        tables = list(parsing.query(written).find_all(exp.Table))
+        tables = list(parsing.query(written, actor.tenant.uid).find_all(exp.Table))
     except Refused:
         return None
     own = tables and all(not table.db or table.db.lower() == INFORMATION_SCHEMA for table in tables)
@@ -55,23 +55,23 @@ def _within_information_schema(actor: Actor, text: str) -> Answer | None:
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
-    return answering.where(catalog.schemas(actor, statement.like), statement.where)
+    return answering.where(catalog.schemas(actor, statement.like), statement.where, actor.tenant.uid)
 
 
 def _tables(actor: Actor, statement: statements.ShowTables, schema: str) -> Answer:
     found = catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
-    return answering.where(found, statement.where)
+    return answering.where(found, statement.where, actor.tenant.uid)
 
 
 def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> Answer:
     named = _chosen(statement.schema, schema)
     found = catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
-    return answering.where(found, statement.where)
+    return answering.where(found, statement.where, actor.tenant.uid)
 
 
 def _status(actor: Actor, statement: statements.ShowTableStatus, schema: str) -> Answer:
     found = definitions.table_status(actor, _chosen(statement.schema, schema), statement.like)
-    return answering.where(found, statement.where)
+    return answering.where(found, statement.where, actor.tenant.uid)
 
 
 def _create_schema(actor: Actor, statement: statements.ShowCreateSchema, schema: str) -> Answer:
@@ -93,7 +93,7 @@ def _partitions(actor: Actor, statement: statements.ShowPartitions, schema: str)
 def _list(actor: Actor, statement: statements.ShowList, schema: str) -> Answer:
     columns, known = _LISTS[statement.kind]
     found = Answer(columns, [row for row in known if is_like(str(row[0]), statement.like)])
-    return answering.where(found, statement.where)
+    return answering.where(found, statement.where, actor.tenant.uid)
 
 
 def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> Answer:
@@ -110,7 +110,7 @@ def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
 
 
 def _tasks(actor: Actor, statement: statements.SearchTasks, schema: str) -> Answer:
-    return _task_rows(task_search.search(_tasks_of(actor), statement.clauses, statement.like))
+    return _task_rows(task_search.search(_tasks_of(actor), statement.clauses, statement.like, actor.tenant.uid))
 
 
 def _tasks_of(actor: Actor) -> QuerySet[QueryTask]:

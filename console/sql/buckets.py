@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ from analytics import run as engine
 from console.accounts.access import require
 from console.accounts.actor import Actor, oss_resource
 from console.audit import services as audit
-from console.sql import queries
+from console.sql import queries, storage
+from console.sql.ddl import locations
 from console.sql.models import Bucket, ExternalTable, Schema
 from console.web.errors import Refused
 
@@ -79,9 +81,9 @@ def tables_over(actor: Actor, folder: str) -> list[str]:
     return names_over((t for found in queries.readable_schemas(actor).values() for t in found), folder)
 
 
-def entries(folder: str) -> list[Entry]:
+def entries(folder: engine.Place) -> list[Entry]:
     """Folders, then files of a folder; at most MOST_FILES. Raises LakeError."""
-    base = folder if folder.endswith("/") else f"{folder}/"
+    base = folder.as_folder
     folders = [Entry(name, f"{base}{name}/") for name in sorted(engine.folders(folder))]
     files = [file for file in engine.files(folder) if "/" not in file.location[len(base) :]]
     return folders + [
@@ -113,14 +115,24 @@ def create(actor: Actor, name: str) -> Bucket:
         )
     if name.startswith(_RESERVED):
         raise Refused("BUCKET_NAME_INVALID", f"Names with {' or '.join(_RESERVED)} in front are reserved.", "name")
+    message = f"The name {name} is taken; names of buckets are unique over all accounts."
+    # What lies in the storage already is somebody's: the lake's AccessKey may see more than our buckets.
+    if not Bucket.objects.filter(name=name).exists() and not _is_free(name):
+        raise Refused("BUCKET_EXISTS", message, "name")
     try:
         with transaction.atomic():
             bucket = Bucket.objects.create(tenant=actor.tenant, name=name)
             audit.record(actor, "sql.bucket.create", oss_resource(actor.tenant, name))
     except IntegrityError as error:
-        message = f"The name {name} is taken; names of buckets are unique over all accounts."
         raise Refused("BUCKET_EXISTS", message, "name") from error
     return bucket
+
+
+def _is_free(name: str) -> bool:
+    try:
+        return engine.is_free(name)
+    except engine.LakeError as error:
+        raise Refused("LAKE_UNAVAILABLE", f"The lake refuses it: {error.user_message}.", "name") from error
 
 
 def delete(actor: Actor, bucket: Bucket) -> None:
@@ -128,6 +140,7 @@ def delete(actor: Actor, bucket: Bucket) -> None:
     resource = oss_resource(actor.tenant, bucket.name)
     require(actor, DELETE, resource, owner=actor.tenant)
     inside = location(bucket.name)
+    locations.require_files(actor, WRITE, inside)
     with transaction.atomic():
         tables = ExternalTable.objects.filter(schema__tenant=actor.tenant, location__startswith=inside)
         schemas = Schema.objects.filter(tenant=actor.tenant, location__startswith=inside)
@@ -141,34 +154,56 @@ def delete(actor: Actor, bucket: Bucket) -> None:
         audit.record(actor, "sql.bucket.delete", resource)
         bucket.delete()
         _lake(engine.remove, f"oss://{bucket.name}")
+        storage.changed(actor.tenant)
 
 
-def upload(actor: Actor, folder: str, name: str, content: IO[bytes], size: int) -> None:
-    """Put a file into a folder (a location), whole or not at all; one of that name is replaced. Raises Refused."""
+def upload(actor: Actor, folder: engine.Place, name: str, content: IO[bytes], size: int) -> None:
+    """Put a file into a folder, whole or not at all; one of that name is replaced. Raises Refused,
+    also when the account may store no more."""
+    name = unicodedata.normalize("NFC", name)  # macOS takes letters apart
     if size > settings.LAKE_UPLOAD_BYTES:
         raise Refused(
             "FILE_TOO_LARGE", f"{name} has {size:,} bytes; {settings.LAKE_UPLOAD_BYTES:,} are allowed.", "content"
         )
     if not name or "/" in name or name.startswith((".", "_")) or len(name) > 200:
         raise Refused("FILE_NAME_INVALID", f"{name!r} is no name of a file: no slash, no dot or _ in front.", "content")
-    place = f"{folder.rstrip('/')}/{name}"
-    resource = _resource(actor, place)
-    require(actor, WRITE, resource, owner=actor.tenant)
-    _lake(engine.write_file, place, content)
+    try:
+        place = folder.child(name)
+    except engine.LakeError as error:
+        raise Refused("FILE_NAME_INVALID", f"{error.user_message}.", "content") from error
+    if folder.is_hidden:
+        raise Refused(
+            "FOLDER_NAME_INVALID",
+            f"{folder.key!r} is no folder for files: statements keep what is not finished in folders with . or _ in"
+            " front.",
+            "folder",
+        )
+    locations.require_place(actor, WRITE, place)
+    resource = locations.resource_of(actor, place)
+    storage.take(actor.tenant, size)
+    try:
+        _lake(engine.write_file, place, content)
+    except BaseException:
+        storage.give_back(actor.tenant, size)
+        raise
     audit.record(actor, "sql.file.upload", resource, detail={"bytes": size})
 
 
-def delete_file(actor: Actor, place: str) -> None:
+def delete_file(actor: Actor, place: engine.Place) -> None:
     """Delete one file. Raises Refused when the lake does not answer."""
-    resource = _resource(actor, place)
-    require(actor, WRITE, resource, owner=actor.tenant)
+    locations.require_place(actor, WRITE, place)
+    resource = locations.resource_of(actor, place)
     _lake(engine.remove, place)
+    storage.changed(actor.tenant)
     audit.record(actor, "sql.file.delete", resource)
 
 
-def _resource(actor: Actor, place: str) -> str:
-    bucket, _, key = place.removeprefix("oss://").partition("/")
-    return oss_resource(actor.tenant, bucket, key)
+def may_upload(actor: Actor, name: str, folder: str = "") -> bool:
+    """True when the actor may write to a folder of a bucket of the own account, or to the bucket as a whole."""
+    if not Bucket.objects.filter(tenant=actor.tenant, name=name).exists():
+        return False
+    resources = {oss_resource(actor.tenant, name, key) for key in ("", folder.strip("/"))}
+    return any(actor.decide(WRITE, resource, owner=actor.tenant).allowed for resource in resources)
 
 
 def _lake(call: Callable[..., object], *arguments: object) -> None:

@@ -9,7 +9,7 @@ from analytics import errors
 from analytics import run as engine
 from console.accounts.actor import dla_resource
 from console.audit import services as audit
-from console.sql import specs, targets
+from console.sql import specs, storage, targets
 from console.sql.lifecycle import Outcome
 from console.sql.models import QueryTask, TaskStatus
 
@@ -19,15 +19,13 @@ log = logging.getLogger(__name__)
 def outcome_of(task: QueryTask) -> Outcome:
     """Run the task and return how it ended. Raises what is the worker's business.
 
-    That is EngineLost, QueryCancelled, and EngineUnavailable when it is an outage.
+    That is EngineLost and QueryCancelled.
     """
     try:
         return _executed(task)
     except (errors.EngineLost, errors.QueryCancelled):
         raise
     except errors.AnalyticsError as error:
-        if isinstance(error, errors.EngineUnavailable) and error.is_outage:
-            raise
         outcome = _failure(error)
         _record_refusal(task, error, outcome)
         return outcome
@@ -38,8 +36,10 @@ def outcome_of(task: QueryTask) -> Outcome:
 
 
 def _executed(task: QueryTask) -> Outcome:
+    storage.require_room(task)
     spec = replace(specs.spec_of(task), engine_query_id=task.mpp_query_id or None)
     result = engine.run_query(spec)
+    storage.count_written(task, result)
     targets.note_columns(task, list(result.table_columns))
     return Outcome(
         TaskStatus.SUCCESS,

@@ -165,6 +165,15 @@ def lose(task: QueryTask, reason: str, *, had_only_begun: bool = False) -> None:
     end(task, Outcome(TaskStatus.FAILURE, message=message, error_condition=ENGINE_LOST))
 
 
+def blame(task_id: str) -> None:
+    """Remember a statement for which an engine was ended, though it was cancelled or out of time by then.
+
+    Its losses count as those of one that is not tried again (`scheduling.known_losses`). A task that waits again is
+    run alone, and shows there what it does.
+    """
+    QueryTask.objects.filter(pk=task_id).exclude(status=TaskStatus.QUEUED).update(engine_losses=MAX_LOSSES)
+
+
 def _requeue(task: QueryTask, **values: object) -> None:
     """Make a running task wait again, with nothing left of the run."""
     _held(task).update(
@@ -174,6 +183,7 @@ def _requeue(task: QueryTask, **values: object) -> None:
         mpp_query_id="",
         progress=None,
         elapse_time=0,
+        writing_bytes=0,
         scanned_row_count=0,
         scanned_data_bytes=0,
         update_time=timezone.now(),

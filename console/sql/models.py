@@ -127,6 +127,7 @@ class QueryTask(models.Model):
     explain = models.CharField(max_length=16, blank=True, help_text="mode of EXPLAIN; the result is the plan")
     target = models.JSONField(null=True, blank=True, help_text="where INSERT and CREATE TABLE … AS write")
     result_bytes = models.BigIntegerField(default=0, help_text="size of result.csv")
+    writing_bytes = models.BigIntegerField(default=0, help_text="what a running statement has written by now")
 
     class Meta:
         ordering = ["-create_time"]

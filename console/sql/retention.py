@@ -9,6 +9,11 @@ from django.conf import settings
 from analytics.errors import LakeError, LakeUnavailable
 from console.sql.models import QueryTask
 
+_DELETED = (
+    "The result was deleted to make room for newer ones: of what the account may keep of results the oldest go first."
+    " Run the statement again."
+)
+
 
 def expired_since(task: QueryTask) -> date | None:
     """The first UTC day on which the sweep could delete the task's result; None when it has not come."""
@@ -22,6 +27,6 @@ def why_gone(task: QueryTask, error: LakeError) -> str:
     """The sentence for a result that cannot be read: an old one has expired, of another the lake's own reason."""
     since = None if isinstance(error, LakeUnavailable) else expired_since(task)
     if since is None:
-        return error.user_message
+        return _DELETED if error.is_missing and not task.result_bytes else error.user_message
     days = settings.RESULTS_DAYS
     return f"The result has expired since {since}: results are kept for {days} days. Run the statement again."

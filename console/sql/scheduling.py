@@ -21,7 +21,7 @@ from django.utils import timezone
 from analytics import run as engine
 from console.accounts.models import Tenant
 from console.sql import lifecycle
-from console.sql.models import QueryTask, TaskStatus
+from console.sql.models import ENDED, QueryTask, TaskStatus
 from console.web.errors import Refused
 
 #: A statement whose client waits stands in its account's queue as if it had come this much earlier.
@@ -36,42 +36,72 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class _Waiting:
+    """A waiting task."""
+
+    task_id: str
+    tenant_id: int
+    synchronous: bool
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class _Turn:
     """A waiting task that may be run; the smallest is next."""
 
     running: int
     served_at: datetime
     due: datetime
-    task_id: str
-    tenant_id: int
+    task: _Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """How many statements of an account run; `asynchronous` of them have no client that waits."""
+
+    number: int
+    asynchronous: int
+
+    def leaves_a_place(self, *, synchronous: bool) -> bool:
+        """Whether one more may run."""
+        limit = settings.SQL_RUNNING_PER_TENANT
+        return self.number < limit and (synchronous or self.asynchronous < most_asynchronous(limit))
+
+
+def most_asynchronous(limit: int) -> int:
+    """How many of so many places statements may take that no client waits for: a quarter is kept for the others.
+
+    So the statement of somebody who waits does not stand behind the account's own long ones. A single place is for all.
+    """
+    return limit - max(1, limit // 4) if limit > 1 else limit
 
 
 def take(worker: str, *, asynchronous: bool = True, alone: bool = False) -> QueryTask | None:
     """Claim the task whose turn it is for `worker`; None when there is none that may run now.
 
     `asynchronous=False` leaves out those that no client waits for; `alone=True` takes those that lost an engine before,
-    which no other call is given. Never more than SQL_RUNNING_PER_TENANT run for a tenant, over all workers.
+    which no other call is given. Never more than SQL_RUNNING_PER_TENANT run for a tenant, over all workers, and of
+    these never more than `most_asynchronous` that no client waits for.
     """
     waiting = _first_two(asynchronous=asynchronous, alone=alone)
     if len(waiting) < 2:  # nothing has to be chosen
-        return _claim(*waiting[0], worker) if waiting else None
+        return _claim(waiting[0], worker) if waiting else None
     for _ in range(_TRIES):
         turns = sorted(_turns(asynchronous=asynchronous, alone=alone))
         if not turns:
             return None
         for turn in turns:
-            task = _claim(turn.task_id, turn.tenant_id, worker)
+            task = _claim(turn.task, worker)
             if task is not None:
                 return task
     return None
 
 
-def _first_two(*, asynchronous: bool, alone: bool) -> list[tuple[str, int]]:
-    """Id and tenant of two waiting tasks, or of all when there are fewer: a look that costs little."""
+def _first_two(*, asynchronous: bool, alone: bool) -> list[_Waiting]:
+    """Two waiting tasks, or all when there are fewer: a look that costs little."""
     waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED, **_losses(alone=alone)).order_by()
     if not asynchronous:
         waiting = waiting.filter(synchronous=True)
-    return list(waiting.values_list("pk", "tenant_id")[:2])
+    return [_Waiting(*row) for row in waiting.values_list("pk", "tenant_id", "synchronous")[:2]]
 
 
 def _losses(*, alone: bool) -> dict[str, int]:
@@ -103,11 +133,11 @@ def admit(tenant: Tenant) -> None:
 def known_losses(tenant: Tenant, statement: str) -> int:
     """The losses that a new task begins with: 1 for a statement that is run alone, and once only, from the start.
 
-    Those are the statements that stopped the engine for good within the last hour, and all of an account that has
-    MOST_KILLERS of them.
+    Those are the statements that cost the engine within the last hour and are not tried again, however they ended, and
+    all of an account that has MOST_KILLERS of them.
     """
     killers = set(
-        QueryTask.objects.filter(tenant=tenant, status=TaskStatus.FAILURE, error_condition=lifecycle.ENGINE_LOST)
+        QueryTask.objects.filter(tenant=tenant, status__in=ENDED, engine_losses__gte=lifecycle.MAX_LOSSES)
         .filter(update_time__gte=timezone.now() - REMEMBERED_FOR)
         .values_list("statement", flat=True)[:100]
     )
@@ -117,26 +147,30 @@ def known_losses(tenant: Tenant, statement: str) -> int:
 def _turns(*, asynchronous: bool, alone: bool) -> Iterator[_Turn]:
     """The first waiting task of each tenant that has one and is below its limit."""
     kinds = [True, False] if asynchronous else [True]
-    for tenant_id, running, served_at, *firsts in _queues(alone=alone):
-        if running >= settings.SQL_RUNNING_PER_TENANT:
-            continue
+    for tenant_id, number, without_client, served_at, *firsts in _queues(alone=alone):
+        running = _Running(number, without_client)
         heads = [
-            (submitted - HEAD_START if waits else submitted, task_id)
-            for waits, task_id, submitted in ((True, *firsts[:2]), (False, *firsts[2:]))
-            if task_id and waits in kinds
+            (submitted - HEAD_START if synchronous else submitted, _Waiting(task_id, tenant_id, synchronous))
+            for synchronous, task_id, submitted in ((True, *firsts[:2]), (False, *firsts[2:]))
+            if task_id and synchronous in kinds and running.leaves_a_place(synchronous=synchronous)
         ]
         if heads:
-            yield _Turn(running, served_at, *min(heads), tenant_id)
+            yield _Turn(number, served_at, *min(heads))
 
 
 def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
-    """Per tenant with a waiting task: id, running, last start, and id and time of the first of either kind."""
+    """Per tenant with a waiting task: id, running, those of them that no client waits for, last start, first of either
+    kind with its time.
+    """
     own = QueryTask.objects.filter(tenant=OuterRef("pk"))
     waiting = own.filter(status=TaskStatus.QUEUED, **_losses(alone=alone))
     running = own.filter(status=TaskStatus.RUNNING).order_by().values("tenant").annotate(number=Count("pk"))
     last = own.filter(started_at__isnull=False).order_by("-started_at")
     columns: dict[str, Any] = {
         "running": Coalesce(Subquery(running.values("number")), 0, output_field=IntegerField()),
+        "without_client": Coalesce(
+            Subquery(running.filter(synchronous=False).values("number")), 0, output_field=IntegerField()
+        ),
         "served_at": Coalesce(Subquery(last.values("started_at")[:1]), _NEVER, output_field=DateTimeField()),
     }
     for name, synchronous in (("waited_for", True), ("other", False)):
@@ -146,14 +180,16 @@ def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
     yield from rows.values_list("pk", *columns)
 
 
-def _claim(task_id: str, tenant_id: int, worker: str) -> QueryTask | None:
+def _claim(waiting: _Waiting, worker: str) -> QueryTask | None:
     """Claim the task, unless another worker was faster or its tenant has reached the limit meanwhile."""
     with transaction.atomic():
-        _one_at_a_time(tenant_id)
-        running = QueryTask.objects.filter(status=TaskStatus.RUNNING, tenant=tenant_id).count()
-        if running >= settings.SQL_RUNNING_PER_TENANT:
+        _one_at_a_time(waiting.tenant_id)
+        kinds = QueryTask.objects.filter(status=TaskStatus.RUNNING, tenant=waiting.tenant_id)
+        synchronous = list(kinds.values_list("synchronous", flat=True))
+        running = _Running(len(synchronous), synchronous.count(False))
+        if not running.leaves_a_place(synchronous=waiting.synchronous):
             return None
-        return lifecycle.claim(task_id, worker, engine.new_query_id())
+        return lifecycle.claim(waiting.task_id, worker, engine.new_query_id())
 
 
 def _one_at_a_time(tenant_id: int) -> None:

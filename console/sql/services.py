@@ -1,4 +1,4 @@
-"""Writes of async SQL on behalf of a user: submit a statement, cancel one."""
+"""Writes of async SQL on behalf of a user: submit a statement, cancel one, send its notification again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import secrets
 import time
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
@@ -17,9 +16,11 @@ from django.utils import timezone
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
+from console.outbox import services as outbox
 from console.sql import ddl, lifecycle, queries, scheduling, submission, targets, virtual
 from console.sql.models import QueryTask, Schema, TaskStatus
 from console.sql.relations import INFORMATION_SCHEMA
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 LONGEST_STATEMENT = submission.LONGEST_STATEMENT
@@ -77,7 +78,7 @@ def submit(
             task.engine_losses = scheduling.known_losses(actor.tenant, work.statement)
             task.save(force_insert=True)
             targets.reserve(task)
-            transaction.on_commit(partial(lifecycle.hand_over, task.id), robust=True)
+            after_commit(lifecycle.hand_over, task.id)
         audit.record(actor, "sql.query.submit", dla_resource(actor.tenant, schema), detail={"task": task.id})
     return task
 
@@ -111,6 +112,22 @@ def cancel(actor: Actor, task: QueryTask) -> bool:
         if found:
             audit.record(
                 actor, "sql.query.cancel", dla_resource(task.tenant, task.table_schema), detail={"task": task.id}
+            )
+    task.refresh_from_db()
+    return found
+
+
+def send_notification_again(actor: Actor, task: QueryTask) -> bool:
+    """Have the failed notification of a task sent once more, as it was: key, tag, body and destination.
+
+    Returns False when there is none that has failed. Raises PermissionDenied without dla:SubmitQuery on its schema.
+    """
+    require(actor, queries.SUBMIT, dla_resource(actor.tenant, task.table_schema), owner=task.tenant)
+    with transaction.atomic():
+        found = task.notification is not None and outbox.send_again(task.notification)
+        if found:
+            audit.record(
+                actor, "sql.notification.resend", dla_resource(task.tenant, task.table_schema), detail={"task": task.id}
             )
     task.refresh_from_db()
     return found

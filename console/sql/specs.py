@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from analytics import run as engine
 from console.accounts.actor import Actor, acting_later
-from console.sql import queries, targets, virtual
+from console.sql import queries, storage, targets, virtual
+from console.sql.ddl import locations
 from console.sql.models import QueryTask
 
 
@@ -19,12 +20,13 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
     author = author_of(task)
     readable = queries.readable_schemas(author) if author else {}
     target = targets.target_of(task, author)
+    owned = locations.buckets_of(task.tenant)
     return engine.QuerySpec(
         task_id=task.pk,
         tenant=task.tenant.uid,
         sql=targets.NOTHING_TO_WRITE if task.target and target is None else task.statement,
         schema=task.table_schema,
-        tables={schema: [targets.table_spec(t) for t in tables] for schema, tables in readable.items()},
+        tables={schema: [targets.table_spec(t, owned) for t in tables] for schema, tables in readable.items()},
         parameters=tuple(task.parameters),
         result_file=engine.result_location(
             task.tenant.uid, settings.REGION, task.pk, timezone.localdate(task.create_time)
@@ -35,6 +37,9 @@ def spec_of(task: QueryTask) -> engine.QuerySpec:
         lookup=virtual.lookup(author) if author else None,
         explain=task.explain or None,
         target=target,
+        synchronous=task.synchronous,
+        decide=locations.decider(author, locations.READ) if author else None,
+        result_room=storage.room_of(task, storage.RESULTS) if not task.target else None,
     )
 
 

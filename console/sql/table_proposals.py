@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from analytics import run as engine
 from console.accounts.actor import Actor, dla_resource
 from console.sql import ddl, definitions
 from console.sql.ddl import forms, grammar, table_changes
@@ -11,12 +12,12 @@ from console.sql.models import ExternalTable, Schema
 from console.web.errors import Refused
 
 
-def propose(actor: Actor, location: str) -> str:
+def propose(actor: Actor, place: engine.Place) -> str:
     """The CREATE TABLE for the files of a folder, in the first schema where the caller may make it. Raises Refused."""
-    folder = location.rstrip("/") + "/"
-    found = table_changes.infer(folder, None)
+    folder = place.as_folder
+    found = table_changes.infer(actor, folder, None)
     table = ExternalTable(
-        name=name_of(location),
+        name=name_of(folder),
         location=folder,
         format=found.format,
         columns=[{"name": column.name, "type": column.type} for column in found.columns],

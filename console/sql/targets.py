@@ -5,9 +5,8 @@ The query behind the head is guarded like any other; here is only what concerns 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -17,9 +16,11 @@ from analytics import run as engine
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
+from console.sql import storage
 from console.sql.ddl import formats, locations
 from console.sql.models import ENDED, ExternalTable, QueryTask, Schema, TaskStatus
 from console.sql.target_text import CreateTableAs, Insert, TargetStatement, parse
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 __all__ = [
@@ -165,11 +166,13 @@ def target_of(task: QueryTask, author: Actor | None) -> engine.Target | None:
         raise engine.QueryRefused(str(error)) from error
     return engine.Target(
         schema=schema.name,
-        table=table_spec(table),
+        table=table_spec(table, locations.buckets_of(author.tenant)),
         overwrite=given["overwrite"],
         columns=tuple(given["columns"]),
         partition=tuple((name, value) for name, value in given["partition"]),
         turn=lambda: _turn(task, schema),
+        decide=locations.decider(author, locations.WRITE),
+        room=storage.room_of(task, storage.LAKE),
     )
 
 
@@ -184,7 +187,10 @@ def _target_of_create(task: QueryTask, author: Actor, schema: Schema) -> engine.
     table = engine.TableSpec(
         given["table"], given["location"], given["format"], (), tuple(given["partitions"]), options
     )
-    return engine.Target(schema=schema.name, table=table, create=True, turn=lambda: _turn(task, schema))
+    return engine.Target(
+        schema=schema.name, table=table, create=True, turn=lambda: _turn(task, schema),
+        decide=locations.decider(author, locations.WRITE), room=storage.room_of(task, storage.LAKE),
+    )  # fmt: skip
 
 
 @contextmanager
@@ -223,7 +229,7 @@ def commit(task: QueryTask, author: Actor | None) -> str:
     name = f"{given['schema']}.{given['table']}"
     reason = _register(task, given, name) if given["statement"] == "create" and given.get("columns") else ""
     cleared = engine.discard_write if reason else engine.forget_write
-    transaction.on_commit(partial(cleared, given["location"], task.pk), robust=True)
+    after_commit(cleared, given["location"], task.pk)
     is_written = given["statement"] == "insert" or given.get("columns")
     if author is not None and is_written and not reason:
         verb = "create" if given["statement"] == "create" else "insert"
@@ -249,8 +255,11 @@ def _register(task: QueryTask, given: dict[str, Any], name: str) -> str:
 _FIELDS_OF_A_TABLE = ("location", "format", "columns", "partitions", "options", "comment", "managed")
 
 
-def table_spec(table: ExternalTable) -> engine.TableSpec:
-    """A table in the words of analytics."""
+def table_spec(table: ExternalTable, owned: Collection[str]) -> engine.TableSpec:
+    """A table in the words of analytics; what is stored is judged again, as if it were written now.
+
+    `owned` are the buckets of the table's account.
+    """
     columns = tuple(engine.Column(c["name"], c["type"]) for c in table.columns)
     options = tuple(sorted(table.options.items()))
     return engine.TableSpec(
@@ -261,7 +270,24 @@ def table_spec(table: ExternalTable) -> engine.TableSpec:
         tuple(table.partitions),
         options,
         may_be_empty=table.managed and bool(columns),
+        problem=_problem(table, owned),
     )
+
+
+def _problem(table: ExternalTable, owned: Collection[str]) -> str:
+    """Why a stored table cannot be read: its rules may be older than those of now."""
+    name = f"{table.schema.name}.{table.name}"
+    again = "Drop it and make it again."
+    try:
+        place = locations.place_of(table.location)
+        if table.format not in formats.FORMATS:
+            return f"The table {name} cannot be used: its format is {table.format}. {again}"
+        formats.checked(table.format, table.options, 1)
+    except Refused as refused:
+        return f"The table {name} cannot be used: {refused.message} {again}"
+    if not place.key or place.bucket not in owned:
+        return f"The table {name} cannot be used: its location {table.location} is no folder of your buckets. {again}"
+    return ""
 
 
 def _table(schema: Schema, name: str) -> ExternalTable:
@@ -274,7 +300,7 @@ def _table(schema: Schema, name: str) -> ExternalTable:
 def _require(actor: Actor, action: str, schema: Schema, table: str, location: str) -> str:
     """The action on the table, and WriteBucket on its location, which lies in a bucket of the tenant; the location."""
     require(actor, action, dla_resource(actor.tenant, schema.name, table), owner=actor.tenant)
-    bucket, _ = locations.split(location)
+    bucket = locations.place_of(location).bucket
     if bucket.startswith(_OURS):
         message = f"The bucket {bucket} is written by the console alone; choose a bucket of your own."
         raise Refused("BUCKET_READ_ONLY", message, "text")

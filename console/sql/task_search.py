@@ -52,14 +52,15 @@ class _Like(Func):
         return self.as_sql(compiler, connection, template="(%(expressions)s)", arg_joiner=" ILIKE ", **extra)
 
 
-def search(tasks: QuerySet[QueryTask], clauses: str, like: str | None = None) -> QuerySet[QueryTask]:
+def search(tasks: QuerySet[QueryTask], clauses: str, like: str | None = None, holder: str = "") -> QuerySet[QueryTask]:
     """The tasks that the clauses behind `show query_task` choose, in their order, at most MOST.
 
-    `like` is a pattern for id or command. Raises Refused, which names an unknown column and those that there are.
+    `like` is a pattern for id or command, `holder` the account that asks.
+    Raises Refused, which names an unknown column and those that there are.
     """
     if not _CLAUSES.match(clauses):
         raise _refused(f"behind `show query_task` comes where, like, order by or limit, not `{clauses.strip()[:40]}`")
-    parsed = parsing.query(f"select * from query_task {clauses}")  # noqa: S608 only parsed, never run
+    parsed = parsing.query(f"select * from query_task {clauses}", holder)  # noqa: S608 only parsed, never run
     unknown = {name for name, value in parsed.args.items() if value and name not in _PARTS}
     if unknown or not isinstance(parsed, exp.Select) or not isinstance(parsed.args.get("from_"), exp.From):
         raise _refused("behind `show query_task` comes where, like, order by or limit and nothing else")

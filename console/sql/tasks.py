@@ -9,7 +9,7 @@ from django.conf import settings
 
 from analytics import run as engine
 from console.celery import app
-from console.sql import lifecycle, worker
+from console.sql import lifecycle, storage, worker
 from console.sql.models import Bucket
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,12 @@ def run_query(task_id: str) -> None:
 def sweep() -> None:
     """Every 5 s: requeue or end what lost its worker, hand over again what lost its message."""
     lifecycle.sweep()
+
+
+@app.task(name="console.sql.tasks.count_storage")  # type: ignore[untyped-decorator]
+def count_storage() -> None:
+    """Every minute: look what accounts have stored whose files have changed."""
+    storage.sweep()
 
 
 @app.task(name="console.sql.tasks.expire")  # type: ignore[untyped-decorator]

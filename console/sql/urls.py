@@ -50,6 +50,7 @@ urlpatterns += [
     path("sql/tasks/<str:task_id>/plot", plot.plot, name="sql.plot"),
     path("sql/tasks/<str:task_id>/cancel", tasks.cancel, name="sql.cancel"),
     path("sql/tasks/<str:task_id>/again", tasks.again, name="sql.again"),
+    path("sql/tasks/<str:task_id>/send-again", tasks.send_again, name="sql.send_again"),
     path("sql/tasks/<str:task_id>/result.csv", tasks.download, name="sql.download"),
 ]
 # /sql/results/

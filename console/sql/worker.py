@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from analytics import errors
@@ -39,8 +39,6 @@ TURN_S = 30.0
 #: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
 _ALONE_IDLE_S = 10.0
 
-#: How long a thread waits before it takes the next task from a Spark Connect server that does not answer, s.
-_OUTAGE_PAUSE_S = 5.0
 #: How often the JVM is looked at, seconds.
 _LOOK_S = 0.5
 
@@ -140,11 +138,6 @@ def execute(task: QueryTask) -> None:
         except errors.EngineLost as error:
             _lose_engine(task, error)
             return
-        except errors.EngineUnavailable as error:
-            lifecycle.give_back(task)
-            log.warning("%s Task %s waits.", error.user_message, task.pk)
-            _shutting_down.wait(_OUTAGE_PAUSE_S)
-            return
         except errors.QueryCancelled:
             if _shutting_down.is_set() and not lifecycle.cancel_requested([task.pk]):
                 lifecycle.give_back(task)
@@ -163,10 +156,12 @@ def _ending() -> bool:
 
 
 def _lose_engine(task: QueryTask, error: errors.EngineLost) -> None:
-    """Give the task up; end this process, unless the next statement finds a new Spark."""
-    lifecycle.lose(task, error.user_message, had_only_begun=_ms_since_start(task) < ONLY_BEGUN_MS)
-    if not error.is_remote:
-        end_without_engine(error.user_message)
+    """Give the task up, and end this process."""
+    if error.culprit is not None and error.culprit != task.pk:
+        lifecycle.give_back(task)
+    else:
+        lifecycle.lose(task, error.user_message, had_only_begun=_ms_since_start(task) < ONLY_BEGUN_MS)
+    end_without_engine(error.user_message)
 
 
 def end_without_engine(reason: str) -> None:
@@ -174,7 +169,17 @@ def end_without_engine(reason: str) -> None:
     if not _engine_lost.is_set():
         _engine_lost.set()
         log.error("Spark is lost (%s); this worker ends", reason)
+        _blame(engine.culprit())
         threading.Thread(target=_end_process, daemon=True).start()
+
+
+def _blame(culprit: str | None) -> None:
+    """Remember the statement for which the JVM was ended: it may have ended itself, cancelled or out of time."""
+    if culprit is not None:
+        try:
+            lifecycle.blame(culprit)
+        except DatabaseError as error:
+            log.error("that task %s cost the engine was not written down: %s", culprit, error)
 
 
 def _end_process(status: int = ENGINE_LOST_EXIT) -> None:
@@ -207,8 +212,7 @@ def _warm() -> None:
         engine.warm()
     except errors.AnalyticsError as error:
         log.error("Spark cannot be started: %s", error.user_message)
-        if not (isinstance(error, errors.EngineUnavailable) and error.is_outage):
-            os._exit(ENGINE_UNAVAILABLE_EXIT)
+        os._exit(ENGINE_UNAVAILABLE_EXIT)
     if file := os.environ.get("GANTRY_READY_FILE"):
         Path(file).touch()
     try:

@@ -7,14 +7,18 @@ from dataclasses import replace
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
+from brokercore.policy import mq_resource
 from console.accounts import acl
 from console.accounts.actor import Actor
+from console.accounts.delegation import require_sharing
 from console.accounts.models import Tenant, User
+from console.accounts.services.held import hold
 from console.audit import services as audit
 from console.topics.models import Grant, Relation, Topic
 from console.web.errors import Refused
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
+_NO_ACCOUNT = "There is no account with this account ID."
 _OWN = "This is the topic's own account; it needs no grant."
 
 
@@ -34,8 +38,7 @@ def account_of(actor: Actor, uid: str) -> Tenant:
     found = Tenant.objects.filter(uid=uid.strip()).exclude(pk=actor.tenant.pk).first()
     if found is None:
         own = uid.strip() == actor.tenant.uid
-        message = _OWN if own else "There is no account with this account ID."
-        raise Refused(_FIELD, message, "tenant")
+        raise Refused(_FIELD, _OWN if own else _NO_ACCOUNT, "tenant")
     return found
 
 
@@ -55,13 +58,19 @@ def create_grant(
     """Grant `relation` (2 publish, 4 subscribe, 6 both) on a topic to another account or to an own RAM user.
 
     Raises Refused: EMPOWER_OWNER_CHECK_ERROR when the topic is not of the caller's account, EMPOWER_EXIST_ERROR when
-    there is a grant already (also of another relation: it is revoked first), BIZ_FIELD_CHECK_INVALID otherwise.
+    there is a grant already (also of another relation: it is revoked first), BIZ_FIELD_CHECK_INVALID otherwise;
+    PermissionDenied for who does not act as the account and may not do itself what the grant allows.
     """
     _check_owner(actor, topic)
     if relation not in Relation.values:
         raise Refused(_FIELD, "The relation is 2 (publish), 4 (subscribe) or 6 (both).", "relation")
     _check_receiver(actor, tenant, user)
+    # Held, since a topic or a user that is being deleted takes its grants along.
+    user = hold(user) if user is not None else None
+    if Topic.objects.select_for_update(no_key=True).filter(pk=topic.pk).first() is None:
+        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} does not exist any more.")
     grant = Grant(topic=topic, tenant=tenant, user=user, relation=relation, creator=actor.user)
+    require_sharing(actor, grant.statement, mq_resource(topic.physical_name))
     try:
         with transaction.atomic():
             grant.save()
@@ -104,6 +113,8 @@ def _check_receiver(actor: Actor, tenant: Tenant | None, user: User | None) -> N
         raise Refused(_FIELD, "Name either an account or a RAM user.", "tenant")
     if tenant is not None and tenant.pk == actor.tenant.pk:
         raise Refused(_FIELD, _OWN, "tenant")
+    if tenant is not None and not Tenant.objects.filter(pk=tenant.pk, enabled=True).exists():
+        raise Refused(_FIELD, _NO_ACCOUNT, "tenant")  # that it is disabled is nobody else's business
     if user is not None and (user.tenant_id != actor.tenant.pk or user.is_tenant_admin):
         raise Refused(_FIELD, "There is no such RAM user in this account.", "user")
 

@@ -17,6 +17,11 @@ LEGACY_PREFIXES = ("CID-", "CID_", "PID-", "PID_")
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{3,127}")
 _GROUP = re.compile(r"GID[_-][A-Za-z0-9_-]{1,60}")
+_RESERVED = re.compile(
+    r"MQ_INST_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TRANS_CHECK_MAX_TIME_TOPIC|TBW102|SELF_TEST_TOPIC|OFFSET_MOVED_EVENT"
+    r"|BenchmarkTest|DefaultCluster|DefaultHeartBeatSyncerTopic|broker-[a-z]|.*_REPLY_TOPIC|.*_REPLY_TOPIC_V2",
+    re.IGNORECASE,
+)
 _LEGACY_GROUP = re.compile(r"[CP]ID[_-][A-Za-z0-9_-]{1,60}")
 
 
@@ -26,7 +31,18 @@ def checked_topic_name(name: str) -> str:
         raise Refused(_FIELD, f"A topic name has 3 to {settings.TOPIC_NAME_MAX} letters, digits, - or _.", "name")
     if name.startswith(("CID", "GID")):
         raise Refused(_FIELD, "A topic name does not begin with CID or GID; those are kept for groups.", "name")
+    if is_reserved(name):
+        raise Refused(_FIELD, f"{name} means something on the brokers; choose another name for the topic.", "name")
     return name
+
+
+def is_reserved(name: str) -> bool:
+    """True for names that stand for something on the wire: instances, clusters, brokers, the brokers' own topics.
+
+    A topic of a default instance has its bare name there, and its account's rights hang on names: `MQ_INST_42_…`
+    would be inside what account 42 may do everything with.
+    """
+    return _RESERVED.fullmatch(name) is not None
 
 
 def check_wire_length(name: str, physical_name: str) -> None:
@@ -50,7 +66,7 @@ def may_be_adopted(name: str, *, group: bool) -> bool:
     """True for the name of a topic or group that a broker has and the console may take over: legacy ones too."""
     if group:
         return bool(_GROUP.fullmatch(name) or _LEGACY_GROUP.fullmatch(name))
-    return bool(_TOPIC.fullmatch(name)) and not name.startswith(("CID", "GID"))
+    return bool(_TOPIC.fullmatch(name)) and not name.startswith(("CID", "GID")) and not is_reserved(name)
 
 
 def checked_remark(remark: str) -> str:

@@ -42,6 +42,7 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
         raise Refused(_FIELD, "The message type is one of 0, 1, 2, 4 and 5.", "order_type")
     name, remark = checked_topic_name(name), checked_remark(remark)
     check_capacity(instance)
+    hold_instance(instance)
     topic = Topic(
         instance=instance,
         name=name,
@@ -104,6 +105,7 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
     """
     group_id, remark = checked_group_id(group_id), checked_remark(remark)
     limits.check_groups(actor.tenant)
+    hold_instance(instance)
     group = Group(
         instance=instance,
         group_id=group_id,
@@ -165,6 +167,13 @@ def delete_group(*, actor: Actor, group: Group) -> None:
         audit.record(neutral, "topics.group.delete", group.physical_name, tenant=group.owner)
     group.delete()
     acl.publish_group_on_commit(group.physical_name, None)
+
+
+def hold_instance(instance: Instance) -> None:
+    """Keep an instance from being deleted until the transaction ends. Raises Refused when it was."""
+    # No lock on the key itself: rows that only refer to the instance are not held up.
+    if Instance.objects.select_for_update(no_key=True).filter(pk=instance.pk).first() is None:
+        raise Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance.name} does not exist any more.")
 
 
 def apply_topic(topic: Topic) -> None:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from django.db import OperationalError as DatabaseOutage
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -16,10 +17,12 @@ from redis.exceptions import RedisError
 
 from analytics.errors import LakeUnavailable
 from brokercore.client.errors import BrokerError, ClientError
-from console.web import logs, text, zone
+from console.web import full_disk, logs, text, zone
+from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
+_DATABASE_OUTAGE = "The console's database does not answer; try again."
 _REDIS_OUTAGE = "No connection to Redis, which holds the samples and the queue of background work."
 
 # The digest is that of the empty text: plotly inserts an empty <style> element and fills it by script.
@@ -86,6 +89,19 @@ class OrderlyTextMiddleware:
         return response
 
 
+class NoStoreMiddleware:
+    """Nothing but static files, which never come this far, is kept: not by a browser, and by nobody on the way."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if "no-store" not in response.get("Cache-Control", ""):
+            response["Cache-Control"] = "private, no-store"
+        return response
+
+
 class CollapseSlashesMiddleware:
     """Callers of the management API send `//json/topic/create`, as the vendor's own sample does."""
 
@@ -131,7 +147,12 @@ class NulMiddleware:
 
 
 class OutageMiddleware:
-    """A broker, a Redis or a lake that does not answer is shown as such: status 503, and 502 for a refusal."""
+    """A broker, a Redis, a database or a lake that does not answer, or has no room on its disk, is shown as such.
+
+    Status 503, and 502 for a refusal.
+
+    So is a change whose object somebody else deleted meanwhile: status 409.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -140,14 +161,21 @@ class OutageMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if isinstance(exception, BrokerError):
+        if full := full_disk.reason(exception):
+            status, title, reason = 503, full_disk.TITLE, full
+        elif isinstance(exception, BrokerError):
             status, title, reason = 502, "The broker refused", exception.user_message
         elif isinstance(exception, ClientError):
             status, title, reason = 503, "The broker does not answer", exception.user_message
         elif isinstance(exception, RedisError | OperationalError):
             status, title, reason = 503, "Redis does not answer", _REDIS_OUTAGE
+        elif isinstance(exception, DatabaseOutage):
+            status, title, reason = 503, "The database does not answer", _DATABASE_OUTAGE
         elif isinstance(exception, LakeUnavailable):
             status, title, reason = 503, "The lake does not answer", exception.user_message
+        elif isinstance(exception, Refused):
+            # What a form cannot show: somebody else was faster, and what the change was about is gone.
+            status, title, reason = 409, "That was not done", exception.message
         else:
             return None
         log.warning("%s: %s", title, exception)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
-from console.web import htmx
+from console.web import full_disk, htmx
 from console.web.http import Request
 
 
@@ -29,11 +31,15 @@ def not_found(request: Request, exception: Exception) -> HttpResponse:
 
 
 def failed(request: Request) -> HttpResponse:
-    """500: the log has the traceback under the request id, the visitor has the id."""
+    """500: the log has the traceback under the request id, the visitor has the id; a full disk is a 503 and is said."""
+    if reason := full_disk.reason(sys.exc_info()[1]):
+        return _answer(request, 503, reason, {"title": full_disk.TITLE, "reason": reason}, template="500.html")
     return _answer(request, 500, "Something went wrong in the console.", {})
 
 
-def _answer(request: Request, status: int, sentence: str, context: dict[str, object]) -> HttpResponse:
+def _answer(
+    request: Request, status: int, sentence: str, context: dict[str, object], template: str = ""
+) -> HttpResponse:
     if hasattr(request, "htmx") and htmx.is_fragment(request):
         return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
-    return render(request, f"{status}.html", context, status=status)
+    return render(request, template or f"{status}.html", context, status=status)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,27 +21,13 @@ if TYPE_CHECKING:
     Ask = Callable[..., run.QueryResult]
 
 _numbers = itertools.count()
-ON_CONNECT = os.environ.get("SPARK_URL", "").startswith("sc://")
-if token := os.environ.get("GANTRY_TEST_SPARK_CONNECT_TOKEN"):
-    os.environ["GANTRY_SPARK_CONNECT_TOKEN"] = token
 
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """The one session of the process; statements of tenants run in sessions derived from it.
-
-    Against a Spark Connect server (`test_cluster`) there is none: only tests of the mark `classic` look into it.
-    """
-    yield cast("SparkSession", None) if ON_CONNECT else spark_session.get()
+    """The one session of the process; statements of tenants run in sessions derived from it."""
+    yield spark_session.get()
     run.stop()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what concerns the JVM of this process when there is none, and what needs a Spark Connect server."""
-    other = "classic" if ON_CONNECT else "connect"
-    left_out = [item for item in items if item.get_closest_marker(other)]
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="package")

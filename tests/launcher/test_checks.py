@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,3 +95,48 @@ def test_a_java_that_is_too_old_is_told_in_one_sentence(tmp_path: Path) -> None:
 
 def test_a_java_that_is_new_enough_passes() -> None:
     checks.check_java({name: value for name, value in os.environ.items() if name != "JAVA_HOME"})
+
+
+def test_the_port_of_the_metrics_is_checked_like_any_other() -> None:
+    listener, port = taken_port()
+    settings = config.read({"GANTRY_METRICS_PORT": str(port)})
+    with listener, pytest.raises(LauncherError, match=f"Port {port} on .* set GANTRY_METRICS_PORT to a free port"):
+        checks.check_ports(replace(settings, ports={"GANTRY_METRICS_PORT": settings.ports["GANTRY_METRICS_PORT"]}))
+    several = config.read({"GANTRY_METRICS_PORT": "5557", "GANTRY_BROKERS": "2"})
+    assert 5558 in several.listening.values()
+    for nothing in ("", "0"):
+        assert "GANTRY_METRICS_PORT" not in config.read({"GANTRY_METRICS_PORT": nothing}).listening
+    with pytest.raises(LauncherError, match="GANTRY_WEB_PORT and GANTRY_METRICS_PORT are both 8000"):
+        config.read({"GANTRY_METRICS_PORT": "8000"})
+
+
+def limited(soft: int, hard: int) -> str:
+    """What `raise_file_limit` does in a process with these limits: the limits afterwards, or its sentence."""
+    script = (
+        "import resource\nfrom launcher import checks\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+        "try: checks.raise_file_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "except Exception as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=config.ROOT)
+    return done.stdout.strip()
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_the_system_allows() -> None:
+    hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 4096)
+    assert limited(256, hard) == str((hard, hard))
+
+
+def test_too_few_open_files_are_told_in_one_sentence() -> None:
+    assert limited(256, 256) == (
+        "Only 256 files may be open at a time (`ulimit -Hn`), and Gantry needs 1024: raise the limit."
+    )
+
+
+def test_what_the_wall_around_the_engine_lacks_is_told() -> None:
+    environ = dict(os.environ)
+    assert checks.engine_wall(environ | {"GANTRY_ENGINE_WALL": "off"}) == (
+        "The SQL engine stands behind no wall: GANTRY_ENGINE_WALL is off."
+    )
+    with pytest.raises(LauncherError, match="GANTRY_ENGINE_WALL is 'of'; allowed are auto, require, off"):
+        checks.engine_wall(environ | {"GANTRY_ENGINE_WALL": "of"})

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher import config, lock
+from launcher import checks, config, lock
 from launcher.config import ROOT
+from tests.support.product import free_ports
 
 
 def launcher(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the launcher on ports that are free now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        first = probe.getsockname()[1]
-    ports = {name: str(first - number) for number, name in enumerate(config.PORTS)}
+    ports = dict(zip(config.PORTS, map(str, free_ports(len(config.PORTS))), strict=True))
     return subprocess.run(
         [sys.executable, "-m", "launcher", *arguments],
         cwd=ROOT,
@@ -66,7 +65,21 @@ def test_a_second_start_on_the_same_home_ends(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     held = lock.take(tmp_path)
     assert "already runs on" in in_one_line(launcher(tmp_path, "up"))
-    os.close(held)
+    held.free()
+
+
+@pytest.mark.parametrize("arguments", [("up",), ("run", "true")])
+def test_a_home_of_a_newer_release_is_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "version").write_text(f"{checks.HOME_VERSION + 1}\n")
+    said = in_one_line(launcher(tmp_path, *arguments))
+    assert f"was used by a newer release (version {checks.HOME_VERSION + 1}; this one knows up to" in said
+
+
+def test_a_version_that_is_none_is_refused_and_a_home_without_one_gets_it(tmp_path: Path) -> None:
+    launcher(tmp_path, "run", "true")
+    assert (tmp_path / "version").read_text() == f"{checks.HOME_VERSION}\n"
+    (tmp_path / "version").write_text("")
+    assert "is no version of a home" in in_one_line(launcher(tmp_path, "run", "true"))
 
 
 @pytest.mark.parametrize("arguments", [(), ("down",), ("run",)])

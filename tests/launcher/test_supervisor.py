@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -130,7 +131,7 @@ def test_a_line_is_kept_in_the_log_of_its_process(launch: Launch) -> None:
     launched.ask()
     launched.end()
     log = launched.home / "log" / "base.log"
-    assert log.read_text() == "ready\n"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ready\n", log.read_text())
     assert log.stat().st_mode & 0o777 == 0o600
 
 
@@ -150,7 +151,7 @@ def test_it_goes_on_without_its_terminal(launch: Launch) -> None:
     assert launched.process.stdout
     launched.process.stdout.close()
     log = launched.home / "log" / "chatty.log"
-    poll(lambda: log.exists() and log.read_text() == "ready\n", 20, lambda: "no output is read")
+    poll(lambda: log.exists() and log.read_text().endswith(" ready\n"), 20, lambda: "no output is read")
     launched.ask(signal.SIGHUP)
     assert launched.process.wait(20) == 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import re
 import secrets
 import signal
@@ -62,10 +64,11 @@ class BrokerProcess:
     def start(self) -> None:
         """Start, and wait for the ready line; a broker that was started before keeps its ports."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
+        namesrv, address = _free_ports(2)
         environment |= {
             "REDIS_URL": self.redis_url,
-            "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or "0",
-            "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or "0",
+            "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or str(namesrv),
+            "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or str(address),
             "GANTRY_MASTER_KEY": MASTER_KEY,
             "GANTRY_BROKER_ACCESS_KEY_ID": SYSTEM_KEY,
             "GANTRY_BROKER_ACCESS_KEY_SECRET": SYSTEM_SECRET,
@@ -139,6 +142,23 @@ class BrokerProcess:
                     parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
                 connection.sendall(b"".join(parts))
                 assert connection.recv(1024)[:1] in b"+:"
+
+
+def _free_ports(count: int) -> list[int]:
+    """Free ones of those that Spark may connect to in this run; any, where the run keeps none for brokers."""
+    first, _, last = os.environ.get("GANTRY_ENGINE_PORTS", "").partition("-")
+    if not last:
+        return [0] * count
+    kept = range(int(first), int(last) + 1)
+    found: list[int] = []
+    for port in random.sample(kept, len(kept)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"none of the ports {first} to {last} is free")
 
 
 def eventually(condition: Any, seconds: float = 10.0) -> Any:

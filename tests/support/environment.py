@@ -15,7 +15,10 @@ HOME = Path(tempfile.mkdtemp(prefix="gantry-tests-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 for name in [n for n in os.environ if n.startswith("GANTRY_") and not n.startswith("GANTRY_TEST_")]:
     del os.environ[name]
+#: Where brokers of this run listen: the engine may connect to these ports, and it is told before they are chosen.
+FIRST_PORT = 20_000 + 200 * secrets.randbelow(50)
 os.environ |= {
+    "GANTRY_ENGINE_PORTS": f"{FIRST_PORT}-{FIRST_PORT + 199}",
     "GANTRY_HOME": str(HOME),
     "GANTRY_SECRET_KEY": secrets.token_urlsafe(48),
     "GANTRY_MASTER_KEY": Fernet.generate_key().decode(),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.needs import need_tool
@@ -23,24 +25,33 @@ def maven_jars(pom: Path, stamp: Path, output: Path | None = None) -> None:
     Skips the test without mvn, fails it on CI. Raises BuildError with Maven's words, e.g. without a network.
     """
     poms = sorted(pom.parent.rglob("pom.xml"))
-    if _is_current(stamp, poms):
-        return
     command = [str(need_tool("mvn")), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     if output is not None:
         command.append(f"-DoutputDirectory={output}")
-    _run(command)
-    _mark(stamp, poms)
+    with _alone(stamp):
+        if not _is_current(stamp, poms):
+            _run(command)
+            _mark(stamp, poms)
 
 
 def compile_java(sources: Sequence[Path], class_path: str, into: Path) -> None:
     """Compile `sources` into the folder `into`; skips the test without a JDK, fails it on CI."""
     stamp = into / ".sources"
-    if _is_current(stamp, sources):
-        return
-    into.mkdir(parents=True, exist_ok=True)
     javac = str(need_tool("javac"))
-    _run([javac, "--release", "17", "-nowarn", "-proc:none", "-cp", class_path, "-d", str(into), *map(str, sources)])
-    _mark(stamp, sources)
+    options = ["--release", "17", "-nowarn", "-proc:none", "-cp", class_path, "-d", str(into)]
+    with _alone(stamp):
+        if not _is_current(stamp, sources):
+            _run([javac, *options, *map(str, sources)])
+            _mark(stamp, sources)
+
+
+@contextmanager
+def _alone(stamp: Path) -> Iterator[None]:
+    """Hold the other test processes that want the same back until the block has made it."""
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    with stamp.with_name(f"{stamp.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _run(command: list[str]) -> None:
@@ -62,5 +73,4 @@ def _is_current(stamp: Path, files: Sequence[Path]) -> bool:
 
 
 def _mark(stamp: Path, files: Sequence[Path]) -> None:
-    stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(_digest(files))

@@ -53,6 +53,9 @@ class Product:
     environ: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     started_in: float = 0.0
+    root: Path = ROOT
+    """Where its program lies, and which Python runs it: another release has others."""
+    python: Path = Path(sys.executable)
 
     def __post_init__(self) -> None:
         ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
@@ -74,7 +77,7 @@ class Product:
         with self.output.open("ab") as stream:
             offset = stream.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "launcher", "up"], cwd=ROOT, env=self.environ, stdout=stream, stderr=stream
+                [self.python, "-m", "launcher", "up"], cwd=self.root, env=self.environ, stdout=stream, stderr=stream
             )
         eventually(lambda: self._ready(offset), seconds=seconds, what="the copy is ready")
         self.started_in = time.monotonic() - began
@@ -124,8 +127,8 @@ class Product:
     def manage(self, *arguments: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Run a management command with this copy's environment."""
         return subprocess.run(
-            [sys.executable, "-m", "launcher", "run", "manage.py", *arguments],
-            cwd=ROOT,
+            [self.python, "-m", "launcher", "run", "manage.py", *arguments],
+            cwd=self.root,
             env=self.environ,
             capture_output=True,
             text=True,

@@ -44,7 +44,7 @@ class RedisServer:
         command = [
             str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder),
             "--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--enable-debug-command", "local",
-            "--auto-aof-rewrite-min-size", "512mb", "--rdbcompression", "no",  # as in launcher/plan.py
+            "--auto-aof-rewrite-percentage", "0", "--rdbcompression", "no",  # as in launcher/plan.py
             *self._settings,
         ]  # fmt: skip
         with self.log.open("ab") as log:

@@ -1,12 +1,11 @@
-"""Real Sparks beyond this process, from the installed PySpark: a Connect server, and a standalone master with a worker.
+"""A real Spark beyond this process, from the installed PySpark: a standalone master with a worker.
 
-All bound to 127.0.0.1, on free ports, with little memory, without our settings and secrets in their environment.
+Both bound to 127.0.0.1, on free ports, with little memory, without our settings and secrets in their environment.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -20,20 +19,12 @@ from pathlib import Path
 
 import pyspark
 
-from analytics import settings
+from analytics import jvm
 from analytics.java import find_java
 
 START_SECONDS = 120
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
-#: What docs/production.md advises for the server; the scheduler and the size of results are of the server as a whole.
-CONNECT_OPTIONS = {
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.scheduler.mode": "FAIR",
-    "spark.driver.maxResultSize": "256m",
-    "spark.connect.progress.reportInterval": "200ms",
-    "spark.ui.enabled": "false",
-}
 
 
 @dataclass
@@ -52,7 +43,7 @@ class SparkProgram:
 
     def start(self) -> None:
         """Start it and wait until its port answers."""
-        environment = settings.without_secrets(dict(os.environ)) | {
+        environment = {name: os.environ[name] for name in jvm.INHERITED if name in os.environ} | {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "JAVA_HOME": str(find_java(self.folder)),
@@ -98,52 +89,6 @@ def _folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@dataclass
-class ConnectServer:
-    """A Spark Connect server that asks for a token."""
-
-    program: SparkProgram
-    token: str
-
-    @property
-    def url(self) -> str:
-        return f"sc://127.0.0.1:{self.program.port}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What Gantry has to be told."""
-        return {"SPARK_URL": self.url, "GANTRY_SPARK_CONNECT_TOKEN": self.token}
-
-
-@contextmanager
-def connect_server() -> Iterator[ConnectServer]:
-    """A server with two cores of its own."""
-    port, token = free_port(), secrets.token_urlsafe(16)
-    with _folder() as folder:
-        options = CONNECT_OPTIONS | {
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(port),
-            "spark.local.dir": str(folder / "local"),
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        }
-        program = SparkProgram(
-            [
-                str(SPARK_HOME / "bin" / "spark-submit"),
-                *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-                *("--master", "local[2]", "--driver-memory", "1g"),
-                *(word for name, value in options.items() for word in ("--conf", f"{name}={value}")),
-            ],
-            port,
-            folder,
-            {"SPARK_CONNECT_AUTHENTICATE_TOKEN": token},
-        )
-        program.start()
-        try:
-            yield ConnectServer(program, token)
-        finally:
-            program.kill()
 
 
 @contextmanager

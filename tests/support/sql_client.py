@@ -14,14 +14,26 @@ Row = dict[str, Any]
 
 
 class SqlClient:
-    """One connection to the MySQL door, as demo.json or `user` and `password` sign in; `with` closes it."""
+    """One connection to the MySQL door, as demo.json or `user` and `password` sign in; `with` closes it.
 
-    def __init__(self, demo: dict[str, Any], *, user: str = "", password: str = "", database: str = "") -> None:
+    With `timeout` (seconds) an answer that does not come is an error of pymysql's.
+    """
+
+    def __init__(
+        self,
+        demo: dict[str, Any],
+        *,
+        user: str = "",
+        password: str = "",
+        database: str = "",
+        timeout: float | None = None,
+    ) -> None:
         sql = demo["sql"]
         self.demo = demo
         self.connection = pymysql.connect(
             host=sql["host"], port=sql["port"], user=user or sql["user"], password=password or sql["password"],
             database=database or sql["database"], cursorclass=DictCursor, autocommit=True,
+            connect_timeout=timeout or 10, read_timeout=timeout, write_timeout=timeout,
         )  # fmt: skip
 
     def __enter__(self) -> SqlClient:

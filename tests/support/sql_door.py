@@ -28,6 +28,8 @@ from console.sql.door.server import DoorServer
 from console.sql.door.service import SqlDoor
 
 STOCK = os.environ.get("GANTRY_TEST_STOCK_DOOR") == "true"
+#: What a user may have open; nobody who is not in it has a limit.
+most_connections: dict[str, int] = {}
 USER, PASSWORD = "alice", "s3cret p@ss"
 OTHER = "bob"
 
@@ -38,6 +40,8 @@ class KnownAccount:
     def __init__(self, name: str) -> None:
         self.name = name
         self.hashes = DoubleHashes.of(PASSWORD)
+        self.tenant = name
+        self.most_connections = most_connections.get(name, 0)
 
 
 async def find_known(name: str) -> KnownAccount | None:

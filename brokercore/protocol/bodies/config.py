@@ -9,6 +9,10 @@ from typing import Any
 import orjson
 
 from brokercore.protocol.bodies.reading import boolean, integer, mapping, objects, read_object, text, texts
+from brokercore.protocol.fastjson import dumps_with
+
+MAX_CONFIG = 8 << 10
+"""Bytes of a topic's or group's configuration as JSON: all of it is kept in memory and in Redis."""
 
 MESSAGE_TYPE_ATTRIBUTE = "message.type"
 """Attribute of a topic: NORMAL, FIFO, DELAY, TRANSACTION, MIXED or UNSPECIFIED."""
@@ -77,17 +81,15 @@ class DataVersion:
         return {"counter": self.counter, "stateVersion": self.state_version, "timestamp": self.timestamp}
 
 
-def topic_table_to_json(topics: Mapping[str, TopicConfig], version: DataVersion) -> bytes:
-    """Answer of GET_ALL_TOPIC_CONFIG."""
-    return orjson.dumps(
-        {
-            "dataVersion": version.to_dict(),
-            "mappingDataVersion": DataVersion().to_dict(),
-            "topicConfigTable": {name: config.to_dict() for name, config in topics.items()},
-            "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
-        }
-    )
+def topic_rows_to_json(rows: Mapping[str, bytes], version: DataVersion) -> bytes:
+    """Answer of GET_ALL_TOPIC_CONFIG, of the JSON of each topic by its name."""
+    plain = {
+        "dataVersion": version.to_dict(),
+        "mappingDataVersion": DataVersion().to_dict(),
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
+    }
+    return dumps_with(plain, {"topicConfigTable": dumps_with({}, rows)})
 
 
 def topic_table_from_json(data: bytes) -> dict[str, TopicConfig]:
@@ -163,15 +165,10 @@ class GroupConfig:
         return cls.from_dict(read_object(data))
 
 
-def group_table_to_json(groups: Mapping[str, GroupConfig], version: DataVersion) -> bytes:
-    """Answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-    return orjson.dumps(
-        {
-            "dataVersion": version.to_dict(),
-            "forbiddenTable": {},
-            "subscriptionGroupTable": {name: config.to_dict() for name, config in groups.items()},
-        }
-    )
+def group_rows_to_json(rows: Mapping[str, bytes], version: DataVersion) -> bytes:
+    """Answer of GET_ALL_SUBSCRIPTIONGROUP_CONFIG, of the JSON of each group by its name."""
+    plain = {"dataVersion": version.to_dict(), "forbiddenTable": {}}
+    return dumps_with(plain, {"subscriptionGroupTable": dumps_with({}, rows)})
 
 
 def group_table_from_json(data: bytes) -> dict[str, GroupConfig]:

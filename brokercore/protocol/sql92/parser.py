@@ -158,7 +158,7 @@ class Parser:
         if expression.kind in {Kind.TRUTH, Kind.NULL}:
             return expression.evaluate
         if expression.kind is Kind.PROPERTY:  # a property is a text, never a truth value
-            return lambda properties: None if expression.evaluate(properties) is None else False
+            return lambda look: None if expression.evaluate(look) is None else False
         raise SubscriptionError(f"{expression.literal!r} is no condition: compare it with a property")
 
     def _equatable(self, expression: Expression) -> Expression:

@@ -6,6 +6,12 @@ import re
 
 from brokercore.protocol.errors import SubscriptionError
 
+MAX_WORDS = 1000
+"""Names, numbers, words and signs of a filter: reading one takes some microseconds."""
+
+MAX_TOKENS = 4000
+"""All of them, with texts and commas, so that lists for IN may be long."""
+
 _LONG = 1 << 63
 _TOKEN = re.compile(
     r"""
@@ -14,7 +20,8 @@ _TOKEN = re.compile(
   | (?P<integer>(?:0|[1-9]\d*)l?(?![\w.]))
   | (?P<text>'(?:[^']|'')*')
   | (?P<word>[a-z_$][\w$]*)
-  | (?P<sign><>|<=|>=|[=<>(),+-])
+  | (?P<comma>,)
+  | (?P<sign><>|<=|>=|[=<>()+-])
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -25,7 +32,7 @@ _RESERVED = frozenset(
 
 def tokens(expression: str) -> list[tuple[str, str]]:
     """Kind and text; reserved words in upper case, and signs, can be told from texts since those keep their quotes."""
-    found, position = [], 0
+    found, position, words = [], 0, 0
     while position < len(expression):
         match = _TOKEN.match(expression, position)
         if match is None:
@@ -40,6 +47,12 @@ def tokens(expression: str) -> list[tuple[str, str]]:
             kind = "word" if token in {"TRUE", "FALSE", "NULL"} else "sign"
         if kind != "blank":
             found.append((kind, token))
+            words += kind not in {"text", "comma"}
+            if words > MAX_WORDS or len(found) > MAX_TOKENS:
+                raise SubscriptionError(
+                    f"the filter is too long: allowed are {MAX_WORDS} names, numbers, words and signs, and with texts"
+                    f" and commas {MAX_TOKENS}"
+                )
     return found
 
 

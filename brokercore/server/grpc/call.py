@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
 MAX_CLIENT_ID = 255
 
+MOST_ENTRIES = 1000
+"""Messages, or receipt handles, of one call: clients send one message, and acknowledge what one receive gave them."""
+
 ANSWER_SECONDS = 1.0
 """How long a line that is closed has for its last answer."""
 

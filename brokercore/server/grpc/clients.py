@@ -33,6 +33,7 @@ from brokercore.server.grpc.names import group_name, topic_name
 from brokercore.server.grpc.receiving import POLLING_SECONDS, filter_of
 from brokercore.server.grpc.sessions import MOST_UNSENT, Outbox, Session
 from brokercore.server.grpc.status import OK, Fault
+from brokercore.server.handlers.clients import MOST_GROUPS
 from brokercore.server.incoming import MAX_BODY
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ def _take_answer(session: Session, command: TelemetryCommand) -> None:
 
 async def _take_settings(session: Session, settings: Settings) -> None:
     """Register the client with what it says it is. Raises Fault."""
+    for count in (len(settings.subscription.subscriptions), len(settings.publishing.topics)):
+        if count > MOST_GROUPS:
+            raise Fault(Code.BAD_REQUEST, f"the settings name {count} topics; allowed are {MOST_GROUPS}")
     session.settings = settings
     if settings.HasField("subscription"):
         group = group_name(settings.subscription.group)

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 _LANGUAGES = {"DOT_NET": "DOTNET", "GOLANG": "GO"}
 _KNOWN = frozenset({"JAVA", "CPP", "DOTNET", "PYTHON", "GO", "PHP", "RUST", "RUBY", "NODE_JS"})
 
+CALL_SECONDS = 0.0003
+"""What reading and answering a call takes, whatever it asks for."""
+
 
 class InnerConnection(Connection):
     """Where a call came from, and what the broker answers to the requests that it stands for."""
 
     def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection) -> None:
-        super().__init__(dispatch, _nothing, broker.turn)
+        super().__init__(dispatch, _nothing, broker.turn, broker.rounds)
         self.broker, self.caller = broker, caller
         self.account = caller.account  # the line that it came on is what counts as a connection
         self.peer, self.host_bytes, self.secure = came_on.peer, came_on.host_bytes, came_on.secure
@@ -40,6 +43,10 @@ class InnerConnection(Connection):
         """The client's language, as its metadata names it."""
         name = _LANGUAGES.get(language, language)
         self.language = name if name in _KNOWN else "OTHER"
+
+    async def turn(self) -> None:
+        """Wait until the account has room in a round of the loop: a call takes as much as many small requests."""
+        await self._rounds.turn(self._share(), CALL_SECONDS)
 
     async def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
         """Have the broker's handlers do something, with the rights of the caller, and return their answer.

@@ -135,6 +135,7 @@ class GrpcEndpoint:
             call = None
             try:
                 call = open_call(self._door, context)
+                await call.turn()
                 answer = await unary.handler(call, unary.request.FromString(data))
             except Exception as error:  # noqa: BLE001 (the border: every failure becomes a status)
                 answer = unary.response(status=status_of(error, name))
@@ -149,6 +150,7 @@ class GrpcEndpoint:
         call = None
         try:
             call = open_call(self._door, context)
+            await call.turn()
             async with aclosing(receiving.receive(call, pb.ReceiveMessageRequest.FromString(data))) as parts:
                 async for part in parts:
                     await context.write(part.SerializeToString())

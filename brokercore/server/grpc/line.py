@@ -15,10 +15,14 @@ from typing import cast
 from brokercore.protocol.command import Command
 from brokercore.server.broker import Broker
 from brokercore.server.connection import HIGH_WATER, LOW_WATER, NEVER, Connection
+from brokercore.server.grpc.frames import Calls
 
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
+STRANGER_BYTES = 10 << 20
+"""What a line may send before a call on it has a right signature: one message of any size, and what is beside it."""
+
 _MOST_EARLY_BYTES = 1 << 20
 
 
@@ -63,13 +67,18 @@ class Line(Connection):
     """A connection from outside. What it says goes inside, and what comes from there goes out."""
 
     def __init__(self, lines: Lines) -> None:
-        super().__init__(_dispatch, lines.broker.opened, lines.broker.turn, lines.broker.gate)
+        super().__init__(_dispatch, lines.broker.opened, lines.broker.turn, lines.broker.rounds, lines.broker.gate)
         self._lines = lines
         self._inner: asyncio.Transport | None = None
         self._early: list[bytes] = []
+        self._calls = Calls()
+        self._came = 0
 
     def data_received(self, data: bytes) -> None:
         self.last_seen = time.monotonic()
+        self._calls.came(data)
+        if not self._may_hold(len(data)):
+            return
         if self._inner is not None:
             self._inner.write(data)
             return
@@ -78,6 +87,24 @@ class Line(Connection):
         self._early.append(data)
         if sum(map(len, self._early)) > _MOST_EARLY_BYTES and self._transport is not None:
             self._transport.pause_reading()
+
+    def _may_hold(self, size: int) -> bool:
+        """Whether the line may have sent what it sent; False when it is closed for it."""
+        if self.stranger:
+            self._came += size
+            if self._came > STRANGER_BYTES:
+                self.complain(self, "slow", f"it sent {STRANGER_BYTES >> 20} MiB and no call with a right signature")
+                self.abort()
+                return False
+            self._lines.broker.gate.holds(self, self._came)
+        elif self.account is not None:
+            self.note_incoming(self.account, self._calls.held_bytes)
+        return self.is_open
+
+    def went(self, data: bytes) -> None:
+        """Hand on what the inner side says."""
+        self._calls.went(data)
+        self.write(data)
 
     def pause_writing(self) -> None:
         self.unread_since, self._unread = time.monotonic(), self.unsent
@@ -124,7 +151,7 @@ class _Inner(asyncio.Protocol):
         self._line.joined(inner)
 
     def data_received(self, data: bytes) -> None:
-        self._line.write(data)
+        self._line.went(data)
 
     def pause_writing(self) -> None:
         self._line.hold(full=True)

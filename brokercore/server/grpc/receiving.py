@@ -28,7 +28,7 @@ from brokercore.protocol.grpc.messaging_pb2 import (
 )
 from brokercore.protocol.message import decode_stored
 from brokercore.protocol.receipts import Receipt
-from brokercore.server.grpc.call import Call
+from brokercore.server.grpc.call import MOST_ENTRIES, Call
 from brokercore.server.grpc.names import group_name, topic_name
 from brokercore.server.grpc.outgoing import build_message
 from brokercore.server.grpc.renewal import RENEWED_MS
@@ -38,8 +38,14 @@ from brokercore.server.handlers.pop import LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS
 POLLING_SECONDS = 20.0
 """How long a receive waits that does not say so itself."""
 
+MOST_ANSWERING = 64 << 20
+"""Bytes of messages that calls of one account have been given and have not read."""
+
 ANSWER_SECONDS = 0.3
 """What is left of a call's time for its answer."""
+
+_AT_ONCE = 50
+"""Receipt handles that are looked at in one turn."""
 
 _HANDLE: dict[int, Code] = {
     ResponseCode.INVALID_PARAMETER: Code.INVALID_RECEIPT_HANDLE,
@@ -52,9 +58,14 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
     topic, group = topic_name(request.message_queue.topic), group_name(request.group)
     answer = check(await _pop(call, request, topic, group))
     popped_ms, invisible_ms = int(answer.ext["popTime"]), int(answer.ext["invisibleTime"])
-    found = decode_stored(answer.body)
+    found, size, account = decode_stored(answer.body), len(answer.body), call.account
     given = False
+    if account is not None:
+        account.answering += size
     try:
+        if account is not None and account.answering > max(size, MOST_ANSWERING):
+            sentence = f"calls of account {account.uid} have not read {account.answering} bytes that they asked for"
+            raise Fault(Code.TOO_MANY_REQUESTS, sentence)
         if request.auto_renew:
             await _know_again(call, group)
         yield ReceiveMessageResponse(status=OK)
@@ -66,6 +77,8 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
         yield _delivered_now()
         given = True
     finally:
+        if account is not None:
+            account.answering -= size
         for stored in found:
             held = (group, topic, stored.queue_id), stored.queue_offset, popped_ms
             if not given:
@@ -144,7 +157,12 @@ def _polling_seconds(call: Call, request: ReceiveMessageRequest) -> float:
 async def acknowledge(call: Call, request: AckMessageRequest) -> AckMessageResponse:
     """Messages are done with; each has a result of its own."""
     topic, group = topic_name(request.topic), group_name(request.group)
-    entries = await asyncio.gather(*(_acknowledge(call, entry, topic, group) for entry in request.entries))
+    if len(request.entries) > MOST_ENTRIES:
+        raise Fault(Code.BAD_REQUEST, f"the call has {len(request.entries)} entries; allowed are {MOST_ENTRIES}")
+    entries = []
+    for start in range(0, len(request.entries), _AT_ONCE):
+        part = request.entries[start : start + _AT_ONCE]
+        entries += await asyncio.gather(*(_acknowledge(call, entry, topic, group) for entry in part))
     return AckMessageResponse(status=overall([entry.status for entry in entries]), entries=entries)
 
 

@@ -21,13 +21,16 @@ from brokercore.protocol.grpc.messaging_pb2 import (
 )
 from brokercore.protocol.ids import java_string_hash, parse_offset_message_id
 from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from brokercore.server.grpc.call import Call
+from brokercore.server.grpc.call import MOST_ENTRIES, Call
 from brokercore.server.grpc.incoming import Outgoing, read_message
 from brokercore.server.grpc.names import topic_name
 from brokercore.server.grpc.status import OK, Fault, check, overall, status_of
 
 _KIND: dict[int, Code] = {ResponseCode.MESSAGE_ILLEGAL: Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE}
 """Body and properties were looked at before: what is left to be wrong with a message is its kind."""
+
+_MOST_BYTES = 8 << 20
+"""Bytes of the unpacked bodies of one call."""
 
 _RESOLUTIONS = {
     TransactionResolution.COMMIT: TRANSACTION_COMMIT,
@@ -41,14 +44,38 @@ async def send(call: Call, request: SendMessageRequest) -> SendMessageResponse:
         raise Fault(Code.MESSAGE_CORRUPTED, "there is no message to send")
     if any(message.topic != request.messages[0].topic for message in request.messages):
         raise Fault(Code.MESSAGE_CORRUPTED, "the messages of one call have one topic")
+    if len(request.messages) > MOST_ENTRIES:
+        raise Fault(Code.BAD_REQUEST, f"the call has {len(request.messages)} messages; allowed are {MOST_ENTRIES}")
     topic = topic_name(request.messages[0].topic)
-    entries = await asyncio.gather(*(_send_one(call, message, topic) for message in request.messages))
+    size = 0
+    sending = []
+    work = call.broker.pace.work(call.account)
+    async for message in work.over(request.messages):
+        found = _read(message, topic) if size <= _MOST_BYTES else _too_large()
+        if isinstance(found, Outgoing):
+            size += len(found.body)
+            found = found if size <= _MOST_BYTES else _too_large()
+        sending.append(asyncio.ensure_future(_send_one(call, found, topic)))
+    entries = await asyncio.gather(*sending)
     return SendMessageResponse(status=overall([entry.status for entry in entries]), entries=entries)
 
 
-async def _send_one(call: Call, message: Message, topic: str) -> SendResultEntry:
+def _too_large() -> Fault:
+    return Fault(Code.MESSAGE_BODY_TOO_LARGE, f"the bodies of one call have more than {_MOST_BYTES} bytes")
+
+
+def _read(message: Message, topic: str) -> Outgoing | Exception:
     try:
-        return await _store(call, read_message(message, topic), topic)
+        return read_message(message, topic)
+    except Exception as error:  # noqa: BLE001 (as below)
+        return error
+
+
+async def _send_one(call: Call, message: Outgoing | Exception, topic: str) -> SendResultEntry:
+    try:
+        if isinstance(message, Exception):
+            raise message
+        return await _store(call, message, topic)
     except Exception as error:  # noqa: BLE001 (one message's trouble is its own)
         return SendResultEntry(status=status_of(error, "SendMessage"))
 

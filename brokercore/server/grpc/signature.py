@@ -1,7 +1,8 @@
 """The signature of a gRPC call: metadata `authorization` over `x-mq-date-time`, by HMAC-SHA1 with the AccessKey secret.
 
 `MQv2-HMAC-SHA1 Credential=<AccessKey>[/…], SignedHeaders=x-mq-date-time, Signature=<hex>`; a temporary key also sends
-`x-mq-session-token`. The signature covers the date alone, as the protocol has it: TLS protects the rest.
+`x-mq-session-token`. The signature covers the date alone, as the protocol has it: TLS protects the rest. So nothing but
+a date of the one documented form is taken for one: the texts that other doors sign never are (`protocol.signature`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from datetime import UTC, datetime
 
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.grpc.messaging_pb2 import Code
+from brokercore.protocol.signature import is_date
 from brokercore.server.errors import Refusal
 from brokercore.server.grpc.status import Fault
-from brokercore.server.security import Caller, Security
+from brokercore.server.security import Caller, Security, unproven
 
 AUTHORIZATION, DATE_TIME, SESSION_TOKEN = "authorization", "x-mq-date-time", "x-mq-session-token"
 ALGORITHM = "MQv2-HMAC-SHA1"
@@ -47,11 +49,11 @@ def _authenticate(security: Security, metadata: Mapping[str, str], address: str)
         raise Fault(
             Code.UNAUTHORIZED, f"the authorization is not '{ALGORITHM} Credential=…, SignedHeaders=…, Signature=…'"
         )
-    caller = security.find(key_id)
-    expected = hmac.digest(caller.secret.encode(), date.encode(), "sha1").hex()
-    if not hmac.compare_digest(expected.encode(), signature.lower().encode()):
-        raise Fault(Code.UNAUTHORIZED, f"the signature of AccessKey {key_id[:64]} is wrong; check the AccessKey secret")
     _check_date(date)
+    caller = security.candidate(key_id)
+    expected = hmac.digest(caller.secret.encode(), date.encode(), "sha1").hex()
+    if not hmac.compare_digest(expected.encode(), signature.lower().encode()) or not caller.key_id:
+        raise unproven(caller, key_id)
     security.accept(caller, metadata.get(SESSION_TOKEN, ""), address)
     return caller
 
@@ -68,10 +70,19 @@ def _pair(item: str) -> tuple[str, str]:
 
 
 def _check_date(date: str) -> None:
-    """A signature that somebody wrote down is of no use a day later. A date of another form is the client's own."""
-    try:
-        signed = datetime.strptime(date, _DATE_FORMAT).replace(tzinfo=UTC)
-    except ValueError:
-        return
+    """A signature that somebody wrote down is of no use a day later, and one of another protocol is of none at all."""
+    signed = _moment(date)
+    if signed is None:
+        sentence = f"the call is dated {date[:40]!r}; a date has the form 20260131T120000Z, in UTC"
+        raise Fault(Code.UNAUTHORIZED, sentence)
     if abs((datetime.now(UTC) - signed).total_seconds()) > MOST_HOURS * 3600:
         raise Fault(Code.UNAUTHORIZED, f"the call is dated {date}; allowed are {MOST_HOURS} hours around now, in UTC")
+
+
+def _moment(date: str) -> datetime | None:
+    if not is_date(date):
+        return None
+    try:
+        return datetime.strptime(date, _DATE_FORMAT).replace(tzinfo=UTC)
+    except ValueError:  # the 31st of February
+        return None

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.grpc.messaging_pb2 import Code, Status
-from brokercore.server.errors import RedisError, Refusal
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 
 if TYPE_CHECKING:
     from brokercore.protocol.command import Command
@@ -74,7 +74,7 @@ def status_of(error: Exception, what: str) -> Status:
     if isinstance(error, ProtocolError | DecodeError):
         return Status(code=Code.BAD_REQUEST, message=str(error))
     if isinstance(error, RedisError):
-        return Status(code=Code.TOO_MANY_REQUESTS, message=f"the message store is not available: {error}")
+        return Status(code=Code.TOO_MANY_REQUESTS, message=StoreUnavailable(str(error)).remark)
     if isinstance(error, asyncio.TimeoutError | ConnectionError):
         return Status(code=Code.PROXY_TIMEOUT, message=str(error) or "the time is over")
     number = secrets.token_hex(4)

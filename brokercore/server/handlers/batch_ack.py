@@ -36,9 +36,11 @@ async def acknowledge_batch(broker: Broker, _connection: Connection, command: Co
             _INVALID, f"the messages are of broker {member(fields, 'brokerName')[:127]}, not of {broker.name}"
         )
     places = [(_place(broker, entry), entry) for entry in objects(fields, "acks")]
-    wanted = [(place, offset, integer(entry, "pt")) for place, entry in places for offset in _offsets(entry)]
-    if len(wanted) > MAX_ACKNOWLEDGED:
-        raise Refusal(_INVALID, f"{len(wanted)} messages: allowed are {MAX_ACKNOWLEDGED} in one request")
+    sets = [(place, integer(entry, "so"), integer(entry, "pt"), _bits(entry)) for place, entry in places]
+    count = sum([bits.bit_count() for _, _, _, bits in sets])
+    if count > MAX_ACKNOWLEDGED:
+        raise Refusal(_INVALID, f"{count} messages: allowed are {MAX_ACKNOWLEDGED} in one request")
+    wanted = [(place, start + offset, popped) for place, start, popped, bits in sets for offset in _places_of(bits)]
     late = 0
     for place, offset, popped_ms in wanted:
         late += not await broker.flights.acknowledge(place, offset, popped_ms)
@@ -55,17 +57,23 @@ def _place(broker: Broker, entry: dict[str, Any]) -> Place:
     return group, name, queue_id
 
 
-def _offsets(entry: dict[str, Any]) -> Iterator[int]:
-    """The first offset plus the place of each bit that is set (java.util.BitSet, its bytes in Base64)."""
-    start = integer(entry, "so")
+def _bits(entry: dict[str, Any]) -> int:
+    """The bit set of an entry (java.util.BitSet, its bytes in Base64)."""
     try:
         bits = base64.b64decode(member(entry, "b"), validate=True)
     except (ValueError, binascii.Error):
         raise Refusal(_INVALID, "the bit set of an acknowledgement is not Base64") from None
     if len(bits) > MAX_ACKNOWLEDGED // 8:
         raise Refusal(_INVALID, f"the bit set of an acknowledgement has {len(bits)} bytes")
-    value = int.from_bytes(bits, "little")
-    return (start + place for place in range(value.bit_length()) if value >> place & 1)
+    return int.from_bytes(bits, "little")
+
+
+def _places_of(bits: int) -> Iterator[int]:
+    """The place of each bit that is set."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 HANDLERS = {RequestCode.BATCH_ACK_MESSAGE: acknowledge_batch}

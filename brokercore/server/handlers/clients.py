@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Generator
+from typing import Any
+
 import orjson
 
 from brokercore.protocol.bodies.clients import Connection as ConnectionInfo
 from brokercore.protocol.bodies.clients import ConsumerConnection, connections_to_json
-from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat
+from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat, SubscriptionData
 from brokercore.protocol.bodies.reading import mapping, read_object
 from brokercore.protocol.bodies.reading import text as member
 from brokercore.protocol.codes import RequestCode, ResponseCode
@@ -19,6 +22,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.filtering import wanted_frames
 from brokercore.server.headers import text
+from brokercore.server.pace import at_once
 from brokercore.server.security import Caller
 from brokercore.server.storage.groups import SYSTEM_GROUPS
 from brokercore.server.storage.topics import group_of
@@ -26,22 +30,77 @@ from brokercore.server.storage.topics import group_of
 MOST_GROUPS = 1000
 """Producer groups, and consumer groups, that one client may be in."""
 
+MAX_NAME = 255
+"""Characters of a client id, and of a producer group's name."""
+
+MAX_SUBSCRIPTIONS = 64 << 10
+"""Characters of the topics, expressions and tags that one group subscribes to; they are kept while it is online."""
+
+_SHORT_BEAT = 4 << 10
+"""Bytes of a heartbeat up to which it is taken at once."""
+
 _OK, _ERROR = ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR
 
 
-def heartbeat(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+def heartbeat(
+    broker: Broker, connection: Connection, command: Command, caller: Caller
+) -> Command | Coroutine[Any, Any, Command]:
     """HEART_BEAT. Groups that do not exist, or that the caller may not consume with, are left out without a word."""
     beat = Heartbeat.from_json(command.body)
-    changed = False
     for what, count in (("producer", len(beat.producer_groups)), ("consumer", len(beat.consumers))):
         if count > MOST_GROUPS:
             raise Refusal(_ERROR, f"the heartbeat names {count} {what} groups; allowed are {MOST_GROUPS}")
+    _check_beat(broker, connection, beat)
+    steps = _register(broker, connection, command, caller, beat)
+    if len(command.body) > _SHORT_BEAT:
+        return _in_slices(broker, caller, steps)
+    return at_once(steps)
+
+
+def _check_beat(broker: Broker, connection: Connection, beat: Heartbeat) -> None:
+    """Raise Refusal for a heartbeat that would make the broker keep more than a client needs."""
+    if len(beat.client_id) > MAX_NAME:
+        raise Refusal(_ERROR, f"the client id has {len(beat.client_id)} characters; allowed are {MAX_NAME}")
+    longest = max(map(len, beat.producer_groups), default=0)
+    if longest > MAX_NAME:
+        raise Refusal(_ERROR, f"a producer group has {longest} characters; allowed are {MAX_NAME}")
+    known = broker.clients.producer_groups(connection)
+    count = len(known.union(beat.producer_groups))
+    if count > MOST_GROUPS:
+        raise Refusal(_ERROR, f"the connection is in {count} producer groups; allowed are {MOST_GROUPS}")
+    for data in beat.consumers:
+        size = sum([_size(item) for item in data.subscriptions])
+        if size > MAX_SUBSCRIPTIONS:
+            raise Refusal(
+                _ERROR,
+                f"the subscriptions of {data.group[:MAX_NAME]} have {size} characters; allowed are {MAX_SUBSCRIPTIONS}",
+            )
+
+
+def _size(data: SubscriptionData) -> int:
+    words = (data.topic, data.expression, data.expression_type, *data.tags)
+    return sum(map(len, words)) + 8 * len(data.codes)
+
+
+async def _in_slices(broker: Broker, caller: Caller, steps: Generator[None, None, Command]) -> Command:
+    return await broker.pace.work(caller.account).through(steps)
+
+
+def _register(
+    broker: Broker, connection: Connection, command: Command, caller: Caller, beat: Heartbeat
+) -> Generator[None, None, Command]:
+    changed = False
     for group in beat.producer_groups:
+        if not connection.is_open:
+            break
         broker.clients.register_producer(group, _client(beat, connection, command, caller))
+        yield
     for data in beat.consumers:
         config = broker.groups.get(data.group)
-        if config is None or not _may_consume(caller, connection, data):
+        if config is None or not (yield from _may_consume(caller, connection, data)):
             continue
+        if not connection.is_open:
+            break
         changed |= broker.clients.register_consumer(
             data,
             _client(beat, connection, command, caller),
@@ -126,12 +185,16 @@ def all_producers(broker: Broker, _connection: Connection, command: Command, _ca
     return command.response(_OK, body=orjson.dumps({"data": data}))
 
 
-def _may_consume(caller: Caller, connection: Connection, data: ConsumerData) -> bool:
+def _may_consume(caller: Caller, connection: Connection, data: ConsumerData) -> Generator[None, None, bool]:
     """mq:SUB on the group and on every topic it subscribes to."""
     if caller.is_system or data.group in SYSTEM_GROUPS:
         return True
     names = {data.group, *(group_of(item.topic) or item.topic for item in data.subscriptions)}
-    return all(caller.may(permissions.SUBSCRIBE, name, connection) for name in names)
+    for name in names:
+        if not caller.may(permissions.SUBSCRIBE, name, connection):
+            return False
+        yield
+    return True
 
 
 def _client(beat: Heartbeat, connection: Connection, command: Command, caller: Caller) -> Client:

@@ -6,7 +6,7 @@ import re
 
 import orjson
 
-from brokercore.protocol.bodies.config import GroupConfig, group_table_to_json
+from brokercore.protocol.bodies.config import MAX_CONFIG, GroupConfig, group_rows_to_json
 from brokercore.protocol.bodies.reading import objects, read_object
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -14,6 +14,7 @@ from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
+from brokercore.server.handlers.offsets import existing_group, existing_topic
 from brokercore.server.headers import boolean, text
 from brokercore.server.removal import forget_progress, remove_topic
 from brokercore.server.security import Caller
@@ -50,12 +51,13 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(ResponseCode.SUCCESS)
 
 
-def all_groups(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+async def all_groups(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the groups the caller may see."""
-    seen = {
-        name: config for name, config in broker.groups.items() if permissions.may_see_group(caller, connection, name)
-    }
-    return command.response(ResponseCode.SUCCESS, body=group_table_to_json(seen, broker.groups.version))
+    rows = {}
+    async for name, config in broker.pace.work(caller.account).over(broker.groups.items()):
+        if permissions.may_see_group(caller, connection, name):
+            rows[name] = config.to_json()
+    return command.response(ResponseCode.SUCCESS, body=group_rows_to_json(rows, broker.groups.version))
 
 
 def one_group(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -71,6 +73,8 @@ async def forbid(broker: Broker, _connection: Connection, command: Command, _cal
     """UPDATE_AND_GET_GROUP_FORBIDDEN: closes a topic to a group, opens it, or tells."""
     group, topic = text(command.ext, "group"), text(command.ext, "topic")
     if "readable" in command.ext:
+        existing_group(broker, group)  # what is closed is kept: names of nothing would be kept for nobody
+        existing_topic(broker, topic)
         await broker.groups.set_readable(group, topic, boolean(command.ext, "readable"))
         broker.waiting.review()
     readable = not broker.groups.is_forbidden(group, topic)
@@ -85,14 +89,27 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
         raise Refusal(_INVALID, f"the group name {name[:64]!r} is not 1 to 255 of the characters %|a-zA-Z0-9_-")
     if not 1 <= config.retry_queues <= _MAX_RETRY_QUEUES:
         raise Refusal(_INVALID, f"retryQueueNums {config.retry_queues}: allowed are 1 to {_MAX_RETRY_QUEUES}")
+    if (size := len(config.to_json())) > MAX_CONFIG:
+        raise Refusal(_INVALID, f"the configuration of group {name} has {size} bytes; allowed are {MAX_CONFIG}")
     if name in SYSTEM_GROUPS:
         return
     if not caller.is_system:
         action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
         if not caller.may(action, name, connection):
             raise permissions.denied(caller, (action,), name)
-        if broker.groups.get(name) is None:
-            broker.limits.check_count(caller.account, "groups", (group for group, _ in broker.groups.items()))
+    if caller.account is None or broker.groups.get(name) is not None:
+        await _store(broker, caller, config)
+        return
+    async with caller.account.making:
+        steps = broker.limits.check_count(caller.account, "groups", [group for group, _ in broker.groups.items()])
+        await broker.pace.work(caller.account).through(steps)
+        await _store(broker, caller, config)
+
+
+async def _store(broker: Broker, caller: Caller, config: GroupConfig) -> None:
+    name = config.group
+    if broker.topics.get(RETRY_PREFIX + name) is None:
+        broker.limits.add_queues(caller.account, RETRY_PREFIX + name, config.retry_queues)
     await broker.groups.save(config)
     broker.waiting.review()
     await broker.topics.ensure(RETRY_PREFIX + name, config.retry_queues)

@@ -28,19 +28,20 @@ _MAX_ANSWER = 8 << 20
 _AT_ONCE = 32
 
 
-async def query(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
+async def query(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """QUERY_MESSAGE, newest first."""
     ext = command.ext
     name, key = text(ext, "topic"), text(ext, "key")
     existing_topic(broker, name)
     begin, end = integer(ext, "beginTimestamp", 0), integer(ext, "endTimestamp", 1 << 62)
     unique, wanted = boolean(ext, "_UNIQUE_KEY_QUERY"), max(1, min(integer(ext, "maxNum", MAX_FOUND), MAX_FOUND))
+    work = broker.pace.work(caller.account)
     frames: list[bytes] = []
     size = 0
-    pieces = _in_pieces(broker.store.index.find(broker.store.reader, name, key, begin, end))
+    pieces = _in_pieces(broker, broker.store.index.find(broker.store.reader, name, key, begin, end))
     async with connection.reads, aclosing(pieces) as found:
-        async for places in found:
-            for frame in await broker.store.messages_at(places):
+        async for some in found:
+            async for frame in work.over(some):
                 if _matches(frame, name, key, unique, range(begin, end + 1)) and size + len(frame) <= _MAX_ANSWER:
                     frames.append(frame)
                     size += len(frame)
@@ -62,13 +63,14 @@ async def view(broker: Broker, connection: Connection, command: Command, caller:
     offset = integer(command.ext, "offset")
     async with connection.reads:
         frame = await broker.store.message_at(offset)
-    if frame is None:
+    topic = decode_stored(frame)[0].topic if frame is not None else ""
+    seen = any(permissions.may(caller, connection, action, topic) for action in permissions.READS_MESSAGE)
+    if frame is None or not seen:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
-    permissions.require(caller, connection, permissions.READS_MESSAGE, decode_stored(frame)[0].topic)
     return command.response(ResponseCode.SUCCESS, body=frame)
 
 
-async def entries(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
+async def entries(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """QUERY_CONSUME_QUEUE: where the messages of a queue lie, and their tag codes."""
     ext = command.ext
     queue = existing_queue(broker, ext)
@@ -76,24 +78,22 @@ async def entries(broker: Broker, connection: Connection, command: Command, _cal
     first = max(integer(ext, "index", 0), queue.min_offset)
     async with connection.reads:
         found = await broker.store.read(queue, first, count, _MAX_ANSWER) if count else []
-    data = [
-        {
-            "eval": False,
-            "physicOffset": queue.base + offset,
-            "physicSize": len(frame),
-            "tagsCode": tag_code(tag_of(frame).decode("utf-8", "replace")),
-        }
-        for offset, frame in found
-    ]
+    data = []
+    async for offset, frame in broker.pace.work(caller.account).over(found):
+        code = tag_code(tag_of(frame).decode("utf-8", "replace"))
+        row = {"eval": False, "physicOffset": queue.base + offset, "physicSize": len(frame), "tagsCode": code}
+        data.append(row)
     body = {"maxQueueIndex": queue.max_offset, "minQueueIndex": queue.min_offset, "queueData": data}
     return command.response(ResponseCode.SUCCESS, body=orjson.dumps(body))
 
 
-async def _in_pieces(found: AsyncIterator[list[int]]) -> AsyncGenerator[list[int]]:
-    """At most _AT_ONCE places at a time: a message can have 4 MiB."""
+async def _in_pieces(broker: Broker, found: AsyncIterator[list[int]]) -> AsyncGenerator[list[bytes]]:
+    """The frames at these places, few at a time: a message can have 4 MiB."""
     async for places in found:
         for start in range(0, len(places), _AT_ONCE):
-            yield places[start : start + _AT_ONCE]
+            async with aclosing(broker.store.in_pieces(places[start : start + _AT_ONCE])) as pieces:
+                async for frames in pieces:
+                    yield frames
 
 
 def _matches(frame: bytes, topic: str, key: str, unique: bool, period: range) -> bool:

@@ -5,6 +5,7 @@ And whether routes let clients write to a broker (205, 327).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -22,8 +23,12 @@ from brokercore.server.headers import text
 from brokercore.server.key_values import ORDER_NAMESPACE
 from brokercore.server.replies import is_reply_topic, reply_cluster
 from brokercore.server.security import Caller
-from brokercore.server.storage.topics import SYSTEM_QUEUES
+from brokercore.server.storage.topics import SYSTEM_QUEUES, TRACE_TOPIC
 
+MAX_ORDER = 1024
+"""Characters of what says where the queues of an ordered topic are."""
+
+_ORDER = re.compile(r"[a-zA-Z0-9_-]+:[0-9]{1,4}(;[a-zA-Z0-9_-]+:[0-9]{1,4})*;?")
 _OK = ResponseCode.SUCCESS
 _WRITABLE = 2
 _BROKER_NAMESPACE, _READ_ONLY = "BROKER_PERMISSION", "read"
@@ -31,13 +36,20 @@ _BROKER_NAMESPACE, _READ_ONLY = "BROKER_PERMISSION", "read"
 
 
 def route(
-    broker: Broker, _connection: Connection, command: Command, _caller: Caller
+    broker: Broker, connection: Connection, command: Command, caller: Caller
 ) -> Command | Coroutine[Any, Any, Command]:
-    """GET_ROUTEINFO_BY_TOPIC. TBW102 has no route: topics are not made by sending."""
+    """GET_ROUTEINFO_BY_TOPIC. TBW102 has no route: topics are not made by sending.
+
+    Another account's topic that the caller may neither see nor use is not there, whether it is or not. Within an
+    account the route is told, so that a client hears which permission it lacks from the broker that refuses it.
+    """
     name = text(command.ext, "topic")
     replies = _reply_route(broker, name)
     if replies is not None:
         return command.response(_OK, body=replies.to_json())
+    is_own = caller.account is not None and broker.limits.owner_uid(name) == caller.account.uid
+    if not is_own and name != TRACE_TOPIC and not permissions.may_see_topic(caller, connection, name):
+        raise _no_route(name)
     if broker.registry.alone or name in SYSTEM_QUEUES:
         return _route(broker, command, name, {})
     return _cluster_route(broker, command, name)
@@ -55,9 +67,7 @@ def _route(broker: Broker, command: Command, name: str, elsewhere: Mapping[str, 
     if topic is not None and name not in SYSTEM_QUEUES:
         configs[broker.name] = topic.config
     if not configs:
-        raise Refusal(
-            ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}; create it first"
-        )
+        raise _no_route(name)
     brokers = _brokers(broker)
     order = broker.key_values.get(ORDER_NAMESPACE, name) or ""
     if not order and any(config.order for config in configs.values()):
@@ -74,6 +84,12 @@ def _route(broker: Broker, command: Command, name: str, elsewhere: Mapping[str, 
         order,
     )
     return command.response(_OK, body=answer.to_json())
+
+
+def _no_route(name: str) -> Refusal:
+    return Refusal(
+        ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}; create it first"
+    )
 
 
 def _reply_route(broker: Broker, name: str) -> TopicRoute | None:
@@ -99,7 +115,10 @@ async def topic_names(broker: Broker, connection: Connection, command: Command, 
     names = set(broker.topics.names())
     if not broker.registry.alone:
         names |= await broker.registry.topic_names()
-    seen = [name for name in sorted(names) if permissions.may_see_topic(caller, connection, name)]
+    seen = []
+    async for name in broker.pace.work(caller.account).over(sorted(names)):
+        if permissions.may_see_topic(caller, connection, name):
+            seen.append(name)
     wanted = command.ext.get("cluster", broker.settings.cluster_name)
     return command.response(
         _OK, body=orjson.dumps({"topicList": seen if wanted == broker.settings.cluster_name else []})
@@ -119,10 +138,20 @@ async def delete_topic(broker: Broker, _connection: Connection, command: Command
     return command.response(_OK)
 
 
-async def put(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """PUT_KV_CONFIG."""
+async def put(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
+    """PUT_KV_CONFIG. Clients may say where the queues of an ordered topic are: of one that there is."""
     ext = command.ext
-    await broker.key_values.put(text(ext, "namespace"), text(ext, "key"), text(ext, "value"))
+    namespace, key, value = text(ext, "namespace"), text(ext, "key"), text(ext, "value")
+    if not caller.is_system:
+        if broker.topics.get(key) is None and not await broker.registry.topic(key):
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"the topic {key[:127]} does not exist")
+        if len(value) > MAX_ORDER or not _ORDER.fullmatch(value):
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"the queues of an ordered topic are {value[:40]!r}; allowed is broker-a:8;broker-b:8, up to"
+                f" {MAX_ORDER} characters",
+            )
+    await broker.key_values.put(namespace, key, value)
     return command.response(_OK)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import orjson
+
 from brokercore.protocol.bodies.stats import offsets_to_json
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -73,13 +75,14 @@ async def update(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(_OK)
 
 
-async def search(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def search(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """SEARCH_OFFSET_BY_TIMESTAMP: the first message from that time on; UPPER the last until then."""
     queue, timestamp = existing_queue(broker, command.ext), integer(command.ext, "timestamp")
-    if command.ext.get("boundaryType", "").upper() == "UPPER":
-        offset = max(await offset_at(broker.store, queue, timestamp + 1) - 1, queue.min_offset)
-    else:
-        offset = await offset_at(broker.store, queue, timestamp)
+    async with connection.reads:
+        if command.ext.get("boundaryType", "").upper() == "UPPER":
+            offset = max(await offset_at(broker.store, queue, timestamp + 1) - 1, queue.min_offset)
+        else:
+            offset = await offset_at(broker.store, queue, timestamp)
     return command.response(_OK, ext={"offset": str(offset)})
 
 
@@ -99,7 +102,7 @@ def earliest(broker: Broker, _connection: Connection, command: Command, _caller:
     return command.response(_OK, ext={"timestamp": str(queue.first_ms or -1)})
 
 
-async def reset(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def reset(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """INVOKE_BROKER_TO_RESET_OFFSET, done by the broker: the group's next pull of each queue is told where to go."""
     ext = command.ext
     topic_name, group = text(ext, "topic"), text(ext, "group")
@@ -115,7 +118,8 @@ async def reset(broker: Broker, _connection: Connection, command: Command, _call
         elif timestamp < 0:
             wanted = queue.max_offset
         else:
-            wanted = await offset_at(broker.store, queue, timestamp)
+            async with connection.reads:
+                wanted = await offset_at(broker.store, queue, timestamp)
         known = broker.offsets.get(group, topic_name, queue.queue_id)
         if known is not None and wanted > known and not boolean(ext, "isForce", True):
             wanted = known
@@ -141,14 +145,15 @@ async def clone(broker: Broker, _connection: Connection, command: Command, _call
     return command.response(_OK)
 
 
-def all_offsets(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+async def all_offsets(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_ALL_CONSUMER_OFFSET, of the groups the caller may see."""
-    table = {
-        f"{topic}@{group}": {str(queue_id): offset for queue_id, offset in queues.items()}
-        for (group, topic), queues in broker.offsets.items()
-        if permissions.may_see_group(caller, connection, group)
-    }
-    body = dumps_with({"dataVersion": broker.offsets.version.to_dict(), "offsetTable": table}, {})
+    rows: list[bytes] = []
+    async for (group, topic), queues in broker.pace.work(caller.account).over(broker.offsets.items()):
+        if permissions.may_see_group(caller, connection, group):
+            offsets = {str(queue_id): offset for queue_id, offset in queues.items()}
+            rows.append(orjson.dumps(f"{topic}@{group}") + b":" + orjson.dumps(offsets))
+    table = b"{" + b",".join(rows) + b"}"
+    body = dumps_with({"dataVersion": broker.offsets.version.to_dict()}, {"offsetTable": table})
     return command.response(_OK, body=body)
 
 

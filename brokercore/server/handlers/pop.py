@@ -79,6 +79,7 @@ def _request(broker: Broker, connection: Connection, command: Command, caller: C
         boolean(ext, "order"),
         integer(ext, "initMode", 0) == 1,
         check,
+        caller.account,
     )
 
 

@@ -13,8 +13,9 @@ from brokercore.server import answers, permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import MOST_WATCHED, Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
-from brokercore.server.filtering import Wanted, wanted_frames
+from brokercore.server.filtering import Sieve, Wanted, wanted_frames
 from brokercore.server.headers import integer, text
+from brokercore.server.pace import Work
 from brokercore.server.security import Caller
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
@@ -141,24 +142,52 @@ class Pull:
             self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(queue.min_offset, min(self.offset + 1, queue.max_offset)))
 
     def _take(self, found: Sequence[tuple[int, bytes]]) -> None:
+        if self.wanted is not None:
+            self._sift(Sieve(self.wanted, found, self.offset, self.count, self.bytes))
+            return
         frames: list[bytes] = []
-        size, wanted, following = 0, self.wanted, self.offset
+        size, following = 0, self.offset
         for offset, frame in found:
-            if wanted is None or wanted(frame):
-                if frames and size + len(frame) > self.bytes:
-                    break
-                frames.append(frame)
-                size += len(frame)
+            if frames and size + len(frame) > self.bytes:
+                break
+            frames.append(frame)
+            size += len(frame)
             following = offset + 1
             if len(frames) >= self.count:
                 break
+        self._taken(frames, size, following)
+
+    def _sift(self, sieve: Sieve) -> None:
+        """Answer with what the filter lets through, now or after some slices."""
+        work = self.broker.pace.work(self.caller.account)
+        if sieve.go_on(work):
+            work.end()
+            self._taken(sieve.frames, sieve.size, sieve.following)
+        else:
+            self.reading = True
+            self.broker.spawn(self._sift_on(sieve, work))
+
+    async def _sift_on(self, sieve: Sieve, work: Work) -> None:
+        async with self.connection.reads:
+            while True:
+                await work.rest()
+                if not self.connection.is_open:
+                    return
+                if sieve.go_on(work):
+                    break
+            work.end()
+        self.reading = False
+        if self.review():
+            self._taken(sieve.frames, sieve.size, sieve.following)
+
+    def _taken(self, frames: list[bytes], size: int, following: int) -> None:
         if frames:
             self._found(frames, size, following)
         elif following >= self.queue.max_offset and self.suspend:
             self.offset = following
             self._outside()
         else:
-            self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(following, self.offset + (not found)))
+            self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(following, self.offset + 1))
 
     def _found(self, frames: list[bytes], size: int, following: int) -> None:
         queue, broker = self.queue, self.broker

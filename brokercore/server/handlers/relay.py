@@ -34,16 +34,15 @@ async def consume_directly(broker: Broker, connection: Connection, command: Comm
     """CONSUME_MESSAGE_DIRECTLY: one message, named by its offset id, is handed to one client."""
     ext = command.ext
     client = _online(broker, text(ext, "consumerGroup"), text(ext, "clientId"))
-    body = command.body
-    if ext.get("msgId"):
-        host, port, offset = parse_offset_message_id(ext["msgId"])
-        elsewhere = broker.registry.is_other(pack_host(host, port))
+    host, port, offset = parse_offset_message_id(text(ext, "msgId"))  # a body of the caller's is no message of a topic
+    elsewhere = broker.registry.is_other(pack_host(host, port))
+    async with connection.reads:  # until it is answered: the message is held as long
         frame = None if elsewhere else await broker.store.message_at(offset)
-        if frame is None:
+        topic = decode_stored(frame)[0].topic if frame is not None else ""
+        seen = any(permissions.may(caller, connection, action, topic) for action in permissions.READS_MESSAGE)
+        if frame is None or not seen:  # one sentence for both: the refusal would name another account's topic
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"the message {ext['msgId']} does not exist")
-        permissions.require(caller, connection, permissions.READS_MESSAGE, decode_stored(frame)[0].topic)
-        body = frame
-    return await _ask(client, command, body)
+        return await _ask(client, command, frame)
 
 
 async def client_status(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:

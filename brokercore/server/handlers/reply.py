@@ -40,13 +40,12 @@ async def reply(broker: Broker, connection: Connection, command: Command, caller
     check_body(command.body)
     properties = decode_properties(header["properties"] or "")
     awaited = broker.replies.find(properties)
-    if awaited is None:
+    if awaited is None or not permissions.may(caller, connection, permissions.SUBSCRIBE, awaited.topic):
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"push reply message fail: no request {properties.get(names.CORRELATION_ID)!r} of client"
             f" {properties.get(names.REPLY_TO_CLIENT)!r} is waiting for a reply",
         )
-    permissions.require(caller, connection, (permissions.SUBSCRIBE,), awaited.topic)
     now = str(int(time.time() * 1000))
     header |= {
         "properties": encode_properties(properties | {_PUSH_REPLY_TIME: now}).decode(),

@@ -7,6 +7,7 @@ import time
 from random import randrange
 
 from brokercore.protocol import properties as names
+from brokercore.protocol.bodies.config import GroupConfig
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.message import StoredMessage, decode_stored
@@ -35,11 +36,23 @@ async def send_back(broker: Broker, connection: Connection, command: Command, ca
     config = broker.groups.get(group)
     if config is None:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
+    async with connection.reads:
+        await _send_back(broker, connection, command, caller, config, level)
+    return command.response(ResponseCode.SUCCESS)
+
+
+async def _send_back(  # noqa: PLR0917 (what the request says, looked up)
+    broker: Broker, connection: Connection, command: Command, caller: Caller, config: GroupConfig, level: int
+) -> None:
+    ext, group = command.ext, config.group
     frame = await broker.store.message_at(integer(ext, "offset"))
-    if frame is None:
+    message = decode_stored(frame)[0] if frame is not None else None
+    if (
+        frame is None
+        or message is None
+        or not permissions.may(caller, connection, permissions.SUBSCRIBE, message.topic)
+    ):
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {ext['offset']}")
-    message = decode_stored(frame)[0]
-    permissions.require(caller, connection, (permissions.SUBSCRIBE,), message.topic)
     if not caller.is_system:
         broker.limits.admit_again(group, len(frame))
     limit = config.retry_max_times
@@ -50,8 +63,9 @@ async def send_back(broker: Broker, connection: Connection, command: Command, ca
         await bury(broker, message, group)
     else:
         await _retry(broker, message, group, level or FIRST_RETRY_LEVEL + message.reconsume_times)
-    broker.statistics.counter(SENT_BACK, f"{message.properties[names.RETRY_TOPIC]}@{group}").add(1)
-    return command.response(ResponseCode.SUCCESS)
+    first = message.properties[names.RETRY_TOPIC]  # as the message says: it may say anything
+    counted = first if broker.topics.get(first) else message.topic
+    broker.statistics.counter(SENT_BACK, f"{counted}@{group}").add(1)
 
 
 async def _retry(broker: Broker, message: StoredMessage, group: str, level: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Coroutine
 from random import randrange
+from typing import Any
 
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.properties import decode_properties
+from brokercore.server.account import Account
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection, respond
 from brokercore.server.delays import deliver_at, is_delayed
@@ -16,10 +19,12 @@ from brokercore.server.drafts import Draft
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.batch import send_batch
 from brokercore.server.headers import SEND_FIELDS, integer, text
-from brokercore.server.incoming import check_body, check_kind, park, prepare, put, stored_properties
+from brokercore.server.incoming import answer, check_body, check_kind, count_put, park, prepare, put, stored_properties
+from brokercore.server.message_keys import message_keys
+from brokercore.server.rounds import LARGE_BYTES
 from brokercore.server.security import Caller
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, Topic, group_of
+from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, TRACE_TOPIC, Topic, group_of
 
 MAX_TOPIC = 127
 PREPARED = 0x4
@@ -27,7 +32,7 @@ _TRANSACTION_BITS = 0xC
 _MAX_RECONSUME_TIMES = 16
 
 
-def send(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
+def send(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Coroutine[Any, Any, None] | None:
     """SEND_MESSAGE_V2 (310), SEND_MESSAGE (10) and SEND_BATCH_MESSAGE (320)."""
     ext = command.ext if command.code != RequestCode.SEND_MESSAGE else _short(command.ext)
     try:
@@ -43,16 +48,20 @@ def send(broker: Broker, connection: Connection, command: Command, caller: Calle
         }
     except (KeyError, ValueError):
         raise _malformed(ext) from None
+    share = caller.account.share if len(command.body) >= LARGE_BYTES and caller.account is not None else None
+    if name == TRACE_TOPIC:
+        draft = Draft(connection, command, topic, queue, command.body, {}, b"", fields, share)
+        return _send_traces(broker, draft, ext, caller)
     broker.limits.admit(caller.account, name, 1, len(command.body) + len(given))
     if ext.get("m") == "true" or command.code == RequestCode.SEND_BATCH_MESSAGE:
-        send_batch(broker, Draft(connection, command, topic, queue, command.body, {}, b"", fields), caller.account)
-        return None
+        draft = Draft(connection, command, topic, queue, command.body, {}, b"", fields, share)
+        return send_batch(broker, draft, caller.account)
     check_body(command.body)
     properties = decode_properties(given)
     if names.CORRELATION_ID in properties:
         broker.replies.expect(properties, name, connection)
     encoded = stored_properties(broker, properties, given)
-    draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields)
+    draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields, share)
     if sys_flag & _TRANSACTION_BITS == PREPARED or properties.get(names.TRANSACTION_PREPARED) == "true":
         check_kind(broker, topic, "TRANSACTION")
         prepare(broker, draft)
@@ -66,6 +75,36 @@ def send(broker: Broker, connection: Connection, command: Command, caller: Calle
     check_kind(broker, topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL")
     put(broker, draft)
     return None
+
+
+def _send_traces(broker: Broker, draft: Draft, ext: dict[str, str], caller: Caller) -> Coroutine[Any, Any, None] | None:
+    """Store message traces in the queue of the sender's account."""
+    if ext.get("m") == "true" or draft.command.code == RequestCode.SEND_BATCH_MESSAGE:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "message traces are not sent in batches")
+    given = ext.get("i") or ""
+    check_body(draft.body)
+    properties = decode_properties(given)
+    draft = draft._replace(properties=properties, encoded=stored_properties(broker, properties, given))
+    queue = broker.traces.queue(caller.account)
+    if queue is None and caller.account is not None:
+        return _open_traces(broker, draft, caller.account)
+    _put_traces(broker, draft, caller.account, queue or draft.queue)
+    return None
+
+
+async def _open_traces(broker: Broker, draft: Draft, account: Account) -> None:
+    _put_traces(broker, draft, account, await broker.traces.open(account))
+
+
+def _put_traces(broker: Broker, draft: Draft, account: Account | None, queue: Queue) -> None:
+    def stored(reason: str | None) -> None:
+        answer(broker, draft, queue.base, offset, reason)
+
+    done = broker.traces.admit(account, queue, len(draft.body) + len(draft.encoded), stored)
+    keys = message_keys(draft.properties)
+    offset = broker.store.put(queue, draft.body, draft.encoded, done, keys=keys, **draft.fields)  # type: ignore[arg-type]
+    draft.leaves()
+    count_put(broker, draft.topic, 1, len(draft.body))
 
 
 def _short(ext: dict[str, str]) -> dict[str, str]:

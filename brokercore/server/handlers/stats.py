@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 
 import orjson
 
@@ -18,6 +19,7 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.fastjson import dumps_with
 from brokercore.protocol.message_queue import MessageQueue
+from brokercore.server import permissions
 from brokercore.server.broker import Broker
 from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
@@ -43,24 +45,24 @@ def topic_stats(broker: Broker, _connection: Connection, command: Command, _call
     return command.response(_OK, body=TopicStats(queues, broker.statistics.rate(PUT, name)).to_json())
 
 
-async def consume_stats(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def consume_stats(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_CONSUME_STATS."""
     group = text(command.ext, "consumerGroup")
     existing_group(broker, group)
-    listed = [name for name in (command.ext.get("topicList") or "").split(";") if name]
+    listed = list(dict.fromkeys(filter(None, (command.ext.get("topicList") or "").split(";"))))
     only = command.ext.get("topic")
     topics = [only] if only else listed or _topics_of(broker, group)
-    return command.response(_OK, body=(await _progress(broker, group, topics)).to_json())
+    return command.response(_OK, body=(await _progress(broker, connection, group, topics, caller)).to_json())
 
 
-async def broker_consume_stats(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def broker_consume_stats(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_BROKER_CONSUME_STATS: all groups, or (isOrder) those that consume in order."""
     ordered = boolean(command.ext, "isOrder")
     entries, total, in_flight = [], 0, 0
     for group, config in broker.groups.items():
         if config.consume_message_orderly != ordered and ordered:
             continue
-        progress = [await _progress(broker, group, [topic]) for topic in _topics_of(broker, group)]
+        progress = [await _progress(broker, connection, group, [topic], caller) for topic in _topics_of(broker, group)]
         progress = [item for item in progress if item.queues]
         total += sum(item.backlog for item in progress)
         in_flight += sum(max(0, q.pull_offset - q.consumer_offset) for item in progress for q in item.queues.values())
@@ -70,12 +72,17 @@ async def broker_consume_stats(broker: Broker, _connection: Connection, command:
     return command.response(_OK, body=dumps_with(plain, {"consumeStatsList": b"[" + b",".join(entries) + b"]"}))
 
 
-def groups_of_topic(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """QUERY_TOPIC_CONSUME_BY_WHO: groups that are online with a subscription, or have committed an offset."""
+def groups_of_topic(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+    """QUERY_TOPIC_CONSUME_BY_WHO: groups that are online with a subscription, or have committed an offset.
+
+    Whoever is let in to another's topic hears of the groups that it may see, and of no other.
+    """
     name = text(command.ext, "topic")
+    is_own = caller.is_system or broker.limits.owner_uid(name) == caller.tenant
     groups = set(broker.offsets.groups_of(name))
     groups |= {group for group, online in broker.clients.consumers.items() if name in online.subscriptions}
-    return command.response(_OK, body=orjson.dumps({"groupList": sorted(groups)}))
+    seen = [group for group in sorted(groups) if is_own or permissions.may_see_group(caller, connection, group)]
+    return command.response(_OK, body=orjson.dumps({"groupList": seen}))
 
 
 def topics_of_group(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -95,19 +102,21 @@ def subscription(broker: Broker, _connection: Connection, command: Command, _cal
     )
 
 
-async def time_span(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def time_span(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
     """QUERY_CONSUME_TIME_SPAN: store times of each queue's first, last and next message of the group."""
     name, group = text(command.ext, "topic"), text(command.ext, "group")
     spans: dict[MessageQueue, TimeSpan] = {}
     for queue in existing_topic(broker, name).visible_queues:
-        first_ms, last_ms = await first_and_last_ms(broker, queue)
-        if not last_ms:
-            continue
-        committed = broker.offsets.get(group, name, queue.queue_id) or 0
-        consumed_ms = await _stored_ms(broker, queue, max(committed - 1, queue.min_offset))
-        behind = 0
-        if committed < queue.max_offset:
-            behind = max(0, int(time.time() * 1000) - await _stored_ms(broker, queue, max(committed, queue.min_offset)))
+        async with connection.reads:
+            first_ms, last_ms = await first_and_last_ms(broker, queue)
+            if not last_ms:
+                continue
+            committed = broker.offsets.get(group, name, queue.queue_id) or 0
+            consumed_ms = await _stored_ms(broker, queue, max(committed - 1, queue.min_offset))
+            behind = 0
+            if committed < queue.max_offset:
+                next_ms = await _stored_ms(broker, queue, max(committed, queue.min_offset))
+                behind = max(0, int(time.time() * 1000) - next_ms)
         spans[MessageQueue(name, broker.name, queue.queue_id)] = TimeSpan(first_ms, last_ms, consumed_ms, behind)
     return command.response(_OK, body=time_spans_to_json(spans))
 
@@ -136,20 +145,24 @@ def _topics_of(broker: Broker, group: str) -> list[str]:
     return [topic for topic in topics if online is None or topic in online.subscriptions]
 
 
-async def _progress(broker: Broker, group: str, topics: list[str]) -> ConsumeStats:
+async def _progress(
+    broker: Broker, connection: Connection, group: str, topics: list[str], caller: Caller
+) -> ConsumeStats:
     stats, consumed = ConsumeStats(), []
-    for name in topics:
+    work = broker.pace.work(caller.account)
+    async for name in work.over(topics):
         topic = broker.topics.get(name)
         for queue in topic.visible_queues if topic else ():
             committed = broker.offsets.get(group, name, queue.queue_id) or 0
             consumed.append((queue, committed))
         stats.tps += broker.statistics.rate(GET, f"{name}@{group}")
     places = [q.base + committed - 1 for q, committed in consumed if q.min_offset < committed <= q.max_offset]
-    times = {
-        int.from_bytes(frame[28:36], "big"): recovery.store_timestamp(frame)
-        for frame in await broker.store.messages_at(places)
-    }
-    for queue, committed in consumed:
+    times: dict[int, int] = {}
+    async with connection.reads, aclosing(broker.store.in_pieces(places)) as pieces:
+        async for frames in pieces:
+            async for frame in work.over(frames):
+                times[int.from_bytes(frame[28:36], "big")] = recovery.store_timestamp(frame)
+    async for queue, committed in work.over(consumed):
         pulled = max(committed, broker.offsets.pull_offset(group, queue.topic, queue.queue_id))
         last_ms = times.get(queue.base + committed - 1, 0)
         stats.queues[MessageQueue(queue.topic, broker.name, queue.queue_id)] = QueueProgress(

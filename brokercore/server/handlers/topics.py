@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from brokercore.protocol.bodies.config import TopicConfig, topic_table_to_json
+from brokercore.protocol.bodies.config import MAX_CONFIG, TopicConfig, topic_rows_to_json
 from brokercore.protocol.bodies.reading import objects, read_object
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -14,11 +14,16 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_topic
 from brokercore.server.headers import boolean, integer, text
+from brokercore.server.limits import INSTANCE_PREFIX
 from brokercore.server.removal import remove_topic
+from brokercore.server.replies import is_reply_topic, reply_cluster
 from brokercore.server.security import Caller
-from brokercore.server.storage.topics import SYSTEM_QUEUES, group_of, is_system_topic
+from brokercore.server.storage.topics import TRACE_TOPIC, group_of, is_system_topic
 
 MAX_QUEUES = 1024
+_BROKER_NAME = re.compile(r"broker-[a-z]")
+"""Names of brokers that the launcher starts, now or later."""
+
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MESSAGE_TYPES = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED"})
 _INVALID = ResponseCode.INVALID_PARAMETER
@@ -70,14 +75,13 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(ResponseCode.SUCCESS)
 
 
-def all_topics(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
+async def all_topics(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """GET_ALL_TOPIC_CONFIG: the topics the caller may see."""
-    seen = {
-        name: topic.config
-        for name, topic in broker.topics.items()
-        if permissions.may_see_topic(caller, connection, name)
-    }
-    return command.response(ResponseCode.SUCCESS, body=topic_table_to_json(seen, broker.topics.version))
+    rows = {}
+    async for name, topic in broker.pace.work(caller.account).over(broker.topics.items()):
+        if permissions.may_see_topic(caller, connection, name):
+            rows[name] = topic.config.to_json()
+    return command.response(ResponseCode.SUCCESS, body=topic_rows_to_json(rows, broker.topics.version))
 
 
 def one_topic(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -87,23 +91,53 @@ def one_topic(broker: Broker, _connection: Connection, command: Command, _caller
 
 
 async def _save(broker: Broker, connection: Connection, caller: Caller, config: TopicConfig) -> None:
-    _check(broker, config)
+    _check(broker, caller, config)
     action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
     permissions.require(caller, connection, (action,), config.topic)
-    if broker.topics.get(config.topic) is None:
-        broker.limits.check_count(caller.account, "topics", broker.topics.names())
+    if caller.account is None or broker.topics.get(config.topic) is not None:
+        await _store(broker, caller, config)
+        return
+    async with caller.account.making:
+        steps = broker.limits.check_count(caller.account, "topics", broker.topics.names())
+        await broker.pace.work(caller.account).through(steps)
+        await _store(broker, caller, config)
+
+
+async def _store(broker: Broker, caller: Caller, config: TopicConfig) -> None:
+    known = broker.topics.get(config.topic)
+    more = max(config.read_queues, config.write_queues) - (len(known.queues) if known else 0)
+    broker.limits.add_queues(caller.account, config.topic, more)
     await broker.topics.save(config)
     broker.waiting.review()
 
 
-def _check(broker: Broker, config: TopicConfig) -> None:
+def is_reserved(broker: Broker, name: str) -> bool:
+    """Whether a name stands for something else: the cluster, a broker, a topic of replies, an instance."""
+    cluster = broker.settings.cluster_name
+    brokers = {broker.name, *broker.registry.peers}
+    instance, mark, inside = name.partition("%")
+    if instance.startswith(INSTANCE_PREFIX):
+        return not mark or not inside or "%" in inside
+    replies = (cluster, *(reply_cluster(cluster, holder) for holder in brokers))
+    return (
+        name == cluster
+        or name in brokers
+        or _BROKER_NAME.fullmatch(name) is not None
+        or any(is_reply_topic(name, called) for called in replies)
+    )
+
+
+def _check(broker: Broker, caller: Caller, config: TopicConfig) -> None:
     name = config.topic
     if not name or not _NAME.fullmatch(name):
         raise Refusal(_INVALID, f"the topic name {name[:64]!r} is not made of the characters %|a-zA-Z0-9_-")
     if len(name) > 127 and not group_of(name):
         raise Refusal(_INVALID, f"the topic name has {len(name)} characters; allowed are 127")
-    if name in SYSTEM_QUEUES or name == "TBW102":
+    if is_system_topic(name) and name != TRACE_TOPIC:
         raise Refusal(_INVALID, f"the topic {name} conflicts with a topic of the broker")
+    # Whoever runs the brokers may: mqadmin sends to topics that are called as a broker or the cluster is.
+    if broker.topics.get(name) is None and not caller.is_system and is_reserved(broker, name):
+        raise Refusal(_INVALID, f"the name {name} means something else here; a topic cannot have it")
     if group_of(name) and broker.groups.get(group_of(name)) is None:
         raise Refusal(_INVALID, f"the topic {name} belongs to a group that does not exist")
     for queues in (config.read_queues, config.write_queues):
@@ -111,6 +145,8 @@ def _check(broker: Broker, config: TopicConfig) -> None:
             raise Refusal(_INVALID, f"{queues} queues: allowed are 1 to {MAX_QUEUES}")
     if not 0 <= config.perm <= 15:
         raise Refusal(_INVALID, f"perm {config.perm} is not made of the bits 4 (read), 2 (write), 1 (inherit)")
+    if (size := len(config.to_json())) > MAX_CONFIG:
+        raise Refusal(_INVALID, f"the configuration of topic {name} has {size} bytes; allowed are {MAX_CONFIG}")
     if config.message_type not in _MESSAGE_TYPES:
         raise Refusal(
             _INVALID, f"message.type {config.message_type!r}: allowed are {', '.join(sorted(_MESSAGE_TYPES))}"

@@ -8,6 +8,7 @@ from brokercore.protocol.command import Command
 from brokercore.protocol.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
+    StoredMessage,
     decode_stored,
 )
 from brokercore.server import permissions
@@ -17,6 +18,7 @@ from brokercore.server.errors import Refusal
 from brokercore.server.headers import integer, text
 from brokercore.server.security import Caller
 from brokercore.server.storage.topics import HALF_TOPIC
+from brokercore.server.transactions import is_of_sender
 
 _ERROR = ResponseCode.SYSTEM_ERROR
 
@@ -35,20 +37,30 @@ async def _end(broker: Broker, connection: Connection, command: Command, caller:
     decision = integer(ext, "commitOrRollback")
     if decision not in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
         return command.response(ResponseCode.SUCCESS)
+    async with connection.reads:
+        return await _end_half(broker, connection, command, caller, decision)
+
+
+async def _end_half(broker: Broker, connection: Connection, command: Command, caller: Caller, decision: int) -> Command:
+    ext = command.ext
     frame = await broker.store.message_at(integer(ext, "commitLogOffset"))
     half = decode_stored(frame)[0] if frame else None
-    if half is None or half.topic != HALF_TOPIC:
+    if half is None or half.topic != HALF_TOPIC or not _may_end(caller, connection, half):
         raise Refusal(_ERROR, "Find prepared transaction message failed")
     if half.properties.get(names.PRODUCER_GROUP) != text(ext, "producerGroup"):
         raise Refusal(_ERROR, "The producer group wrong")
     if half.queue_offset != integer(ext, "tranStateTableOffset"):
         raise Refusal(_ERROR, "The transaction state table offset wrong")
-    permissions.require(caller, connection, (permissions.PUBLISH,), half.properties.get(names.REAL_TOPIC, ""))
     if decision == TRANSACTION_COMMIT:
         await broker.transactions.commit(half)
     else:
         await broker.transactions.rollback(half)
     return command.response(ResponseCode.SUCCESS)
+
+
+def _may_end(caller: Caller, connection: Connection, half: StoredMessage) -> bool:
+    topic = half.properties.get(names.REAL_TOPIC, "")
+    return is_of_sender(half, caller) and permissions.may(caller, connection, permissions.PUBLISH, topic)
 
 
 HANDLERS = {RequestCode.END_TRANSACTION: end}

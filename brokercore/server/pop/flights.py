@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.offsets import OffsetTable, Place
 from brokercore.server.storage.redis_connection import RedisConnection
+
+_KEPT = 64
+"""Ends that do not hold any more are forgotten when there are so many more of them than messages in flight."""
 
 
 @dataclass(slots=True)
@@ -34,20 +38,85 @@ class QueueState:
     flights: dict[int, Flight] = field(default_factory=dict)
     committed: int = -1
     busy: bool = False
+    _lowest: list[int] = field(default_factory=list)
+    """A heap of the offsets in flight, and of some that are not any more: the first one is asked for all the time."""
+    _coming: list[tuple[int, int]] = field(default_factory=list)
+    """A heap of when deliveries end, each with its offset, and of some that ended or were given another end."""
+    _visible: list[int] = field(default_factory=list)
+    """A heap of the offsets whose time has come, and of some that are not in flight any more."""
+    _looked_ms: int = 0
+
+    def add(self, offset: int, flight: Flight) -> None:
+        """A message is in flight now, or in another flight than before."""
+        if offset not in self.flights:
+            heappush(self._lowest, offset)
+        self.flights[offset] = flight
+        heappush(self._coming, (flight.visible_ms, offset))
+        if len(self._coming) > 2 * len(self.flights) + _KEPT:
+            self._order()
+
+    def end_at(self, offset: int, visible_ms: int) -> None:
+        """A delivery ends at another time."""
+        flight = self.flights[offset]
+        flight.visible_ms = visible_ms
+        self.add(offset, flight)
 
     @property
     def done_before(self) -> int:
         """Everything below this offset is done: what the group's committed offset is."""
-        return min(self.flights, default=self.next_offset)
+        lowest = self._lowest
+        while lowest and lowest[0] not in self.flights:
+            heappop(lowest)
+        return lowest[0] if lowest else self.next_offset
 
-    def due(self, now_ms: int) -> list[int]:
-        """Offsets in flight that are visible again, in order."""
-        return sorted(offset for offset, flight in self.flights.items() if flight.visible_ms <= now_ms)
+    def due(self, now_ms: int, count: int) -> list[int]:
+        """The first offsets in flight that are visible again, in order; at most `count`."""
+        self._arrive(now_ms)
+        found: list[int] = []
+        while self._visible and len(found) < count:
+            offset = heappop(self._visible)
+            flight = self.flights.get(offset)
+            if flight is None or flight.visible_ms > now_ms or (found and found[-1] == offset):
+                continue  # it ended, it ends at another time, or it is here twice
+            found.append(offset)
+        for offset in found:
+            heappush(self._visible, offset)
+        return found
 
-    @property
-    def next_due_ms(self) -> int | None:
-        """When the first message in flight is visible again."""
-        return min((flight.visible_ms for flight in self.flights.values()), default=None)
+    def is_due(self, now_ms: int) -> bool:
+        """Whether any of them is visible again."""
+        return bool(self.due(now_ms, 1))
+
+    def are_all_due(self, now_ms: int) -> bool:
+        """Whether none of them is still with its consumer."""
+        self._arrive(now_ms)
+        return not self._coming
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When the first message in flight is visible again: `now_ms` when one is."""
+        if self.is_due(now_ms):
+            return now_ms
+        return self._coming[0][0] if self._coming else None
+
+    def _order(self) -> None:
+        self._coming = [(flight.visible_ms, offset) for offset, flight in self.flights.items()]
+        heapify(self._coming)
+        self._visible.clear()
+
+    def _arrive(self, now_ms: int) -> None:
+        """Find those whose time has come since the last look; each is found once, unless the clock is set back."""
+        if now_ms < self._looked_ms:
+            self._order()
+        self._looked_ms = now_ms
+        coming = self._coming
+        while coming:
+            visible_ms, offset = coming[0]
+            flight = self.flights.get(offset)
+            if flight is not None and flight.visible_ms == visible_ms:
+                if visible_ms > now_ms:
+                    return
+                heappush(self._visible, offset)
+            heappop(coming)
 
 
 class FlightTable:
@@ -66,7 +135,7 @@ class FlightTable:
             offset, queue_id, topic, group = name.split("@", 3)
             state = self._states.get((group, topic, int(queue_id)))
             if state is not None:
-                state.flights[int(offset)] = Flight(*map(int, value.split(":")))
+                state.add(int(offset), Flight(*map(int, value.split(":"))))
         for place, state in self._states.items():
             known = self._offsets.get(*place)
             state.committed = state.done_before if known is None else known
@@ -121,7 +190,8 @@ class FlightTable:
             commands.append(("HSET", self._keys.pop_next, _queue_field(place), next_offset))
         await self._writer.call_all(commands)
         state.next_offset = next_offset
-        state.flights |= flights
+        for offset, flight in flights.items():
+            state.add(offset, flight)
         self._commit(place, state)
 
     async def acknowledge(self, place: Place, offset: int, popped_ms: int) -> bool:
@@ -139,7 +209,8 @@ class FlightTable:
         try:
             await self._writer.call("HDEL", self._keys.pop_flights, _field(place, offset))
         except Exception:
-            state.flights.setdefault(offset, flight)
+            if offset not in state.flights:
+                state.add(offset, flight)
             raise
         self._commit(place, state)
         return True
@@ -154,19 +225,20 @@ class FlightTable:
         if state is None or flight is None or flight.popped_ms != popped_ms:
             return False
         changed = Flight(visible_ms, now_ms, flight.attempts)
-        state.flights[offset] = changed
+        state.add(offset, changed)
         try:
             await self._writer.call("HSET", self._keys.pop_flights, _field(place, offset), _value(changed))
         except Exception:
             if state.flights.get(offset) is changed:
-                state.flights[offset] = flight
+                state.add(offset, flight)
             raise
         return True
 
     def extend(self, place: Place, offset: int, visible_ms: int) -> None:
         """Give a delivery another end and leave its handle as it is. Raises StoreUnavailable."""
-        flight = self._states[place].flights[offset]
-        flight.visible_ms = visible_ms
+        state = self._states[place]
+        state.end_at(offset, visible_ms)
+        flight = state.flights[offset]
         self._writer.send("HSET", self._keys.pop_flights, _field(place, offset), _value(flight))
 
     def drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:

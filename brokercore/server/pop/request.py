@@ -19,6 +19,7 @@ from brokercore.server.storage.topics import Topic
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from brokercore.server.account import Account
     from brokercore.server.broker import Broker
     from brokercore.server.reads import Reads
 
@@ -26,6 +27,10 @@ MAX_BYTES = 256 << 10
 """Bytes of one answer; the first message is given whatever its size."""
 
 MAX_SCANNED = 1000
+
+_BURIED_AT_ONCE = 32
+"""Messages that one look at a queue may find to be gone, or to be dead letters, beside those that it gives out."""
+
 _RECONSUME_AT = 72
 """Where a stored frame has its count of earlier deliveries, as four bytes."""
 
@@ -78,12 +83,14 @@ class PopRequest:
     check: Callable[[], None]
     """Raises Refusal when a new request like this one would be refused now."""
 
+    account: Account | None = None
     popped_ms: int = 0
 
     def __post_init__(self) -> None:
         self._woken = asyncio.Event()
         self._over = False
         self._refusal: Refusal | None = None
+        self._work = self.broker.pace.work(self.account)
 
     async def run(self, wait_seconds: float) -> list[Popped]:
         """Messages that are in flight for this request now; none when the time is over. Raises Refusal."""
@@ -99,6 +106,8 @@ class PopRequest:
         answer = _Answer(self.count)
         turn = next(_turns) % len(self.queues)
         for queue in self.queues[turn:] + self.queues[:turn]:
+            if self._work.is_over:
+                await self._work.rest()
             state = self._state(queue)
             if state.busy:
                 continue
@@ -120,8 +129,10 @@ class PopRequest:
         self.popped_ms = int(time.time() * 1000)
         answer = _Answer(self.count)
         for queue in self.queues:
+            if self._work.is_over:
+                await self._work.rest()
             state = self._state(queue)
-            due = [queue.base + offset for offset in state.due(self.popped_ms)[: self.count]]
+            due = [queue.base + offset for offset in state.due(self.popped_ms, self.count)]
             for frame in await self.broker.store.messages_at(due):
                 offset = int.from_bytes(frame[_QUEUE_OFFSET_AT : _QUEUE_OFFSET_AT + 8], "big")
                 if not answer.is_full:
@@ -133,16 +144,21 @@ class PopRequest:
     async def has_messages(self) -> bool:
         """Whether something is visible now, as far as is known without reading."""
         now = int(time.time() * 1000)
-        states = [(queue, self._state(queue)) for queue in self.queues]
-        return any(state.due(now) or state.next_offset < queue.max_offset for queue, state in states)
+        for queue in self.queues:
+            if self._work.is_over:
+                await self._work.rest()
+            state = self._state(queue)
+            if state.next_offset < queue.max_offset or state.is_due(now):
+                return True
+        return False
 
     def put_back(self, found: list[Popped]) -> None:
         """Nobody took the answer: let others have its messages now, not after the invisible time."""
         for popped in found:
             state = self.broker.flights.find((self.group, self.topic.config.topic, popped.queue_id))
             flight = state.flights.get(popped.offset) if state else None
-            if flight is not None and flight.popped_ms == self.popped_ms:
-                flight.visible_ms = self.popped_ms
+            if state is not None and flight is not None and flight.popped_ms == self.popped_ms:
+                state.end_at(popped.offset, self.popped_ms)
         for queue in self.queues:
             self.broker.waiting.wake(queue)
 
@@ -172,9 +188,9 @@ class PopRequest:
     async def _take_from(self, queue: Queue, state: QueueState, answer: _Answer) -> None:
         """Messages that are visible again first; an ordered queue gives nothing while something is in flight."""
         now = self.popped_ms
-        due = state.due(now)
-        if self.ordered and len(due) < len(state.flights):
+        if self.ordered and not state.are_all_due(now):
             return
+        due = state.due(now, answer.room - len(answer.messages) + _BURIED_AT_ONCE)
         taken: list[tuple[int, int]] = []
         before = len(answer.messages)
         for offset in due:
@@ -220,7 +236,7 @@ class PopRequest:
         wanted = self.wanted
         count = answer.room - len(answer.messages) if wanted is None else MAX_SCANNED
         for number, frame in await self.broker.store.read(queue, offset, count, MAX_BYTES):
-            if wanted is None or wanted(frame):
+            if wanted is None or await self._passes(wanted, frame):
                 if answer.messages and answer.size + len(frame) > MAX_BYTES:
                     return offset
                 answer.add(queue, number, frame)
@@ -230,6 +246,16 @@ class PopRequest:
                 break
         return offset
 
+    async def _passes(self, wanted: Wanted, frame: bytes) -> bool:
+        """Whether a filter lets a frame through, found out in as many slices as that takes."""
+        while True:
+            if self._work.is_over:
+                await self._work.rest()
+            passes = wanted.passes(frame, self._work)
+            if passes is not None:
+                return passes
+            await self._work.rest()
+
     async def _until(self, look: Callable[[], Awaitable[_Found]], wait_seconds: float) -> _Found:
         """What `look` finds, at the latest when the time is over. Raises Refusal."""
         deadline = time.monotonic() + wait_seconds
@@ -237,6 +263,7 @@ class PopRequest:
             self._woken.clear()
             async with self.reads:
                 found = await look()
+            self._work.end()
             left = deadline - time.monotonic()
             if found or self._over or left <= 0:
                 return found
@@ -248,7 +275,7 @@ class PopRequest:
         """Until a message comes, one is visible again, or the time is over."""
         now = int(time.time() * 1000)
         states = [self.broker.flights.find((self.group, queue.topic, queue.queue_id)) for queue in self.queues]
-        times = [state.next_due_ms for state in states if state is not None]
+        times = [state.next_due_ms(now) for state in states if state is not None]
         due = min((moment for moment in times if moment is not None), default=None)
         if due is not None:
             seconds = min(seconds, max(0.001, (due - now) / 1000))

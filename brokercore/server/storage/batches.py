@@ -38,9 +38,10 @@ def put_all(
 ) -> int:
     """Store several messages one behind the other and return the first one's offset.
 
-    `done` is called once, when all are safe or any has failed. Raises as `put`, before anything is written.
+    Whoever calls this has asked for room (`admit`). `done` is called once, when all are safe or any has failed. Raises
+    StoreUnavailable, before anything is written.
     """
-    store.admit()
+    store.check_ready()
     now, first = max(int(time.time() * 1000), queue.last_ms), queue.next_offset
     topic, base = queue.topic_bytes, queue.base
     entries: list[list[bytes]] = [[]]

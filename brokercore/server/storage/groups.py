@@ -68,6 +68,7 @@ class GroupTable:
     async def delete(self, name: str) -> None:
         """Delete a group's configuration. Raises StoreUnavailable."""
         await self._writer.call("HDEL", self._keys.groups, name)
+        await self.open_again(group=name)
         self._by_name.pop(name, None)
         self._changed()
 
@@ -79,6 +80,11 @@ class GroupTable:
         """Open or close a topic to a group. Raises StoreUnavailable."""
         await self._writer.call("SREM" if readable else "SADD", self._keys.forbidden, f"{group}@{topic}")
         (self._forbidden.discard if readable else self._forbidden.add)((group, topic))
+
+    async def open_again(self, *, group: str | None = None, topic: str | None = None) -> None:
+        """Forget what is closed to a group, or in a topic, that is deleted. Raises StoreUnavailable."""
+        for pair in [pair for pair in self._forbidden if pair[0] == group or pair[1] == topic]:
+            await self.set_readable(*pair, readable=True)
 
     async def mend(self) -> None:
         """Write back what Redis has forgotten of the groups. Raises StoreUnavailable."""

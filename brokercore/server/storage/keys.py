@@ -31,12 +31,15 @@ class Keys:
         self.pop_flights = prefix + "pop:flights"
         self.pop_modes = prefix + "pop:modes"
         self.forbidden = prefix + "forbidden"
+        self.traces = prefix + "traces"
         self.deleted = prefix + "deleted"
         self.index_hours = prefix + "index"
         self.timers = prefix + "timers"
         self.half = prefix + "half"
         self.half_checks = prefix + "half:checks"
         self.writer = prefix + "writer"
+        self.layout = prefix + "layout"
+        self.old_key_values = prefix + "kv"
         self.counters = prefix + "counters"
 
     def stream(self, number: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from brokercore.protocol.errors import ProtocolError
 from brokercore.protocol.message import StoredMessage, decode_stored, encode_stored
 from brokercore.protocol.properties import encode_properties
-from brokercore.server.errors import StoreUnavailable
+from brokercore.server.errors import StoreUnavailable, store_trouble
 from brokercore.server.storage.index import index_record
 from brokercore.server.storage.queue import Queue, split_physical
 from brokercore.server.storage.replies import is_error
@@ -53,7 +53,7 @@ class Parking:
                 self._store.parked.came(topic, len(body) + len(properties))
             if reason is None and failed:  # nothing would ever find it
                 self._store.writer.send("XDEL", queue.key, f"0-{offset + 1}")
-            done(reason or (f"the message store is not available: {failed[0]}" if failed else None))
+            done(reason or (store_trouble(failed[0]) if failed else None))
 
         offset = self._store.put(queue, body, properties, stored, **fields)
         self._store.writer.submit_first(

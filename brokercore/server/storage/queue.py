@@ -10,6 +10,12 @@ OFFSET_BITS = 40
 
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
+READ_BYTES = 8 << 20
+"""Bytes of frames that are asked for at once: what a queue's average says is no bound, since one may pick the large."""
+
+UNKNOWN_BYTES = 512 << 10
+"""What counts as the largest frame of a queue that was read back: nobody has looked at all of it."""
+
 
 def split_physical(physical_offset: int) -> tuple[int, int]:
     """Stream number and queue offset of a physical offset."""
@@ -20,6 +26,7 @@ def split_physical(physical_offset: int) -> tuple[int, int]:
 class Queue:
     """A queue of a topic. `next_offset` is the next to be given out, `max_offset` one past the last stored.
 
+    `largest_bytes` is the size of the largest frame that it had.
     No offset below `least_next` is given out: there may have been messages that Redis has lost.
     `tail` holds the newest stored frames from `tail_start` on; everything older is only in Redis, where
     `messages_an_entry` is how many an entry of its stream had where it was read last.
@@ -37,6 +44,7 @@ class Queue:
     in_flight: int = 0
     least_next: int = 0
     stored_bytes: int = 0
+    largest_bytes: int = 0
     messages_an_entry: int = 1
     first_ms: int = 0
     last_ms: int = 0
@@ -58,6 +66,11 @@ class Queue:
     def average_bytes(self) -> int:
         """Average size of a stored frame, at least 1."""
         return max(1, self.stored_bytes // max(1, self.max_offset - self.min_offset))
+
+    @property
+    def most_at_once(self) -> int:
+        """How many of its messages may be asked for at once, if all were as large as the largest; at least 1."""
+        return max(1, READ_BYTES // self.largest_bytes) if self.largest_bytes else READ_BYTES
 
     def keep(self, offset: int, frame: bytes) -> None:
         """Add a stored frame to the hot tail."""

@@ -10,7 +10,7 @@ from typing import Any
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.storage.entries import first_offset
 from brokercore.server.storage.keys import Keys
-from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.queue import UNKNOWN_BYTES, Queue
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
@@ -101,6 +101,8 @@ def _take(queue: Queue, information: dict[bytes, Any]) -> None:
     first_entry, last_entry = information.get(b"first-entry"), information.get(b"last-entry")
     queue.max_offset = queue.next_offset = int(last.partition(b"-")[2])
     queue.min_offset = first_offset(first_entry) if first_entry else queue.max_offset
+    if queue.max_offset > queue.min_offset:
+        queue.largest_bytes = max(queue.largest_bytes, UNKNOWN_BYTES)
     queue.first_ms = store_timestamp(first_entry[1][1]) if first_entry else 0
     queue.last_ms = store_timestamp(last_entry[1][1]) if last_entry else 0
     queue.in_flight = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import hiredis
 
-from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
+from brokercore.server.errors import RedisError, StoreNotOurs, StoreUnavailable
 from brokercore.server.storage.gathering import Gathering, pack
 from brokercore.server.storage.pulse import Pulse
 from brokercore.server.storage.redis_address import credentials, dial, shown
@@ -181,7 +181,10 @@ class RedisConnection(asyncio.Protocol):
 
         Raises RedisError when Redis refuses one, and StoreUnavailable.
         """
-        await self.call_many([("MULTI",), *commands, ("EXEC",)])
+        *_, answered = await self.call_many([("MULTI",), *commands, ("EXEC",)])
+        for reply in answered or ():  # what fails only when it is carried out is told inside of EXEC's answer
+            if isinstance(reply, hiredis.ReplyError):
+                raise RedisError(str(reply))
 
     async def call_many(self, commands: Iterable[tuple[bytes | str | int, ...]]) -> list[Any]:
         """Replies of several commands, written together; an error of one raises RedisError."""
@@ -296,5 +299,5 @@ class RedisConnection(asyncio.Protocol):
             if not isinstance(error, OSError | RedisError | StoreUnavailable):
                 logger.exception("redis %s: what Redis holds cannot be read", self.name)
             self.refused = reason = error.reason if isinstance(error, StoreUnavailable) else str(error) or "no answer"
-            kind = NameInUse if isinstance(error, NameInUse) else StoreUnavailable
+            kind = type(error) if isinstance(error, StoreNotOurs) else StoreUnavailable
             raise kind(f"{shown(self.url)}: {reason}") from error

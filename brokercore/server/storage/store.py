@@ -7,20 +7,20 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import hiredis
 
 from brokercore.protocol.message import encode_stored
-from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
+from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable, store_trouble
 from brokercore.server.settings import Settings
-from brokercore.server.storage import recovery
+from brokercore.server.storage import layout, recovery
 from brokercore.server.storage.entries import find_command, messages_of, read_messages
 from brokercore.server.storage.index import KeyIndex
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parked import ParkedBytes
-from brokercore.server.storage.queue import Queue, split_physical
+from brokercore.server.storage.queue import READ_BYTES, Queue, split_physical
 from brokercore.server.storage.redis_connection import RedisConnection
 from brokercore.server.storage.scripts import Script
 from brokercore.server.storage.sole_writer import SoleWriter
@@ -36,6 +36,9 @@ OVERHEAD_BYTES = 60
 
 OVERHEAD_FACTOR = 1.1
 """Listpack nodes are allocated in size classes and are not filled to the last byte."""
+
+_MOST_IN_PIECE = 500
+"""Commands of one question to Redis."""
 
 
 class MessageStore:
@@ -149,12 +152,17 @@ class MessageStore:
         self.give_out(queue, now)
         return offset
 
-    def admit(self) -> None:
-        """Raise StoreUnavailable or StoreFull when no message can be taken now."""
+    def admit(self, size: int = 0, messages: int = 0) -> None:
+        """Raise StoreUnavailable or StoreFull when no message, or not so many of so many bytes, can be taken now."""
+        self.check_ready()
+        most = self.settings.store_max_bytes
+        if self.used_bytes >= most or self.used_bytes + size * OVERHEAD_FACTOR + messages * OVERHEAD_BYTES > most:
+            raise StoreFull(self.used_bytes, most)
+
+    def check_ready(self) -> None:
+        """Raise StoreUnavailable when nothing can be stored now."""
         if not self.ready:
             raise StoreUnavailable(self._not_ready())
-        if self.used_bytes >= self.settings.store_max_bytes:
-            raise StoreFull(self.used_bytes, self.settings.store_max_bytes)
 
     def give_out(self, queue: Queue, now: int, count: int = 1) -> None:
         """Count the next offsets of a queue as used by writes that are on their way."""
@@ -168,6 +176,7 @@ class MessageStore:
         queue.keep(offset, frame)
         size = len(frame)
         queue.stored_bytes += size
+        queue.largest_bytes = max(queue.largest_bytes, size)
         if not queue.first_ms:
             queue.first_ms = now
         self.used_bytes += int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES
@@ -208,7 +217,7 @@ class MessageStore:
             queue.next_offset = max(queue.max_offset, queue.least_next)
         if isinstance(reply, hiredis.ReplyError):
             self._refused(str(reply))
-        return f"the message store is not available: {reply}"
+        return store_trouble(reply)
 
     async def measure(self, redis: RedisConnection) -> None:
         """Ask Redis how much memory messages and indexes take. Raises StoreUnavailable and RedisError."""
@@ -228,14 +237,26 @@ class MessageStore:
     async def read(self, queue: Queue, offset: int, count: int, most_bytes: int = 0) -> list[tuple[int, bytes]]:
         """Up to `count` stored frames from `offset` on, with their offsets. Raises StoreUnavailable.
 
-        With `most_bytes` Redis is asked for no more frames than make some twice as much, by their average.
+        With `most_bytes` Redis is asked for no more frames than make some twice as much, by their average. Whatever
+        the average: frames are read some at a time, and no more of them once they make `most_bytes`, or READ_BYTES.
         """
         found = self.hot(queue, offset, count)
         if found is not None:
             return found
         if most_bytes:
             count = min(count, max(1, 2 * most_bytes // queue.average_bytes))
-        return await read_messages(self.reader, queue, offset, count)
+        found = await read_messages(self.reader, queue, offset, min(count, queue.most_at_once))
+        size = sum([len(frame) for _, frame in found])
+        while found and len(found) < count and size < (most_bytes or READ_BYTES):
+            following = found[-1][0] + 1
+            if following >= queue.max_offset:
+                break
+            more = await read_messages(self.reader, queue, following, min(count - len(found), queue.most_at_once))
+            if not more:
+                break
+            found += more
+            size += sum([len(frame) for _, frame in more])
+        return found
 
     async def message_at(self, physical_offset: int) -> bytes | None:
         """The frame at a physical offset, None when there is none (any more). Raises StoreUnavailable."""
@@ -245,6 +266,24 @@ class MessageStore:
             return None
         found = await self.read(queue, offset, 1)
         return found[0][1] if found and found[0][0] == offset else None
+
+    async def in_pieces(self, physical_offsets: Iterable[int]) -> AsyncGenerator[list[bytes]]:
+        """The frames at physical offsets, as `messages_at` gives them, so many at a time as make READ_BYTES at most.
+
+        Raises StoreUnavailable.
+        """
+        piece: list[int] = []
+        size = 0
+        for physical_offset in physical_offsets:
+            queue = self.by_number.get(split_physical(physical_offset)[0])
+            expected = queue.largest_bytes if queue else 0
+            if piece and (size + expected > READ_BYTES or len(piece) >= _MOST_IN_PIECE):
+                yield await self.messages_at(piece)
+                piece, size = [], 0
+            piece.append(physical_offset)
+            size += expected
+        if piece:
+            yield await self.messages_at(piece)
 
     async def messages_at(self, physical_offsets: Iterable[int]) -> list[bytes]:
         """The frames at several physical offsets, those that are gone left out. Raises StoreUnavailable."""
@@ -283,6 +322,7 @@ class MessageStore:
             logger.critical("another broker named %s has written to Redis: this one ends", self.settings.broker_name)
             self.on_superseded()
             raise StoreUnavailable("another broker of this name has written to it meanwhile; this one must start anew")
+        await layout.bring_up_to_date(self.writer, self.keys)
         self._hot.clear()
         self._hot_bytes = 0
         for script in self.scripts:

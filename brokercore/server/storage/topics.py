@@ -38,7 +38,7 @@ _FORBIDDEN = frozenset(
 
 def is_system_topic(topic: str) -> bool:
     """True for names that RocketMQ keeps for itself."""
-    return topic in _FORBIDDEN or topic.startswith("rmq_sys_") or topic == TRACE_TOPIC
+    return topic in _FORBIDDEN or topic.lower().startswith("rmq_sys_")
 
 
 def group_of(topic: str) -> str:
@@ -143,6 +143,16 @@ class TopicTable:
             topic.refresh()
             self.changed()
             return topic
+
+    async def add_queue(self, name: str) -> Queue:
+        """One more queue for a topic of the broker, which its configuration does not show. Raises StoreUnavailable."""
+        async with self._changes:
+            topic = self._by_name[name]
+            (queue,) = await self._new_queues(name, len(topic.queues), 1)
+            await self._store.writer.call("HSET", self._store.keys.queues, _field(queue), queue.number)
+            self._store.by_number[queue.number] = queue
+            topic.queues = [*topic.queues, queue]
+            return queue
 
     async def ensure(self, name: str, queues: int) -> Topic:
         """The topic of this name, created with `queues` queues when it is missing. Raises StoreUnavailable."""

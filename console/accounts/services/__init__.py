@@ -28,7 +28,7 @@ from console.accounts.services.roles import (
     role_arn,
     update_role,
 )
-from console.accounts.services.second_factor import remove_mfa_devices, set_mfa_required
+from console.accounts.services.second_factor import remove_mfa_devices, set_mfa_required, sign_out
 from console.accounts.services.sts import (
     ROLE_SESSION,
     assume_role,
@@ -100,6 +100,7 @@ __all__ = [
     "set_database_password",
     "set_mfa_required",
     "set_user_enabled",
+    "sign_out",
     "sweep_expired_keys",
     "update_group",
     "update_policy",

@@ -15,8 +15,10 @@ from console.accounts import acl, key_use
 from console.accounts.actor import Actor
 from console.accounts.crypto import encrypt
 from console.accounts.delegation import require_change_of
-from console.accounts.models import AccessKey, User
+from console.accounts.models import AccessKey, Tenant, User
+from console.accounts.services.held import hold
 from console.audit import services as audit
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 MAX_KEYS_PER_USER = 2
@@ -35,10 +37,10 @@ class IssuedKey:
 
 def create_access_key(*, actor: Actor, user: User) -> IssuedKey:
     """Issue an AccessKey pair; at most two a user. The secret is in the answer and nowhere else in clear."""
-    _require_own_or_change_of(actor, user)
     with transaction.atomic():
-        # The lock keeps two requests from both seeing one key and making a third.
-        User.objects.select_for_update().get(pk=user.pk)
+        # Held, so that two requests do not both see one key and make a third.
+        user = hold(user)
+        _require_own_or_change_of(actor, user)
         if user.access_keys.count() >= MAX_KEYS_PER_USER:
             raise Refused(
                 "BIZ_FIELD_CHECK_INVALID", f"{user.username} has {MAX_KEYS_PER_USER} AccessKey pairs already."
@@ -53,8 +55,9 @@ def set_access_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool) -> No
 
     Raises PermissionDenied for the pair of a user whom `actor` may not change.
     """
-    _require_own_or_change_of(actor, key.user)
     with transaction.atomic():
+        key = hold(key)
+        _require_own_or_change_of(actor, key.user)
         key.enabled = enabled
         key.save(update_fields=["enabled"])
         audit.record(actor, f"accounts.access_key.{'enable' if enabled else 'disable'}", key.access_key_id)
@@ -63,12 +66,13 @@ def set_access_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool) -> No
 
 def delete_access_key(*, actor: Actor, key: AccessKey) -> None:
     """Delete a pair for good. Raises PermissionDenied for the pair of a user whom `actor` may not change."""
-    _require_own_or_change_of(actor, key.user)
     with transaction.atomic():
+        key = hold(key)
+        _require_own_or_change_of(actor, key.user)
         audit.record(actor, "accounts.access_key.delete", key.access_key_id)
         key.delete()
         acl.publish_on_commit()
-        transaction.on_commit(lambda: key_use.forget(key.access_key_id))
+        after_commit(key_use.forget, key.access_key_id)
 
 
 def _require_own_or_change_of(actor: Actor, holder: User | None) -> None:
@@ -80,8 +84,12 @@ def _require_own_or_change_of(actor: Actor, holder: User | None) -> None:
 def issue(*, token: str = "", lifetime: timedelta | None = None, **holder: Any) -> IssuedKey:
     """Draw and store a pair for a `user`, for a `role`, or for an `organization` and the `tenant` it acts for.
 
-    `token` and `lifetime` make it a temporary (STS) one; further fields of AccessKey can be given.
+    `token` and `lifetime` make it a temporary (STS) one; further fields of AccessKey can be given. Raises Refused for
+    an account that is disabled: a pair would begin to work when it is enabled, and nobody would think of it then.
     """
+    account = holder.get("tenant") or (holder.get("user") or holder["role"]).tenant
+    if account is not None and not Tenant.objects.filter(pk=account.pk, enabled=True).exists():
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The account {account} is disabled; it gets no AccessKeys.")
     prefix = "STS." if token else "LTAI"
     issued = IssuedKey(
         access_key_id=prefix + "".join(secrets.choice(_LETTERS) for _ in range(20)),

@@ -14,6 +14,7 @@ from console.accounts.models import AccessKey, Organization, Tenant
 from console.accounts.organizations import ids_below
 from console.accounts.services.keys import IssuedKey, issue
 from console.audit import services as audit
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 MAX_KEYS_PER_ORGANIZATION = 2
@@ -52,7 +53,7 @@ def set_organization_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool)
 def delete_organization_key(*, actor: Actor, key: AccessKey) -> None:
     """Delete a pair for good."""
     _record(actor, "delete", key.access_key_id, key.organization, key.tenant)
-    transaction.on_commit(lambda: key_use.forget(key.access_key_id), robust=True)
+    after_commit(key_use.forget, key.access_key_id)
     key.delete()
     acl.publish_on_commit()
 

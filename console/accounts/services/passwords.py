@@ -14,6 +14,7 @@ from django.db import transaction
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of
 from console.accounts.models import DatabaseAccount, User
+from console.accounts.services.held import hold
 from console.accounts.services.sessions import end_sessions
 from console.audit import services as audit
 from console.web.errors import Refused
@@ -53,9 +54,10 @@ def reset_password(*, actor: Actor, user: User, password: str) -> None:
 
     Raises Refused for a password that breaks the rule, PermissionDenied for a user whom `actor` may not change.
     """
-    require_change_of(actor, user)
     check_password(password, user)
     with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
         user.set_password(password)
         user.must_change_password = True
         user.save(update_fields=["password", "must_change_password"])
@@ -81,6 +83,7 @@ def set_database_password(*, user: User, name: str, password: str) -> DatabaseAc
 @transaction.atomic
 def renew_database_password(*, actor: Actor, user: User) -> DatabasePassword:
     """Draw a password for the MySQL door. The first one makes the sign-in, whose name is the user's."""
+    user = hold(user)
     existing = DatabaseAccount.objects.filter(user=user).first()
     drawn = DatabasePassword(existing.name if existing else user.username, draw_password())
     set_database_password(user=user, name=drawn.name, password=drawn.password)

@@ -6,11 +6,13 @@ import string
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from brokercore.policy import validate
 from console.accounts import acl, delegation
 from console.accounts.actor import Actor
-from console.accounts.models import Policy
+from console.accounts.models import Policy, Role, User
+from console.accounts.services.held import hold
 from console.audit import services as audit
 from console.web.errors import Refused
 
@@ -49,10 +51,15 @@ def update_policy(*, actor: Actor, policy: Policy, description: str, document: d
     system policy and for a document that breaks the grammar, PermissionDenied for rights beyond the actor's own.
     """
     _require_custom(policy)
+    policy = hold(policy)
     before = policy.document
-    delegation.require_giving(actor, [policy])
+    users = (
+        User.objects.filter(Q(policies=policy) | Q(user_groups__policies=policy)).select_related("tenant").distinct()
+    )
+    roles = Role.objects.filter(policies=policy).select_related("tenant")
+    delegation.require_giving(actor, [policy], users=users, roles=roles)
     policy.description, policy.document = checked_description(description), _checked(document)
-    delegation.require_giving(actor, [policy])
+    delegation.require_giving(actor, [policy], users=users, roles=roles)
     policy.save(update_fields=["description", "document", "updated_at"])
     audit.record(actor, "accounts.policy.update", policy.name, detail={"before": before, "after": document})
     acl.publish_on_commit()
@@ -63,8 +70,8 @@ def update_policy(*, actor: Actor, policy: Policy, description: str, document: d
 def delete_policy(*, actor: Actor, policy: Policy) -> None:
     """Delete a custom policy. Raises Refused while it is attached: taking it from somebody is a decision of its own."""
     _require_custom(policy)
-    # The lock keeps an attachment that is being made from being swept away unseen.
-    Policy.objects.select_for_update().get(pk=policy.pk)
+    # Held, so that an attachment that is being made is not swept away unseen.
+    policy = hold(policy)
     holders = [f"{kind} {holder}" for field, kind in _HOLDERS for holder in getattr(policy, field).all()[:4]]
     if holders:
         named = ", ".join(holders[:3]) + (" and more" if len(holders) > 3 else "")

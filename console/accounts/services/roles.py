@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 
-from brokercore.policy import validate
+from brokercore.policy import parse_trust_policy, validate
 from console.accounts import acl, delegation
 from console.accounts.actor import Actor
+from console.accounts.becoming import role_principal, roles_naming
 from console.accounts.models import AccessKey, Policy, Role, Tenant
+from console.accounts.services.held import hold
 from console.accounts.services.policies import checked_description
 from console.audit import services as audit
 from console.web.errors import Refused
@@ -19,12 +22,18 @@ from console.web.errors import Refused
 MIN_SESSION_S, MAX_SESSION_S = 900, 3600
 """15 minutes to 1 hour (docs/permissions.md, "Roles")."""
 
+MOST_ROLES_NAMING, MOST_ROLES_NAMING_OWN = 50, 1_000
+"""Roles of an account that trust principals of one other account, and of the own one. What somebody can become is
+judged over all roles that name the own account (`becoming`), whoever made them: nobody makes them too many for another.
+"""
+
+_UID = re.compile(r"acs:ram::([0-9]+):")
 _NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
 
 
 def role_arn(role: Role) -> str:
     """The name of a role for those who assume it: `acs:ram::<account uid>:role/<name>`."""
-    return f"acs:ram::{role.tenant.uid}:role/{role.name}"
+    return role_principal(role)
 
 
 def find_role(arn_or_name: str, tenant: Tenant | None) -> Role:
@@ -66,9 +75,11 @@ def create_role(
     """
     if not 1 <= len(name) <= 64 or not _NAME_CHARACTERS.issuperset(name):
         raise Refused("BIZ_FIELD_CHECK_INVALID", "A role name has 1 to 64 letters, digits, dots, - or _.", "name")
-    delegation.require_giving(actor, policies)
     role = Role(tenant=actor.tenant, name=name, description=checked_description(description))
-    role.trust_policy, role.max_session_s = _checked_trust(trust_policy), _checked_session(max_session_s)
+    policies = [hold(policy) for policy in policies]
+    # The name may be one that other roles trust already.
+    delegation.require_giving(actor, policies, roles=[role])
+    role.trust_policy, role.max_session_s = _checked_trust(role, trust_policy), _checked_session(max_session_s)
     try:
         with transaction.atomic():
             role.save()
@@ -88,10 +99,11 @@ def update_role(
 
     Who does not act as the account must have the role's own rights: trusting oneself would be a way to get them.
     """
-    delegation.require_giving(actor, role.policies.all())
+    role = hold(role)
+    delegation.require_change_of_role(actor, role)
     detail = {"before": role.trust_policy, "after": trust_policy, "max_session_s": max_session_s}
     role.description = checked_description(description)
-    role.trust_policy, role.max_session_s = _checked_trust(trust_policy), _checked_session(max_session_s)
+    role.trust_policy, role.max_session_s = _checked_trust(role, trust_policy), _checked_session(max_session_s)
     role.save(update_fields=["description", "trust_policy", "max_session_s"])
     audit.record(actor, "accounts.role.update", role.name, detail=detail)
     return role
@@ -100,7 +112,8 @@ def update_role(
 @transaction.atomic
 def attach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
     """Give a role a policy, at once for its running sessions too. Raises PermissionDenied beyond the actor's rights."""
-    delegation.require_giving(actor, [policy])
+    role, policy = hold(role), hold(policy)
+    delegation.require_giving(actor, [policy], roles=[role])
     role.policies.add(policy)
     audit.record(actor, "accounts.role.attach_policy", role.name, detail={"policy": policy.name})
     acl.publish_on_commit()
@@ -109,7 +122,8 @@ def attach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
 @transaction.atomic
 def detach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
     """Take a policy from a role, at once for its running sessions too."""
-    delegation.require_giving(actor, [policy])
+    role, policy = hold(role), hold(policy)
+    delegation.require_giving(actor, [policy], roles=[role])
     role.policies.remove(policy)
     audit.record(actor, "accounts.role.detach_policy", role.name, detail={"policy": policy.name})
     acl.publish_on_commit()
@@ -118,6 +132,7 @@ def detach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
 @transaction.atomic
 def delete_role(*, actor: Actor, role: Role) -> None:
     """Delete a role. Its sessions end with it."""
+    role = hold(role)
     audit.record(actor, "accounts.role.delete", role.name, detail={"trust_policy": role.trust_policy})
     role.delete()
     acl.publish_on_commit()
@@ -136,10 +151,18 @@ def end_sessions(*, actor: Actor, role: Role, access_key_id: str = "") -> int:
     return ended
 
 
-def _checked_trust(document: Any) -> dict[str, Any]:
+def _checked_trust(role: Role, document: Any) -> dict[str, Any]:
     found = validate(document, trust=True)
     if found:
         raise Refused("BIZ_FIELD_CHECK_INVALID", found[0].message, "trust_policy")
+    named = {uid for row in parse_trust_policy(document) for name in row.principals for uid in _UID.findall(name)}
+    # Held, so that two requests do not both see the last free place.
+    Tenant.objects.select_for_update(no_key=True).get(pk=role.tenant.pk)
+    for uid in sorted(named):
+        most = MOST_ROLES_NAMING_OWN if uid == role.tenant.uid else MOST_ROLES_NAMING
+        if roles_naming(uid).filter(tenant=role.tenant).exclude(pk=role.pk).count() >= most:
+            message = f"{most} roles of {role.tenant.name} trust the account {uid} already; that is the limit."
+            raise Refused("BIZ_FIELD_CHECK_INVALID", message, "trust_policy")
     return dict(document)
 
 

@@ -1,4 +1,4 @@
-"""The second factor of a user as its administrator sees it: required or not, and removed when the phone is lost."""
+"""How a user is signed in, for its administrator: the second factor, required or removed, and the open sessions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of
 from console.accounts.models import User
 from console.accounts.services.devices import remove_devices
+from console.accounts.services.held import hold
+from console.accounts.services.sessions import end_sessions
 from console.audit import services as audit
 
 
 def set_mfa_required(*, actor: Actor, user: User, required: bool) -> None:
     """Ask a user for a second factor from the next page on, or no longer."""
-    require_change_of(actor, user)
     with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
         user.mfa_required = required
         user.save(update_fields=["mfa_required"])
         audit.record(actor, f"accounts.mfa.{'require' if required else 'waive'}", user.username)
@@ -25,5 +28,17 @@ def remove_mfa_devices(*, actor: Actor, user: User) -> None:
 
     Raises PermissionDenied for a user whom `actor` may not change.
     """
+    with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
+        remove_devices(actor=actor, user=user)
+
+
+@transaction.atomic
+def sign_out(*, actor: Actor, user: User, keep: str | None = None) -> int:
+    """End the sessions of a user, except the one with the key `keep`; returns how many ended.
+
+    Raises PermissionDenied for a user whom `actor` may not change.
+    """
     require_change_of(actor, user)
-    remove_devices(actor=actor, user=user)
+    return end_sessions(actor=actor, user=user, keep=keep)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -16,6 +17,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import User
 from console.audit import services as audit
 
+log = logging.getLogger(__name__)
 #: A session in use is written this often, not at every request.
 SEEN_EVERY_S = 60
 _STARTED, _SEEN = "accounts.started_at", "accounts.seen_at"
@@ -49,12 +51,17 @@ def end_session(*, actor: Actor, user: User, number: int) -> bool:
 def keep_alive(request: HttpRequest) -> bool:
     """Note that the session is in use, which moves its idle limit; False when it is older than any may become."""
     now = time.time()
-    started = request.session.setdefault(_STARTED, now)
+    started = request.session.get(_STARTED, now)
     if now - started > settings.SESSION_MAX_AGE_S:
         return False
     if now - request.session.get(_SEEN, 0) >= SEEN_EVERY_S:
-        request.session[_SEEN] = now
-        UserSession.objects.create_from_request(request)
+        try:
+            UserSession.objects.create_from_request(request)
+        except DatabaseError as error:
+            # On a full disk nothing can be noted, and everything can be read: the session stays as it was.
+            log.warning("the use of a session could not be noted: %s", error)
+            return True
+        request.session[_STARTED], request.session[_SEEN] = started, now
     return True
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from console.accounts import crypto, oidc
 from console.accounts.actor import Actor
+from console.accounts.delegation import require_change_of_everybody
 from console.accounts.models import SingleSignOn, User
 from console.accounts.oidc import SignInError
 from console.accounts.outgoing import Unreachable, require_safe_scheme
@@ -46,8 +47,10 @@ def save_single_sign_on(
 ) -> SingleSignOn:
     """Set up or change the account's provider. An empty secret keeps the stored one, as long as the issuer stays.
 
-    Raises Refused for an issuer that is not an https address.
+    Raises Refused for an issuer that is not an https address, PermissionDenied for who could not change every RAM user:
+    the provider says who signs in.
     """
+    require_change_of_everybody(actor)
     row = configuration(actor) or SingleSignOn(tenant=actor.tenant)
     issuer = issuer.rstrip("/")
     try:

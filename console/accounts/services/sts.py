@@ -15,15 +15,14 @@ from brokercore.policy import (
     Context,
     Decision,
     Grantee,
-    PolicyError,
-    TrustStatement,
     decide,
     decide_trust,
-    parse_trust_policy,
 )
 from console.accounts import acl
-from console.accounts.actor import Actor, service_resource
+from console.accounts.actor import Actor
+from console.accounts.becoming import role_principal, role_resource, trust_statements, user_principal
 from console.accounts.models import AccessKey, Role
+from console.accounts.services.held import hold
 from console.accounts.services.keys import IssuedKey, issue
 from console.accounts.services.roles import MAX_SESSION_S, MIN_SESSION_S, no_such_role, role_arn
 from console.audit import services as audit
@@ -66,7 +65,7 @@ def may_assume(actor: Actor, role: Role) -> Decision:
     trusted = _trust_in(role, principal_of(actor), actor.context)
     if not trusted.allowed:
         return trusted
-    resource = service_resource("ram", role.tenant, f"role/{role.name}")
+    resource = role_resource(role)
     # The trust policy has opened the role to the caller, be it of another account: its own policies decide the rest.
     grantee = Grantee(actor.name, (resource,), actor.statements, account=role.tenant.uid)
     return decide(grantee, ASSUME_ROLE, resource, actor.context)
@@ -74,7 +73,7 @@ def may_assume(actor: Actor, role: Role) -> Decision:
 
 def service_is_trusted(role: Role, service: str) -> Decision:
     """Whether the role's trust policy names the service, in whichever domain: `openanalytics.example.com`."""
-    rows = _trust_statements(role) or ()
+    rows = trust_statements(role) or ()
     names = {s for row in rows for s in row.services if s.partition(".")[0].lower() == service} or {service}
     found = [_trust_in(role, name, Context()) for name in sorted(names)]
     return next((d for d in found if not d.allowed), found[0])
@@ -82,24 +81,17 @@ def service_is_trusted(role: Role, service: str) -> Decision:
 
 def principal_of(actor: Actor) -> str:
     """The RAM name of who acts: `acs:ram::<uid>:user/<name>`, `…:role/<name>`, or `…:root` for an account's key."""
-    prefix = f"acs:ram::{actor.tenant.uid}:"
+    tenant = actor.tenant
     if actor.user is not None:
-        return f"{prefix}user/{actor.user.username.partition('@')[0]}"
-    return f"{prefix}role/{actor.role.name}" if actor.role is not None else f"{prefix}root"
+        return user_principal(actor.user)
+    return role_principal(actor.role) if actor.role is not None else f"acs:ram::{tenant.uid}:root"
 
 
 def _trust_in(role: Role, principal: str, context: Context) -> Decision:
-    statements = _trust_statements(role)
+    statements = trust_statements(role)
     if statements is None:
         return Decision(False, f"denied: the trust policy of role {role.name} cannot be read")
     return decide_trust(statements, principal, context, f"role {role.name}")
-
-
-def _trust_statements(role: Role) -> tuple[TrustStatement, ...] | None:
-    try:
-        return parse_trust_policy(role.trust_policy)
-    except PolicyError:
-        return None
 
 
 def sweep_expired_keys() -> int:
@@ -112,6 +104,7 @@ def _draw(actor: Actor, role: Role, session_name: str, duration_s: int, assumed_
     if not _SESSION_NAME.fullmatch(session_name):
         message = "A session name has 2 to 64 letters, digits, dots, @, - or _."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "session_name")
+    role = hold(role)
     sweep_expired_keys()
     issued = issue(
         token=f"{session_name}.{secrets.token_urlsafe(48)}",

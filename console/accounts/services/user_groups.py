@@ -10,6 +10,7 @@ from console.accounts import acl
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of, require_giving
 from console.accounts.models import Policy, User, UserGroup
+from console.accounts.services.held import hold
 from console.audit import services as audit
 from console.web.errors import Refused
 
@@ -29,12 +30,13 @@ def create_group(*, actor: Actor, name: str, description: str = "") -> UserGroup
 def update_group(*, actor: Actor, group: UserGroup, name: str, description: str) -> None:
     """Rename or describe a group. Raises Refused for a name that is taken or malformed."""
     _check_name(name)
-    if name != group.name:
-        # Rights on `group/<name>` follow the name.
-        require_giving(actor, group.policies.all())
-    before = group.name
-    group.name, group.description = name, description
     with transaction.atomic():
+        group = hold(group)
+        if name != group.name:
+            # Rights on `group/<name>` follow the name.
+            require_giving(actor, group.policies.all(), users=group.users.all())
+        before = group.name
+        group.name, group.description = name, description
         _save(group)
         detail = {"name": name, "description": description}
         audit.record(actor, "accounts.group.update", before, detail=detail)
@@ -42,8 +44,9 @@ def update_group(*, actor: Actor, group: UserGroup, name: str, description: str)
 
 def delete_group(*, actor: Actor, group: UserGroup) -> None:
     """Delete a group; its users lose what they had through it."""
-    require_giving(actor, group.policies.all())
     with transaction.atomic():
+        group = hold(group)
+        require_giving(actor, group.policies.all(), users=group.users.all())
         detail = {"users": group.users.count(), "policies": [p.name for p in group.policies.all()]}
         audit.record(actor, "accounts.group.delete", group.name, detail=detail)
         group.delete()
@@ -52,11 +55,12 @@ def delete_group(*, actor: Actor, group: UserGroup) -> None:
 
 def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
     """Put a RAM user into a group. Raises PermissionDenied when the group's policies are more than `actor` may give."""
-    require_change_of(actor, user)
-    require_giving(actor, group.policies.all())
-    if user.is_tenant_admin:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; a group changes nothing.")
     with transaction.atomic():
+        user, group = hold(user), hold(group)
+        require_change_of(actor, user)
+        require_giving(actor, group.policies.all(), users=[user])
+        if user.is_tenant_admin:
+            raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; a group changes nothing.")
         group.users.add(user)
         audit.record(actor, "accounts.group.add_user", group.name, detail={"user": user.username})
         acl.publish_on_commit()
@@ -64,9 +68,10 @@ def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
 
 def remove_user(*, actor: Actor, group: UserGroup, user: User) -> None:
     """Take a user out of a group, and what it may do through it."""
-    require_change_of(actor, user)
-    require_giving(actor, group.policies.all())
     with transaction.atomic():
+        user, group = hold(user), hold(group)
+        require_change_of(actor, user)
+        require_giving(actor, group.policies.all(), users=[user])
         group.users.remove(user)
         audit.record(actor, "accounts.group.remove_user", group.name, detail={"user": user.username})
         acl.publish_on_commit()
@@ -74,8 +79,9 @@ def remove_user(*, actor: Actor, group: UserGroup, user: User) -> None:
 
 def attach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> None:
     """Give a policy to every user of a group, now and later."""
-    require_giving(actor, [policy])
     with transaction.atomic():
+        group, policy = hold(group), hold(policy)
+        require_giving(actor, [policy], users=group.users.all())
         group.policies.add(policy)
         audit.record(actor, "accounts.group.attach_policy", group.name, detail={"policy": policy.name})
         acl.publish_on_commit()
@@ -83,8 +89,9 @@ def attach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> No
 
 def detach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> None:
     """Take a policy from a group."""
-    require_giving(actor, [policy])
     with transaction.atomic():
+        group, policy = hold(group), hold(policy)
+        require_giving(actor, [policy], users=group.users.all())
         group.policies.remove(policy)
         audit.record(actor, "accounts.group.detach_policy", group.name, detail={"policy": policy.name})
         acl.publish_on_commit()

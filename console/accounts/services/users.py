@@ -11,6 +11,7 @@ from console.accounts import acl
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of, require_giving
 from console.accounts.models import Policy, User, UserGroup
+from console.accounts.services.held import hold
 from console.accounts.services.passwords import check_password
 from console.accounts.services.sessions import end_sessions
 from console.accounts.services.uids import USER_DIGITS, new_uid
@@ -37,12 +38,14 @@ def create_user(
     tenant, policies, groups = actor.tenant, list(policies), list(groups)
     if not name or not all(c in _NAME_CHARACTERS for c in name) or len(name) > 32:
         raise Refused("BIZ_FIELD_CHECK_INVALID", "A user name has 1 to 32 letters, digits, dots, - or _.", "name")
-    require_giving(actor, [*policies, *(p for group in groups for p in group.policies.all())])
     user = User(username=f"{name}@{tenant.name}", uid=new_uid(USER_DIGITS), tenant=tenant, must_change_password=True)
     user.first_name = display_name
     check_password(password, user)
     user.set_password(password)
     with transaction.atomic():
+        groups, policies = [hold(group) for group in groups], [hold(policy) for policy in policies]
+        # The name may be one that the trust policies of roles know already.
+        require_giving(actor, [*policies, *Policy.objects.filter(user_groups__in=groups).distinct()], users=[user])
         try:
             with transaction.atomic():
                 user.save()
@@ -57,9 +60,10 @@ def create_user(
 
 def update_user(*, actor: Actor, user: User, display_name: str, email: str) -> None:
     """Change what a user is called and the address people find it at; nothing is ever sent there."""
-    require_change_of(actor, user)
-    user.first_name, user.last_name, user.email = display_name, "", email
     with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
+        user.first_name, user.last_name, user.email = display_name, "", email
         user.save(update_fields=["first_name", "last_name", "email"])
         detail = {"display_name": display_name, "email": email}
         audit.record(actor, "accounts.user.update", user.username, detail=detail)
@@ -67,11 +71,12 @@ def update_user(*, actor: Actor, user: User, display_name: str, email: str) -> N
 
 def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
     """Attach a policy to a RAM user. Raises PermissionDenied when it is more than `actor` may give, or to whom."""
-    require_change_of(actor, user)
-    require_giving(actor, [policy])
-    if user.is_tenant_admin:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; policies change nothing.")
     with transaction.atomic():
+        user, policy = hold(user), hold(policy)
+        require_change_of(actor, user)
+        require_giving(actor, [policy], users=[user])
+        if user.is_tenant_admin:
+            raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; policies change nothing.")
         user.policies.add(policy)
         audit.record(actor, "accounts.user.attach_policy", user.username, detail={"policy": policy.name})
         acl.publish_on_commit()
@@ -79,9 +84,10 @@ def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
 
 def detach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
     """Take a policy from a RAM user. What it has through a group stays."""
-    require_change_of(actor, user)
-    require_giving(actor, [policy])
     with transaction.atomic():
+        user, policy = hold(user), hold(policy)
+        require_change_of(actor, user)
+        require_giving(actor, [policy], users=[user])
         user.policies.remove(policy)
         audit.record(actor, "accounts.user.detach_policy", user.username, detail={"policy": policy.name})
         acl.publish_on_commit()
@@ -89,15 +95,16 @@ def detach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
 
 def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
     """Let a user in, or shut out sign-in, sessions and AccessKeys. The tenant's administrator cannot be shut out."""
-    require_change_of(actor, user)
-    if not enabled:
-        _refuse_own_end(actor, user, "disabled")
     with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
+        if not enabled:
+            _refuse_own_end(actor, user, "disabled")
         user.is_active = enabled
         user.save(update_fields=["is_active"])
         audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
-        if not enabled:
-            end_sessions(actor=actor, user=user)
+        # Also of who is let in again: a sign-in that was under way when the door was shut left a session behind.
+        end_sessions(actor=actor, user=user)
         acl.publish_on_commit()
 
 
@@ -107,9 +114,10 @@ def delete_user(*, actor: Actor, user: User) -> None:
     Topics, groups and query tasks that it made belong to the account and stay. The tasks keep the submitter's name;
     those that wait fail, since nobody is left whose rights they could have.
     """
-    require_change_of(actor, user)
-    _refuse_own_end(actor, user, "deleted")
     with transaction.atomic():
+        user = hold(user)
+        require_change_of(actor, user)
+        _refuse_own_end(actor, user, "deleted")
         end_sessions(actor=actor, user=user)
         keys = list(user.access_keys.values_list("access_key_id", flat=True))
         audit.record(actor, "accounts.user.delete", user.username, detail={"access_keys": keys})

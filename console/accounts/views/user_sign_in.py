@@ -9,8 +9,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from console.accounts import delegation, services, subjects
-from console.accounts.services.sessions import end_sessions
+from console.accounts import services, subjects
 from console.web import deletion, htmx
 from console.web.errors import Refused
 from console.web.http import Request
@@ -64,9 +63,8 @@ def remove_mfa(request: Request, username: str) -> HttpResponse:
 @require_POST
 def sign_out(request: Request, username: str) -> HttpResponse:
     user = subjects.user(request, username, "ram:UpdateLoginProfile")
-    delegation.require_change_of(request.actor, user)
     kept = request.session.session_key if user == request.user else None
-    ended = end_sessions(actor=request.actor, user=user, keep=kept)
+    ended = services.sign_out(actor=request.actor, user=user, keep=kept)
     said = f"{ended} session{'' if ended == 1 else 's'} ended" if ended else "There was no session to end"
     messages.success(request, f"{said}.")
     return htmx.done(request, "accounts.user", user.username)

@@ -13,7 +13,7 @@ from console.topics import grants
 from console.topics.models import Grant, Topic
 from console.web.errors import Refused
 
-_OWNER = ("EMPOWER_OWNER_CHECK_ERROR", "BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND")
+_OWNER = ("EMPOWER_OWNER_CHECK_ERROR", "BIZ_TOPIC_NOT_FOUND")
 
 
 class _OfTopic(Parameters):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q
-
 from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.instances import queries as instance_queries
@@ -66,18 +64,16 @@ def topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
 def owned_topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
     """A topic of the caller's own account, whose owner alone grants it.
 
-    Raises Refused: EMPOWER_OWNER_CHECK_ERROR for a topic of another account; PermissionDenied.
+    Raises Refused: EMPOWER_OWNER_CHECK_ERROR in an instance that is not the account's own, whether there is such a
+    topic or not; PermissionDenied.
     """
     own = _own(call, instance_id)
-    found = access.find_topic(call.actor, own.instance_id, name) if own else None
-    if own is None or found is None:
-        place = (
-            Q(instance__instance_id=instance_id, name=name) if own is None else Q(physical_name=own.physical_name(name))
-        )
-        if Topic.objects.filter(place).exclude(instance__tenant=call.actor.tenant).exists():
-            message = f"The topic {name} belongs to another account; only its owner grants it."
-            raise Refused("EMPOWER_OWNER_CHECK_ERROR", message, "topic")
-        raise no_topic(own, name) if own else _no_instance(instance_id)
+    if own is None:
+        message = f"The topic {name} is none of this account's in the instance {instance_id}; only its owner grants it."
+        raise Refused("EMPOWER_OWNER_CHECK_ERROR", message, "topic")
+    found = access.find_topic(call.actor, own.instance_id, name)
+    if found is None:
+        raise no_topic(own, name)
     access.require_topic(call.actor, action, found)
     return found
 

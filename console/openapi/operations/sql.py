@@ -15,7 +15,7 @@ from console.openapi import codes
 from console.openapi.envelope import Page
 from console.openapi.operations import sql_results
 from console.openapi.operations.fields import Choice
-from console.openapi.operations.sql_results import Answered, Cancelled, Outcome, Plan, TaskRow
+from console.openapi.operations.sql_results import Answered, Cancelled, Outcome, Plan, SentAgain, TaskRow
 from console.openapi.registry import Call, Parameters, Result, operation
 from console.sql import queries, runs, services, task_queries
 from console.sql.catalog import Answer
@@ -192,6 +192,21 @@ def tasks(call: Call, parameters: TaskList) -> Page:
 )
 def cancel(call: Call, parameters: TaskOnly) -> Cancelled:
     return Cancelled(cancelled=services.cancel(call.actor, found(call, parameters.id)))
+
+
+@operation(
+    "sql/sendAgain",
+    service="SQL",
+    summary="Send a failed notification again",
+    description="Tries for another 24 hours. `sentAgain` is false when the task has no notification that failed.",
+    parameters=TaskOnly,
+    result=SentAgain,
+    changes=True,
+    errors=("BIZ_TASK_NOT_FOUND",),
+    extension=True,
+)
+def send_again(call: Call, parameters: TaskOnly) -> SentAgain:
+    return SentAgain(sentAgain=services.send_notification_again(call.actor, found(call, parameters.id)))
 
 
 def readable(call: Call) -> None:

@@ -59,6 +59,10 @@ class Cancelled(Result):
     cancelled: bool
 
 
+class SentAgain(Result):
+    sentAgain: bool
+
+
 class Progress(Result):
     """Of a running statement, as far as its stages are known."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -11,18 +12,18 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from console.accounts.actor import Actor
-from console.accounts.credentials import find_key, token_fits
-from console.accounts.crypto import decrypt
+from console.accounts.credentials import key_of_claim, secret_of, token_fits
 from console.accounts.models import AccessKey
 from console.openapi import throttle
 from console.openapi.authentication import accepted, note_refusal
 from console.openapi.rpc.errors import GatewayError
 from console.openapi.rpc.signatures import ACS3, Signed
+from console.web import full_disk
 from console.web.http import Request
 
 log = logging.getLogger(__name__)
 _LONGEST_NONCE = 256
-_UNKNOWN = "unknown key, checked all the same for equal time"
+_TIMESTAMP = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 #: How long a nonce is remembered where the window is switched off: as long as with the default window.
 _DEFAULT_WINDOW_MINUTES = 15
 
@@ -33,11 +34,11 @@ def authenticate(request: Request, signed: Signed) -> Actor:
     Raises GatewayError, and Refused BIZ_THROTTLED after too many refusals: limits and audit are those of `/json/…`.
     """
     throttle.check_address(request.META.get("REMOTE_ADDR", ""))
-    key = find_key(signed.access_key_id)
+    key, is_usable = key_of_claim(signed.access_key_id)
     try:
-        if key is None:
-            signed.matches(_UNKNOWN)
-            raise GatewayError("InvalidAccessKeyId.NotFound", "Specified access key is not found or not enabled.")
+        key = _proven(signed, key)
+        if not is_usable:
+            raise GatewayError("InvalidAccessKeyId.NotFound", "Specified access key is not enabled, or has expired.")
         _check(signed, key)
     except GatewayError as error:
         note_refusal(request, signed.access_key_id, error.code)
@@ -47,9 +48,14 @@ def authenticate(request: Request, signed: Signed) -> Actor:
     return accepted(request, key)
 
 
-def _check(signed: Signed, key: AccessKey) -> None:
-    if not signed.matches(decrypt(key.secret_encrypted)):
+def _proven(signed: Signed, key: AccessKey | None) -> AccessKey:
+    """The key whose secret signed. A key that does not exist is refused like one with another secret."""
+    if not signed.matches(secret_of(key)) or key is None:
         raise GatewayError("SignatureDoesNotMatch", _mismatch(signed))
+    return key
+
+
+def _check(signed: Signed, key: AccessKey) -> None:
     if not token_fits(key, signed.security_token):
         message = "The SecurityToken is not that of the access key; a temporary key needs its own, others need none."
         raise GatewayError("InvalidSecurityToken.MismatchWithAccessKey", message)
@@ -58,16 +64,25 @@ def _check(signed: Signed, key: AccessKey) -> None:
 
 def check_window(timestamp: str) -> None:
     """Refuse a request whose clock is further off than GANTRY_API_WINDOW_MINUTES; 0 switches the check off."""
-    try:
-        made = datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError as error:
+    made = _moment(timestamp)
+    if made is None:
         message = f"The time of the request is {timestamp[:40]}; it needs the form 2026-01-31T12:00:00Z, in UTC."
-        raise GatewayError("InvalidTimeStamp.Format", message) from error
+        raise GatewayError("InvalidTimeStamp.Format", message)
     window = settings.API_WINDOW_MINUTES * 60
     off = (datetime.now(UTC) - made).total_seconds()
     if window and abs(off) > window:
         message = f"The time of the request is {off:.0f} seconds behind the server's; at most {window} are allowed."
         raise GatewayError("InvalidTimeStamp.Expired", message)
+
+
+def _moment(timestamp: str) -> datetime | None:
+    """The time that the one documented form tells; `strptime` alone would take others too."""
+    if _TIMESTAMP.fullmatch(timestamp) is None:
+        return None
+    try:
+        return datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:  # the 31st of February
+        return None
 
 
 def refuse_replay(signed: Signed) -> None:
@@ -81,8 +96,8 @@ def refuse_replay(signed: Signed) -> None:
         new = cache.add(f"rpc-nonce:{name}", 1, keep_s)
     except RedisError as error:
         log.warning("nonces cannot be checked: %s", error)
-        message = "Redis does not answer, so it cannot be told whether this request was sent before."
-        raise GatewayError("ServiceUnavailable", message) from error
+        outage = "Redis does not answer, so it cannot be told whether this request was sent before."
+        raise GatewayError("ServiceUnavailable", full_disk.reason(error) or outage) from error
     if not new:
         raise GatewayError("SignatureNonceUsed", "Specified signature nonce was used already.")
 

@@ -17,10 +17,10 @@ from django.core.handlers.wsgi import WSGIRequest
 from console.accounts.crypto import decrypt
 from console.accounts.models import AccessKey
 from console.openapi import views as api
-from console.openapi.authentication import ACCESS_KEY, REGION, TIMESTAMP
+from console.openapi.authentication import REGION, TIMESTAMP
 from console.openapi.reference import Reference
 from console.openapi.samples import Wanted
-from console.openapi.signature import SIGNATURE, sign
+from console.openapi.signature import ACCESS_KEY, SIGNATURE, sign
 from console.web.http import Request
 
 # Where the caller is, as the middlewares left it; cookies and everything else of the session stay behind.

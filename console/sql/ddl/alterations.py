@@ -9,8 +9,9 @@ from django.db import transaction
 
 from analytics import run as engine
 from console.accounts.access import require
-from console.accounts.actor import Actor, dla_resource, oss_resource
+from console.accounts.actor import Actor, dla_resource
 from console.audit import services as audit
+from console.sql import storage
 from console.sql.catalog import Answer
 from console.sql.ddl import formats, locations, partitions, types
 from console.sql.ddl.forms import (
@@ -129,8 +130,8 @@ def repair(actor: Actor, table: ExternalTable, wish: RepairTable) -> dict[str, A
 
     Nothing is kept about files, so a statement sees new ones by itself; what this adds is to say what is there.
     """
-    bucket, key = locations.split(table.location)
-    require(actor, locations.READ, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
+    locations.checked(actor, table.location, locations.READ)
+    locations.require_files(actor, locations.READ, table.location)
     found = partitions.names(table) if table.partitions else []
     return {"partitions": len(found), "affected": len(found)}
 
@@ -144,7 +145,8 @@ def truncate(actor: Actor, table: ExternalTable, wish: TruncateTable) -> dict[st
             f"{table.name} is an external table: its files are not deleted by SQL. Only managed tables are truncated.",
             "text",
         )
-    bucket, key = locations.split(table.location)
-    require(actor, locations.WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
+    locations.checked(actor, table.location, locations.WRITE)
+    locations.require_files(actor, locations.WRITE, table.location)
     engine.remove(table.location)
+    storage.changed(actor.tenant)
     return {"truncated": table.location}

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from analytics import run as engine
 from console.sql.ddl.tokens import Reader, refusal
 
 FORMATS = ("parquet", "orc", "json", "csv")
 ALLOWED_FORMATS = "parquet, orc, json, csv, textfile"
-_COMMON = ("pathGlobFilter", "recursiveFileLookup", "mode", "columnNameOfCorruptRecord")
-_DATES = ("dateFormat", "timestampFormat", "timestampNTZFormat", "locale", "encoding", "lineSep", "compression")
-#: By format: the options of Spark's reader that a table may set. `path` and credentials are not among them.
+#: By format: the options of Spark's reader that a table may set, each under one name.
 OPTIONS = {
-    "parquet": (*_COMMON, "mergeSchema", "compression"),
-    "orc": (*_COMMON, "mergeSchema", "compression"),
-    "json": (*_COMMON, *_DATES, "multiLine", "primitivesAsString", "allowComments", "allowSingleQuotes",
-             "allowUnquotedFieldNames", "dropFieldIfAllNull", "prefersDecimal"),
-    "csv": (*_COMMON, *_DATES, "header", "delimiter", "quote", "escape", "multiLine", "nullValue", "emptyValue",
-            "comment", "nanValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema"),
-}  # fmt: skip
+    name: tuple(option for option in options if option != "sep") for name, options in engine.READER_OPTIONS.items()
+}
 _SAME = {"sep": "delimiter", "charset": "encoding"}
 #: Hive's classes, by the end of their name.
 _SERDES = {
@@ -104,6 +98,14 @@ def checked(name: str, options: Mapping[str, str], line: int) -> dict[str, str]:
         if option is None:
             raise refusal(
                 line, f"the option {written!r} is not offered for {name}; allowed are {', '.join(OPTIONS[name])}."
+            )
+        if option == "pathGlobFilter" and not engine.NAME_PATTERN.fullmatch(value):
+            raise refusal(
+                line, f"the pathGlobFilter {value[:80]!r} is not offered; letters, digits, * and ? are allowed."
+            )
+        if option == "compression" and value.lower() not in engine.COMPRESSIONS:
+            raise refusal(
+                line, f"the compression {value[:80]!r} is not offered; allowed are {', '.join(engine.COMPRESSIONS)}."
             )
         found[option] = value
     return found

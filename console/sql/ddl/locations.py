@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 
 from analytics import run as engine
 from console.accounts.access import require
 from console.accounts.actor import Actor, oss_resource
+from console.accounts.models import Tenant
+from console.audit import services as audit
 from console.sql.ddl.forms import Named
 from console.sql.models import Bucket, ExternalTable, Schema
 from console.web.errors import Refused
@@ -26,29 +30,105 @@ def checked(actor: Actor, location: str, action: str) -> str:
     Raises Refused when it is malformed or in no bucket of the tenant's (another tenant's bucket does not exist), and
     PermissionDenied when no policy allows `action` there.
     """
-    bucket, key = split(location)
-    if not Bucket.objects.filter(tenant=actor.tenant, name=bucket).exists():
-        raise Refused("BUCKET_NOT_FOUND", f"There is no bucket {bucket!r} of yours; `{location}` lies in it.", "text")
-    if not key:
+    place = place_of(location)
+    if not Bucket.objects.filter(tenant=actor.tenant, name=place.bucket).exists():
         raise Refused(
-            "LOCATION_INVALID", f"`{location}` is a whole bucket; name a folder: oss://{bucket}/folder/.", "text"
+            "BUCKET_NOT_FOUND", f"There is no bucket {place.bucket!r} of yours; `{location}` lies in it.", "text"
         )
-    require(actor, action, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
-    return f"oss://{bucket}/{key}/"
+    if not place.key:
+        raise Refused(
+            "LOCATION_INVALID", f"`{location}` is a whole bucket; name a folder: oss://{place.bucket}/folder/.", "text"
+        )
+    require_place(actor, action, place)
+    return place.as_folder
 
 
-def split(location: str) -> tuple[str, str]:
-    """Bucket and key of a location. Raises Refused when it is malformed or longer than 500 characters."""
+def require_place(actor: Actor, action: str, place: engine.Place) -> None:
+    """The action on a file, a folder or a bucket; what denies it on a folder above denies it here.
+
+    Raises PermissionDenied, and records it.
+    """
+    _require_above(actor, action, place)
+    require(actor, action, resource_of(actor, place), owner=actor.tenant)
+
+
+def resource_of(actor: Actor, place: engine.Place) -> str:
+    """The name of a place in policies."""
+    return oss_resource(actor.tenant, place.bucket, place.key)
+
+
+def decider(actor: Actor, action: str) -> engine.Decide | None:
+    """Decides on many files at once, for whoever may use a table without a right on its folder.
+
+    Only what a policy denies counts: on the file, or on a folder above it. None when nothing is denied to the actor
+    anywhere. What it returns raises QueryRefused.
+    """
+    if all(statement.allow or not statement.matches_action_name(action) for statement in actor.statements):
+        return None
+
+    def decide(places: Iterable[engine.Place]) -> None:
+        above: dict[tuple[str, str], str] = {}
+        for place in places:
+            folder = place.bucket, place.key.rpartition("/")[0]
+            if folder not in above:
+                above[folder] = _denied_above(actor, action, place)
+            if reason := above[folder] or _denied(actor, action, place.bucket, place.key):
+                raise engine.QueryRefused(f"{reason[:1].upper()}{reason[1:]}.", condition="PERMISSION_DENIED")
+
+    return decide
+
+
+def require_files(actor: Actor, action: str, location: str) -> None:
+    """Nothing denies the action on any file that is in a folder now. Raises PermissionDenied, engine.LakeError."""
+    decide = decider(actor, action)
+    if decide is None:
+        return
+    try:
+        decide([engine.parse_location(file.location) for file in engine.files(location, hidden=True)])
+    except engine.QueryRefused as refused:
+        reason = refused.user_message
+        audit.record(actor, action, resource_of(actor, place_of(location)), result="refused", detail={"reason": reason})
+        raise PermissionDenied(reason) from refused
+
+
+def _require_above(actor: Actor, action: str, place: engine.Place) -> None:
+    if place.key and (reason := _denied_above(actor, action, place)):
+        audit.record(actor, action, resource_of(actor, place), result="refused", detail={"reason": reason})
+        raise PermissionDenied(reason)
+
+
+def _denied_above(actor: Actor, action: str, place: engine.Place) -> str:
+    """What denies the action on the bucket or on a folder that holds the place; empty for nothing."""
+    parts = place.key.split("/")
+    keys = ["/".join(parts[:count]) for count in range(len(parts))]
+    return next(filter(None, (_denied(actor, action, place.bucket, key, is_folder=True) for key in keys)), "")
+
+
+def _denied(actor: Actor, action: str, bucket: str, key: str, *, is_folder: bool = False) -> str:
+    """The sentence of the statement that denies it; empty for none. A folder may be written with a slash behind it."""
+    resource = oss_resource(actor.tenant, bucket, key)
+    for written in (resource, f"{resource}/") if is_folder else (resource,):
+        found = actor.decide(action, written, owner=actor.tenant)
+        if found.statement is not None and not found.statement.allow:
+            return found.reason
+    return ""
+
+
+def buckets_of(tenant: Tenant) -> frozenset[str]:
+    """Names of the buckets of an account."""
+    return frozenset(Bucket.objects.filter(tenant=tenant).values_list("name", flat=True))
+
+
+def place_of(location: str) -> engine.Place:
+    """The place that a location means. Raises Refused when it is malformed or longer than 500 characters."""
     if len(location) > 500:
         raise Refused("LOCATION_INVALID", f"The location has {len(location)} characters; 500 are allowed.", "text")
     try:
-        engine.parse_location(location)
+        return engine.parse_location(location)
     except engine.LakeError as error:
         raise Refused(
             "LOCATION_INVALID", f"{error.user_message[:1].upper()}{error.user_message[1:]}.", "text"
         ) from error
-    bucket, _, key = location.removeprefix("oss://").partition("/")
-    return bucket, "/".join(part for part in key.split("/") if part)
 
 
 def of_managed_table(schema: Schema, table: str) -> str:

@@ -9,12 +9,15 @@ from django.db import transaction
 
 from analytics import run as engine
 from console.accounts.access import require
-from console.accounts.actor import Actor, dla_resource, oss_resource
+from console.accounts.actor import Actor, dla_resource
+from console.accounts.models import Tenant
 from console.audit import services as audit
+from console.sql import storage
 from console.sql.catalog import Answer
 from console.sql.ddl import locations
 from console.sql.ddl.forms import Column, CreateTable, CreateTableLike, DropTable, Named
 from console.sql.models import ExternalTable, Schema
+from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -31,7 +34,7 @@ def create(actor: Actor, wish: CreateTable, schema: str) -> Answer:
     if found is None:
         return NOTHING_TO_DO
     location, managed = _place(actor, found, wish.table, wish.location, external=wish.external)
-    columns, partitions = _columns(wish, location)
+    columns, partitions = _columns(actor, wish, location)
     _register(
         actor,
         found,
@@ -95,15 +98,15 @@ def remove(actor: Actor, schema: Schema, table: ExternalTable) -> None:
                 f"The table {other} lies over the files of {table.name}, which would go with it: drop {other} first.",
                 "text",
             )
-        bucket, key = locations.split(table.location)
-        require(actor, locations.WRITE, oss_resource(actor.tenant, bucket, key), owner=actor.tenant)
-        location = table.location
-        transaction.on_commit(lambda: _remove_files(location), robust=True)
+        locations.checked(actor, table.location, locations.WRITE)
+        locations.require_files(actor, locations.WRITE, table.location)
+        after_commit(_remove_files, actor.tenant, table.location)
     audit.record(actor, "sql.table.drop", resource, detail={"location": table.location, "files_removed": table.managed})
     table.delete()
 
 
-def _remove_files(location: str) -> None:
+def _remove_files(tenant: Tenant, location: str) -> None:
+    storage.changed(tenant)
     try:
         engine.remove(location)
     except engine.LakeError:
@@ -146,10 +149,10 @@ def _place(actor: Actor, schema: Schema, name: Named, location: str, *, external
     return place, True
 
 
-def _columns(wish: CreateTable, location: str) -> tuple[list[dict[str, str]], list[str]]:
+def _columns(actor: Actor, wish: CreateTable, location: str) -> tuple[list[dict[str, str]], list[str]]:
     if wish.columns:
         return stored(wish.columns), list(wish.partitions)
-    inferred = infer(location, wish.format, wish.options)
+    inferred = infer(actor, location, wish.format, wish.options)
     known = {column.name.lower(): column for column in inferred.columns}
     missing = [name for name in wish.partitions if name.lower() not in {n.lower() for n in inferred.partitions}]
     if missing:
@@ -158,10 +161,16 @@ def _columns(wish: CreateTable, location: str) -> tuple[list[dict[str, str]], li
     return [{"name": c.name, "type": c.type} for c in known.values()], list(inferred.partitions)
 
 
-def infer(location: str, file_format: str | None, options: dict[str, str] | None = None) -> engine.Inferred:
-    """Format, columns and partitions of the files in a folder. Raises Refused when they cannot be told."""
+def infer(
+    actor: Actor, location: str, file_format: str | None, options: dict[str, str] | None = None
+) -> engine.Inferred:
+    """Format, columns and partitions of the files in a folder. Raises Refused when they cannot be told.
+
+    Raises PermissionDenied when one of the files is denied to the actor.
+    """
     try:
-        return engine.infer_table(location, file_format, options or {})
+        locations.require_files(actor, locations.READ, location)
+        return engine.infer_table(location, file_format, options or {}, actor.tenant.uid)
     except engine.LakeError as error:
         raise Refused("COLUMNS_UNKNOWN", f"{error.user_message} Write the columns: (name type, …).", "text") from error
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import QuerySet
 
+from console.accounts import limits
 from console.accounts.actor import Actor
-from console.accounts.credentials import actor_of, find_key, note_use
-from console.accounts.crypto import decrypt
-from console.accounts.models import DatabaseAccount, User
+from console.accounts.credentials import actor_of, find_key, note_use, secret_of
+from console.accounts.models import DatabaseAccount, Tenant, User
 from console.audit import services as audit
 from console.sql.door import errors
 from console.sql.door.errors import DoorError
@@ -18,12 +19,17 @@ from console.sql.door.scrambles import DoubleHashes
 
 @dataclass(frozen=True, slots=True)
 class SqlAccount:
-    """Who may sign in, and what the password is checked against. `principal` is the same for all keys of a user."""
+    """Who may sign in, and what the password is checked against. `principal` is the same for all keys of a user.
+
+    `tenant` is the one that its connections are counted for, and `most_connections` what that one may have; 0: any.
+    """
 
     principal: str
     hashes: DoubleHashes
     user_id: int | None = None
     access_key_id: str = ""
+    tenant: str = ""
+    most_connections: int = 0
 
 
 def find_account(name: str) -> SqlAccount | None:
@@ -31,16 +37,22 @@ def find_account(name: str) -> SqlAccount | None:
 
     The password of a temporary AccessKey is `<secret>:<security token>`: the protocol has no field for a token.
     """
-    account = _database_accounts().filter(name=name).first()
+    # All is looked up whatever there is: a name that exists is not to be told by the time that it takes.
+    account, key = _database_accounts().filter(name=name).first(), find_key(name)
+    if key is not None and key.organization_id is not None:
+        key = None
+    secret = secret_of(key)
     if account is not None:
         hashes = DoubleHashes(bytes.fromhex(account.sha1_of_sha1), bytes.fromhex(account.sha256_of_sha256))
-        return SqlAccount(account.user.username, hashes, account.user_id)
-    key = find_key(name)
-    if key is None or key.organization_id is not None:
+        return SqlAccount(account.user.username, hashes, account.user_id, **_share(account.user.tenant))
+    if key is None:
+        _share(None)
         return None
-    secret = decrypt(key.secret_encrypted)
     password = f"{secret}:{key.security_token}" if key.security_token else secret
-    return SqlAccount(actor_of(key).name, DoubleHashes.of(password), access_key_id=key.access_key_id)
+    actor = actor_of(key)
+    return SqlAccount(
+        actor.name, DoubleHashes.of(password), access_key_id=key.access_key_id, **_share(actor.own_tenant)
+    )
 
 
 def load_actor(account: SqlAccount, *, source_ip: str, secure: bool) -> Actor:
@@ -73,7 +85,14 @@ def record_refusal(account: SqlAccount, source_ip: str) -> None:
 
 
 def _database_accounts() -> QuerySet[DatabaseAccount]:
-    return DatabaseAccount.objects.select_related("user").filter(user__is_active=True, user__tenant__enabled=True)
+    return DatabaseAccount.objects.select_related("user__tenant").filter(
+        user__is_active=True, user__tenant__enabled=True
+    )
+
+
+def _share(tenant: Tenant | None) -> dict[str, Any]:
+    own = limits.effective(tenant or Tenant(pk=0))
+    return {"tenant": tenant.uid, "most_connections": own["sql_connections"]} if tenant else {}
 
 
 def _disabled() -> DoorError:

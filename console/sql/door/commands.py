@@ -40,6 +40,11 @@ class DoorSession(BaseSession):  # type: ignore[misc]
         """Make `account` the session's user. Raises DoorError when it may not use `schema`."""
         raise DoorError(errors.ACCESS_DENIED, "Nobody may sign in.")
 
+    async def forget(self) -> None:
+        """Nobody is signed in any more, and nothing of who was is left."""
+        self.username = self.database = None
+        await self.reset()
+
     async def sign_in_refused(self, account: Any) -> None:
         """A wrong password was given for `account`."""
 

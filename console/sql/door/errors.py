@@ -6,8 +6,10 @@
 1045 sign-in refused           1064 syntax, hint not closed   1317 cancelled
 1046 no schema chosen          1065 empty statement           3024 time limit
 1094 no such connection        1105 any other failure         1264 outside of MySQL's types
+1021 the disk is full
 1115 unknown character set     1193 unknown variable          1231 a value it cannot have
 1227 not for this account      1238 the variable is read-only
+1203 too many of one account
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ SCHEMA_DENIED = 1044
 ACCESS_DENIED = 1045
 NO_SCHEMA = 1046
 SCHEMA_EXISTS = 1007
+DISK_FULL = 1021
 UNKNOWN_SCHEMA = 1049
 TABLE_EXISTS = 1050
 UNKNOWN_COLUMN = 1054
@@ -42,6 +45,7 @@ INTERRUPTED = 1317
 TOO_MANY_STATEMENTS = 1461
 MALFORMED = 1835
 TIME_LIMIT = 3024
+TOO_MANY_OF_YOURS = 1203
 
 SQLSTATES.update(
     {
@@ -58,6 +62,7 @@ SQLSTATES.update(
         UNKNOWN_CHARSET: b"42000",
         NOT_FOR_YOU: b"42000",
         OUT_OF_RANGE: b"22003",
+        TOO_MANY_OF_YOURS: b"42000",
     }
 )
 

@@ -43,6 +43,14 @@ class Account(Protocol):
     def hashes(self) -> scrambles.DoubleHashes:
         """What the password is checked against."""
 
+    @property
+    def tenant(self) -> str:
+        """The tenant that its connections are counted for; empty for nobody."""
+
+    @property
+    def most_connections(self) -> int:
+        """How many the tenant may have open at this door; 0 is no limit."""
+
 
 FindAccount = Callable[[str], Awaitable[Account | None]]
 
@@ -143,19 +151,23 @@ class DoorConnection(Commands):
         await self._sign_in(response, nonce)
 
     async def handle_change_user(self, data: bytes) -> None:
-        """COM_CHANGE_USER: whoever it was is forgotten first, and a failure ends the connection."""
-        self.session.username = None
+        """COM_CHANGE_USER: whoever it was is forgotten first, with all it had, and any failure ends the connection."""
+        self.control.sign_out(self)
+        await self.forget_statements()
+        await self.session.forget()
         self.stream.limit = BEFORE_SIGN_IN
-        request = read_change_user(data, self.capabilities, self.client_charset)
         try:
             async with asyncio.timeout(SIGN_IN_S):
+                request = read_change_user(data, self.capabilities, self.client_charset)
                 await self._sign_in(replace(request, scramble=b""), b"")  # always with a fresh nonce
         except MysqlError as error:
             await self.tell(error)
             raise ConnectionClosed("change of user refused") from error
         except TimeoutError as error:
             raise ConnectionClosed("change of user took too long") from error
-        await self.forget_statements()
+        except _DAMAGED as error:
+            await self.tell(errors.malformed("the change of user cannot be read"))
+            raise ConnectionClosed("damaged change of user") from error
 
     async def _sign_in(self, request: SignIn, nonce: bytes) -> None:
         """Check the password by whichever method the client knows; a method that is not ours is switched."""
@@ -168,12 +180,13 @@ class DoorConnection(Commands):
             scramble = await self.stream.read()
         hashes = account.hashes if account else scrambles.NOBODY
         if not scrambles.matches(method, scramble, nonce, hashes) or account is None:
-            if account is not None:
-                await self.session.sign_in_refused(account)
-            await asyncio.sleep(REFUSED_PAUSE_S)
+            pause = asyncio.sleep(REFUSED_PAUSE_S)
+            # Within the pause, not before it: an entry takes time, by which a name that exists could be told.
+            await (asyncio.gather(pause, self.session.sign_in_refused(account)) if account is not None else pause)
             raise DoorError(
                 errors.ACCESS_DENIED, f"Access denied for user {request.username[:80]!r}@{self.stream.peer!r}."
             )
+        self.control.sign_in(self, account)
         if method == scrambles.CACHING_SHA2:
             await self.stream.write(packets.make_auth_more_data(b"\x03"))  # fast path: no full exchange follows
         await self.session.reset()

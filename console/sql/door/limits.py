@@ -8,3 +8,5 @@ AFTER_SIGN_IN = 4 * 1024 * 1024
 IDLE_S = 8 * 3600
 #: A client that does not take a piece of its answer within this time is given up (MySQL's net_write_timeout), seconds.
 WRITE_S = 60
+#: A packet that was begun has come within this time, seconds.
+PACKET_S = 60

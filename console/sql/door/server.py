@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from ssl import SSLContext
 
 from mysql_mimic.constants import DEFAULT_SERVER_CAPABILITIES
-from mysql_mimic.control import LocalControl, TooManyConnections
+from mysql_mimic.control import LocalControl
 from mysql_mimic.server import MysqlServer
 from mysql_mimic.stream import ConnectionClosed
 from mysql_mimic.types import Capabilities
@@ -17,12 +18,16 @@ from mysql_mimic.types import Capabilities
 from console.sql.door import errors
 from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
-from console.sql.door.hardening import DoorConnection, FindAccount
+from console.sql.door.hardening import Account, DoorConnection, FindAccount
 from console.sql.door.stream import BoundedStream
+from console.web.proxies import network_of
 
 log = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 1000
+#: Connections that are signed in, and of these those from one address.
+MAX_CONNECTIONS, MAX_OF_A_PEER = 1000, 500
+#: Connections that have not signed in yet. One more ends the oldest of the address that has the most of them.
+MAX_UNSIGNED = 256
 #: Time for the last words of a connection to reach a client, seconds; then it is cut off.
 LAST_WORDS_S = 2.0
 #: Time for all connections to end when the door stops, seconds.
@@ -34,19 +39,66 @@ _CAPABILITIES = DEFAULT_SERVER_CAPABILITIES | Capabilities.CLIENT_LONG_FLAG | Ca
 
 
 class DoorControl(LocalControl):  # type: ignore[misc]
-    """The open connections."""
+    """The open connections: those that have signed in, by peer and by account, and apart from them the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._signed: dict[int, tuple[str, str]] = {}
 
     async def add(self, connection: DoorConnection) -> int:
-        """Count a connection in. Raises TooManyConnections beyond MAX_CONNECTIONS."""
-        if len(self._connections) >= MAX_CONNECTIONS:
-            raise TooManyConnections
-        connection_id: int = await super().add(connection)
+        """Take a connection in, before it has signed in; the oldest of those of its kind makes room."""
+        self._make_room()
+        connection_id: int = self._new_connection_id()
+        while connection_id in self._connections:  # the numbers begin anew after 65,536
+            connection_id = self._new_connection_id()
+        self._connections[connection_id] = connection
         return connection_id
+
+    async def remove(self, connection_id: int) -> None:
+        """A connection has ended."""
+        self._signed.pop(connection_id, None)
+        await super().remove(connection_id)
+
+    def sign_in(self, connection: DoorConnection, account: Account) -> None:
+        """Count a connection as the account's. Raises DoorError when there are enough: in all, of its peer, of it."""
+        self.sign_out(connection)
+        peer = network_of(connection.stream.peer)
+        if len(self._signed) >= MAX_CONNECTIONS:
+            raise DoorError(errors.TOO_MANY_CONNECTIONS, f"{MAX_CONNECTIONS} connections are open.")
+        if sum(1 for other, _ in self._signed.values() if other == peer) >= MAX_OF_A_PEER:
+            raise DoorError(errors.TOO_MANY_OF_YOURS, f"{MAX_OF_A_PEER} connections from {peer} are open.")
+        if account.most_connections and self.used().get(account.tenant, 0) >= account.most_connections:
+            raise DoorError(
+                errors.TOO_MANY_OF_YOURS,
+                f"The account has {account.most_connections} connections open; the platform's administrator sets this"
+                " limit.",
+            )
+        self._signed[connection.connection_id] = peer, account.tenant
+
+    def sign_out(self, connection: DoorConnection) -> None:
+        """It is nobody's until it signs in again."""
+        self._signed.pop(connection.connection_id, None)
+
+    def used(self) -> Counter[str]:
+        """How many connections each account has."""
+        return Counter(tenant for _, tenant in self._signed.values() if tenant)
 
     @property
     def connections(self) -> dict[int, DoorConnection]:
         """The open connections by id."""
         return dict(self._connections)
+
+    def _make_room(self) -> None:
+        waiting = [connection for number, connection in self._connections.items() if number not in self._signed]
+        if len(waiting) < MAX_UNSIGNED:
+            return
+        peers = Counter(network_of(connection.stream.peer) for connection in waiting)
+        most = peers.most_common(1)[0][0]
+        oldest = next(connection for connection in waiting if network_of(connection.stream.peer) == most)
+        log.warning("connection %s from %s made room: it had not signed in", oldest.connection_id, most)
+        self._connections.pop(oldest.connection_id)
+        oldest.kill()
+        oldest.stream.writer.transport.abort()
 
 
 class DoorServer(MysqlServer):  # type: ignore[misc]
@@ -76,11 +128,6 @@ class DoorServer(MysqlServer):  # type: ignore[misc]
         try:
             connection.connection_id = await self.control.add(connection)
             await connection.start()
-        except TooManyConnections:
-            with suppress(ConnectionClosed, ConnectionError):
-                await connection.tell(
-                    DoorError(errors.TOO_MANY_CONNECTIONS, f"{MAX_CONNECTIONS} connections are open.")
-                )
         except (ConnectionClosed, ConnectionError, asyncio.CancelledError) as error:
             log.info("connection %s ended: %r", connection.connection_id, error)
         except Exception:

@@ -23,11 +23,13 @@ from console.sql.door.affairs import OwnAffairs
 from console.sql.door.auth import SqlAccount, load_actor, record_refusal
 from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
+from console.sql.door.limits import WRITE_S
 from console.sql.door.parameters import Value, bound, single
 from console.sql.door.questions import Warned
 from console.sql.door.results import Result
 from console.sql.door.shared import Shared
 from console.sql.relations import INFORMATION_SCHEMA
+from console.web import full_disk
 from console.web.errors import Refused
 
 if TYPE_CHECKING:
@@ -82,6 +84,17 @@ class SqlSession(DoorSession):
         if schema:
             await self.use(schema)
 
+    async def forget(self) -> None:
+        """Nobody is signed in any more, and nothing of who was is left."""
+        self.account = None
+        await super().forget()
+
+    async def reset(self) -> None:
+        """Variables, warnings and counts are as at the beginning."""
+        await super().reset()
+        self.warned, self.found_rows, self.changed_rows = [], 0, -1
+        self.client.stream.write_s = WRITE_S
+
     async def sign_in_refused(self, account: SqlAccount) -> None:
         """Put a wrong password into the trail of the account that it was tried on."""
         await self.door.threads.run(record_refusal, account, self.client.stream.peer)
@@ -134,12 +147,19 @@ class SqlSession(DoorSession):
             raise DoorError(errors.UNKNOWN_SCHEMA, str(error)) from error
         except UnknownTableError as error:
             raise DoorError(errors.UNKNOWN_TABLE, str(error)) from error
-        except DatabaseError as error:
-            log.exception("the database failed")
-            raise DoorError(errors.UNKNOWN, "The console's database does not answer; try again.") from error
         except Exception as error:
-            log.exception("a statement failed on connection %s", self.client.connection_id)
-            raise DoorError(errors.UNKNOWN, "Internal error; the log of the MySQL door has the reason.") from error
+            if reason := full_disk.reason(error):
+                log.warning("a statement failed on connection %s: %s", self.client.connection_id, error)
+                raise DoorError(errors.DISK_FULL, reason) from error
+            raise self._unexpected(error) from error
+
+    def _unexpected(self, error: Exception) -> DoorError:
+        """What is told of a failure that is not ours to show; the log has the rest."""
+        if isinstance(error, DatabaseError):
+            log.exception("the database failed")
+            return DoorError(errors.UNKNOWN, "The console's database does not answer; try again.")
+        log.exception("a statement failed on connection %s", self.client.connection_id)
+        return DoorError(errors.UNKNOWN, "Internal error; the log of the MySQL door has the reason.")
 
     # --- Statements -------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ssl import SSLContext
 from mysql_mimic.errors import ErrorCode, MysqlError
 from mysql_mimic.stream import ConnectionClosed, MysqlStream
 
-from console.sql.door.limits import BEFORE_SIGN_IN, IDLE_S, WRITE_S
+from console.sql.door.limits import BEFORE_SIGN_IN, IDLE_S, PACKET_S, WRITE_S
 
 TLS_HANDSHAKE_S = 10
 _CONTINUES = 0xFFFFFF
@@ -58,20 +58,20 @@ class BoundedStream:
         """The next packet. Raises ConnectionClosed when the client is gone, silent or sends more than the limit."""
         data = b""
         while True:
-            header = await self._exactly(4)
+            header = await self._exactly(4, PACKET_S if data else IDLE_S)
             word = struct.unpack("<I", header)[0]
             size, number = word & _CONTINUES, word >> 24
             if number != next(self.seq):
                 raise MysqlError("The packet is out of order.", ErrorCode.MALFORMED_PACKET)
             if len(data) + size > self.limit:
                 raise ConnectionClosed(f"a packet is larger than {self.limit} bytes")
-            data += await self._exactly(size)
+            data += await self._exactly(size, PACKET_S)
             if size < _CONTINUES:
                 return data
 
-    async def _exactly(self, size: int) -> bytes:
+    async def _exactly(self, size: int, most_s: float) -> bytes:
         try:
-            async with asyncio.timeout(IDLE_S):
+            async with asyncio.timeout(most_s):
                 return await self.reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
             raise ConnectionClosed(str(error)) from error
@@ -127,6 +127,8 @@ class BoundedStream:
         except OSError as error:  # also ssl.SSLError
             raise ConnectionClosed(f"TLS handshake: {error}") from error
         secured = protocol._app_transport
+        if secured is None:
+            raise ConnectionClosed("the client went away during the TLS handshake")
         self.writer._transport = secured  # type: ignore[attr-defined]
         self.reader._transport = secured  # type: ignore[attr-defined]
 

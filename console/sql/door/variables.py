@@ -128,6 +128,11 @@ class SessionVariables:
     def _set_user(self, name: str, value: Value) -> None:
         if name not in self._users and len(self._users) >= _MOST_USER_VARIABLES:
             raise DoorError(errors.WRONG_VALUE, f"A connection has at most {_MOST_USER_VARIABLES} user variables.")
+        if max(len(name), len(str(value))) > _LONGEST_VALUE:
+            raise DoorError(
+                errors.WRONG_VALUE,
+                f"The name or value of '@{name[:80]}' is longer than {_LONGEST_VALUE} characters.",
+            )
         self._users[name] = value
 
     def _set_names(self, written: str, collation: str | None) -> None:

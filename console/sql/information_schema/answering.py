@@ -34,7 +34,7 @@ def answer(actor: Actor, text: str, schema: str) -> Answer:
 
     Raises Refused, and UnknownTableError for a table that is not there.
     """
-    query = parsing.query(text)
+    query = parsing.query(text, actor.tenant.uid)
     wanted = _tables(query, schema)
     scope = _scope(actor, query, len(wanted))
     tables = {
@@ -46,11 +46,12 @@ def answer(actor: Actor, text: str, schema: str) -> Answer:
     return runner.run(_translated(query, actor, schema), tables)
 
 
-def where(found: Answer, condition: str | None) -> Answer:
-    """Those of an answer's rows that meet the condition behind `show … where`. Raises Refused."""
+def where(found: Answer, condition: str | None, holder: str = "") -> Answer:
+    """Those of an answer's rows that meet the condition behind `show … where` of an account. Raises Refused."""
     if condition is None:
         return found
-    query = parsing.query(f"select * from {_SHOWN} where {_quoted(condition, found.columns)}")  # noqa: S608 runs on these rows alone
+    text = f"select * from {_SHOWN} where {_quoted(condition, found.columns)}"  # noqa: S608 runs on these rows alone
+    query = parsing.query(text, holder)
     if query.args.get("limit") or query.args.get("order") or len(list(query.find_all(exp.Table))) != 1:
         raise Refused(
             "SYNTAX_ERROR", "Behind `where` comes a condition on the columns shown, and nothing else.", "text"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from console.sql.catalog import Answer, Cells
 from console.web.errors import Refused
@@ -17,6 +19,8 @@ MOST_CHARACTERS = 16 * 1024**2
 #: No value grows longer; functions that make long texts end there.
 _LONGEST_VALUE = 64 * 1024
 _STEPS = 10_000
+#: Of LIKE, bytes: to find a pattern costs its length times that of the text, and SQLite looks at nothing meanwhile.
+_LONGEST_PATTERN = 512
 #: What may be called: nothing that reads files, loads code or makes long texts of nothing.
 _FUNCTIONS = frozenset(
     [
@@ -99,11 +103,18 @@ def run(sql: str, tables: Mapping[str, SmallTable], headers: Sequence[str] = ())
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _fill(connection, tables)
         _restrict(connection, time.monotonic() + LONGEST_S)
+        # Steps may be long: by this the statement ends behind the one that is being taken.
+        watch = threading.Timer(LONGEST_S, connection.interrupt)
+        watch.daemon = True
+        watch.start()
         try:
             cursor = connection.execute(sql)
             rows = _rows(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _refused(error) from error
+        finally:
+            watch.cancel()
+            watch.join()  # it must not find the connection closed
         names = tuple(headers) or tuple(column[0] for column in cursor.description or ())
     return Answer(names, rows, integers=_integers(names, rows))
 
@@ -124,6 +135,9 @@ def _restrict(connection: sqlite3.Connection, deadline: float) -> None:
     connection.create_function("locate", -1, _locate, deterministic=True)
     connection.create_function("find_in_set", 2, _find_in_set, deterministic=True)
     connection.create_function("substring_index", 3, _substring_index, deterministic=True)
+    for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
+        # SQLite compares each sign of the text with each of the set.
+        connection.create_function(name, 2, partial(_trimmed, strip), deterministic=True)
     for name in ("char_length", "character_length"):
         connection.create_function(name, 1, lambda v: None if v is None else len(str(v)), deterministic=True)
     connection.create_function("isnull", 1, lambda v: int(v is None), deterministic=True)
@@ -132,6 +146,7 @@ def _restrict(connection: sqlite3.Connection, deadline: float) -> None:
     for name in _WITHOUT_CASE:
         connection.create_collation(name, lambda one, other: _compared(one.lower(), other.lower()))
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LONGEST_PATTERN)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200)
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
@@ -198,6 +213,10 @@ def _concat(*values: object) -> str | None:
 
 def _concat_ws(separator: object, *values: object) -> str | None:
     return None if separator is None else str(separator).join(str(value) for value in values if value is not None)
+
+
+def _trimmed(strip: Callable[[str, str], str], text: object, signs: object) -> str | None:
+    return None if text is None or signs is None else strip(str(text), str(signs))
 
 
 def _locate(needle: object, text: object, begin: int = 1) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _NAME = r"(?:`(?:[^`]|``)+`|[\w$-]+)"
-_TEXT = r"(?:'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")"
+#: Possessive, so that a text that is not closed is gone over once.
+_TEXT = r"(?:'(?:[^'\\]|''|\\.)*+'|\"(?:[^\"\\]|\"\"|\\.)*+\")"
 _LIKE = rf"(?:\s+like\s+(?P<like>{_TEXT})|\s+where\s+(?P<condition>.+))?"
 _FROM_SCHEMA = rf"(?:\s+(?:from|in)\s+(?P<schema>{_NAME}))?"
 _TABLE = rf"(?:(?P<before>{_NAME})\s*\.\s*)?(?P<table>{_NAME})"
@@ -44,8 +45,9 @@ EXPLAIN = _form(
     r"(?:explain|describe|desc)\s+(?:(?P<mode>extended|formatted|codegen|cost)\s+|format\s*=\s*\w+\s+)?(?=[\w(])"
 )
 #: A table of it behind FROM, JOIN or a comma; `without_texts` first.
-INFORMATION_SCHEMA = _form(r"(?:\bfrom|\bjoin|,)\s*\(*\s*`?information_schema`?\s*\.")
-_TEXT_OR_COMMENT = _form(rf"{_TEXT}|--[^\n]*|/\*.*?\*/")
+INFORMATION_SCHEMA = _form(r"(?:\bfrom|\bjoin|,)[\s(]*+`?information_schema`?\s*+\.")
+#: What is not closed goes to the end, or each sign in it would be tried as a beginning.
+_TEXT_OR_COMMENT = _form(r"'(?:[^'\\]|''|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\"\"|\\.?)*+(?:\"|\Z)|--[^\n]*+|/\*.*?(?:\*/|\Z)")
 #: Lists that stay the same, from the table of `information_schema` of that name.
 LISTS = (
     (_form(rf"show\s+collation{_LIKE}"), "COLLATIONS"),

@@ -15,7 +15,9 @@ from analytics.errors import LakeUnavailable
 _CHUNK_BYTES = 256 * 1024
 
 
-def attachment(location: str, name: str, content_type: str = "application/octet-stream") -> StreamingHttpResponse:
+def attachment(
+    location: str | engine.Place, name: str, content_type: str = "application/octet-stream"
+) -> StreamingHttpResponse:
     """The file at a location, to be saved under `name`. Raises Http404 when it is not there (any more)."""
     try:
         file = engine.open_file(location)

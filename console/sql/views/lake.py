@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -51,8 +51,8 @@ def create(request: Request) -> HttpResponse:
 @require_GET
 def bucket(request: Request, name: str) -> HttpResponse:
     folder = request.GET.get("folder", "").strip("/")
-    found = access.bucket(request, name, buckets.READ, folder)
-    return htmx.page(request, "sql/lake/bucket.html", "sql/lake/_entries.html", _context(request, found, folder))
+    found, place = access.place(request, name, buckets.READ, folder)
+    return htmx.page(request, "sql/lake/bucket.html", "sql/lake/_entries.html", _context(request, found, place))
 
 
 def delete(request: Request, name: str) -> HttpResponse:
@@ -69,47 +69,45 @@ def delete(request: Request, name: str) -> HttpResponse:
 @require_POST
 def upload(request: Request, name: str) -> HttpResponse:
     folder = request.POST.get("folder", "").strip("/")
-    found = access.bucket(request, name, buckets.WRITE, folder)
+    found, place = access.place(request, name, buckets.WRITE, folder)
     form = UploadForm(request.POST, request.FILES)
     if form.is_valid():
         try:
             for file in form.cleaned_data["content"]:
-                buckets.upload(request.actor, buckets.location(name, folder), file.name, file, file.size)
+                buckets.upload(request.actor, place, file.name, file, file.size)
         except Refused as refused:
             add_refusal(form, refused)
         else:
             count = len(form.cleaned_data["content"])
             messages.success(request, f"{count} file{'s' if count > 1 else ''} uploaded.")
-            return _to_folder(request, name, folder)
-    return render(request, "sql/lake/bucket.html", _context(request, found, folder, form), status=422)
+            return _to_folder(request, place)
+    return render(request, "sql/lake/bucket.html", _context(request, found, place, form), status=422)
 
 
 @require_GET
 def download(request: Request, name: str, key: str) -> StreamingHttpResponse:
-    access.bucket(request, name, buckets.READ, key)
-    return attachment(_location(name, key), key.rpartition("/")[2])
+    _, place = access.place(request, name, buckets.READ, key)
+    return attachment(place, place.name)
 
 
 def delete_file(request: Request, name: str, key: str) -> HttpResponse:
-    access.bucket(request, name, buckets.WRITE, key)
-    folder, _, file = key.rpartition("/")
+    _, place = access.place(request, name, buckets.WRITE, key)
     wanted = deletion.Deletion(
         kind="file",
-        name=file,
+        name=place.name,
         warning="Tables over its folder lose the rows that are in it.",
-        cancel_url=f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': folder})}",
+        cancel_url=f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': place.folder.key})}",
     )
-    place = _location(name, key)
     return deletion.confirm(request, wanted, lambda: buckets.delete_file(request.actor, place), ("sql.bucket", name))
 
 
 def table(request: Request, name: str) -> HttpResponse:
     """Propose the definition of a table over a folder; on POST carry it out as it is written by then."""
     folder = request.GET.get("folder", "").strip("/")
-    access.bucket(request, name, buckets.READ, folder)
+    _, place = access.place(request, name, buckets.READ, folder)
     context: dict[str, Any] = {"bucket": name, "folder": folder}
     if request.method != "POST":
-        context |= _proposal(request, name, folder)
+        context |= _proposal(request, place)
         return render(request, "sql/lake/table.html", context)
     form = TableForm(request.POST)
     if form.is_valid():
@@ -121,27 +119,28 @@ def table(request: Request, name: str) -> HttpResponse:
             form.add_error("text", f"Not allowed: {denied}.")
         else:
             messages.success(request, f"The table {made} is there. Query it in the editor.")
-            return _to_folder(request, name, folder)
+            return _to_folder(request, place)
     return render(request, "sql/lake/table.html", context | {"form": form}, status=422)
 
 
-def _proposal(request: Request, name: str, folder: str) -> dict[str, Any]:
+def _proposal(request: Request, place: engine.Place) -> dict[str, Any]:
     try:
-        text = table_proposals.propose(request.actor, _location(name, folder))
+        text = table_proposals.propose(request.actor, place)
     except Refused as refused:
         return {"problem": refused.message}
+    except PermissionDenied as denied:
+        return {"problem": f"Not allowed: {denied}."}
     return {"form": TableForm(initial={"text": text})}
 
 
-def _context(request: Request, found: Bucket, folder: str, form: UploadForm | None = None) -> dict[str, Any]:
-    place = _location(found.name, folder)
+def _context(request: Request, found: Bucket, place: engine.Place, form: UploadForm | None = None) -> dict[str, Any]:
     context: dict[str, Any] = {
         "bucket": found,
-        "folder": folder,
-        "location": place if place.endswith("/") else f"{place}/",
-        "crumbs": _crumbs(folder),
-        "tables": buckets.tables_over(request.actor, f"{place.rstrip('/')}/"),
-        "form": form or UploadForm(initial={"folder": folder}),
+        "folder": place.key,
+        "location": place.as_folder,
+        "crumbs": _crumbs(place.key),
+        "tables": buckets.tables_over(request.actor, place.as_folder),
+        "form": form or UploadForm(initial={"folder": place.key}),
     }
     try:
         rows = buckets.entries(place)
@@ -156,16 +155,8 @@ def _crumbs(folder: str) -> list[tuple[str, str]]:
     return [(part, "/".join(parts[: number + 1])) for number, part in enumerate(parts)]
 
 
-def _location(name: str, key: str) -> str:
-    """The location of what lies under a key. Raises Http404 when no location is like that."""
-    try:
-        return engine.parse_location(f"oss://{name}/{key}").location
-    except engine.LakeError as error:
-        raise Http404(error.user_message) from error
-
-
-def _to_folder(request: Request, name: str, folder: str) -> HttpResponse:
-    response = htmx.done(request, "sql.bucket", name)
+def _to_folder(request: Request, place: engine.Place) -> HttpResponse:
+    response = htmx.done(request, "sql.bucket", place.bucket)
     header = "HX-Redirect" if request.htmx else "Location"
-    response[header] = f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': folder})}"
+    response[header] = f"{reverse('sql.bucket', args=[place.bucket])}?{urlencode({'folder': place.key})}"
     return response

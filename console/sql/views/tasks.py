@@ -64,6 +64,15 @@ def again(request: Request, task_id: str) -> HttpResponse:
     return htmx.done(request, "sql.task", new.pk)
 
 
+@require_POST
+def send_again(request: Request, task_id: str) -> HttpResponse:
+    """Send the failed notification once more."""
+    found = access.task(request, task_id)
+    if not services.send_notification_again(request.actor, found):
+        messages.error(request, "There is no failed notification of this task.")
+    return htmx.done(request, "sql.task", task_id)
+
+
 @require_GET
 def download(request: Request, task_id: str) -> StreamingHttpResponse:
     found = access.task(request, task_id)

@@ -97,7 +97,9 @@ def statement(
 
 def rows_of(task_id: str, sql: str) -> object:
     """How many rows the whole result has, its first and last."""
-    statement(task_id, sql)
+    told = statement(task_id, sql)
+    if isinstance(told, str):
+        raise SystemExit(told)
     rows = list(run.read_result(run.result_location("1000001", "mq-private", task_id, date(2026, 1, 15)))[1])
     return [len(rows), rows[0], rows[-1]]
 

@@ -85,7 +85,7 @@ def test_a_fingerprint_changes_with_the_files(bucket: str) -> None:
 
 
 def test_a_file_is_moved_and_replaces_another(bucket: str) -> None:
-    source, other = put(f"oss://{bucket}/_staging/a b%20+é.csv", b"new"), put(f"oss://{bucket}/t/a.csv", b"old")
+    source, other = put(f"oss://{bucket}/_staging/a b+é.csv", b"new"), put(f"oss://{bucket}/t/a.csv", b"old")
     lake.move(source, other)
     assert get(other) == b"new"
     assert names(f"oss://{bucket}/", hidden=True) == ["t/a.csv"]

@@ -182,16 +182,16 @@ def test_long_queues_are_cut_and_short_ones_joined() -> None:
 def test_no_plan_result_or_error_shows_the_key(
     spark: SparkSession, broker: BrokerProcess, topic: str, capfd: pytest.CaptureFixture[str], producer: Producer
 ) -> None:
-    from analytics.sql.classic import Classic
+    from analytics.sql.backend import Backend
 
     send(producer, topic, "a")
     spec = asked(broker, f"select * from mq.`{topic}`", [])
     assert broker.access_key_secret not in repr(spec) + repr(table_of(broker, topic))
-    classic = Classic()
-    with classic.statement("alice", spec.task_id):
-        frame = classic.prepare(spec)
+    backend = Backend()
+    with backend.statement("alice", spec.task_id):
+        frame = backend.prepare(spec)
         frame.collect()
-        texts = [classic.explained(frame, mode) for mode in ("extended", "formatted", "cost", "codegen")]
+        texts = [backend.explained(frame, mode) for mode in ("extended", "formatted", "cost", "codegen")]
         catalog = frame.sparkSession._jsparkSession.sharedState().externalCatalog()
         texts.append(str(catalog.getTable("mq", topic.lower()).toString()))
     with pytest.raises(run.QueryFailed) as failure:

@@ -70,5 +70,3 @@ QUERIES = {
     "select distinct carrier from flights sort by carrier": "flights",
     "select user from (select carrier as user from flights)": "flights",
 }
-#: Those that sqlglot cannot read: they run on a Spark whose parser we can ask, and are refused where we cannot.
-NOT_FOR_SQLGLOT = ["table flights"]

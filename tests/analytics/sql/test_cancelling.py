@@ -47,7 +47,7 @@ def test_it_is_out_between_analysis_and_its_first_job(
         reached.set()
         assert run.cancel(next(iter(running._running)))
 
-    monkeypatch.setattr("analytics.sql.classic.Classic.most_rows", lambda *_: cancelled())
+    monkeypatch.setattr("analytics.sql.backend.Backend.most_rows", lambda *_: cancelled())
     with pytest.raises(run.QueryCancelled):
         ask("select * from airlines")
     assert reached.is_set()

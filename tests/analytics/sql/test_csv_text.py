@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from analytics import lake
-from analytics.sql import backend, result, running
+from analytics.sql import result, running
+from analytics.sql.backend import Backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.classic
 SCHEMA = "s string, d decimal(38,18), f double, t timestamp, n timestamp_ntz, a date, b binary, l long, j array<string>"
 LOCATION = "oss://alice-lake/property/result.csv"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('",\r\n\0\\ '), max_size=20)
@@ -50,10 +50,10 @@ def test_values_are_exact_both_ways(spark: SparkSession, rows: list[tuple[object
     frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
     contents = []
     for small in (10_000, -1):
-        with pytest.MonkeyPatch.context() as patch, running.watched(backend.get(), f"csv{small}", 120) as statement:
+        with pytest.MonkeyPatch.context() as patch, running.watched(Backend(), f"csv{small}", 120) as statement:
             patch.setattr(result, "SMALL_ROWS", small)
             patch.setattr(result, "SMALL_INPUT_BYTES", 2**70 if small > 0 else -1)
-            written = result.write(backend.get(), frame, LOCATION, statement, result.Limits())
+            written = result.write(Backend(), frame, LOCATION, statement, result.Limits())
             assert written.tag.endswith("small" if small > 0 else "large")
         with lake.open_file(LOCATION) as file:
             contents.append(file.read())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import lake
+from analytics.lake import reach
 from analytics.sql import days, sessions
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def archive(spark: SparkSession) -> SparkSession:
     """A session in which mq.t reads an archive of 100 hours from 2026-01-01, in a view as statements have it."""
     session = sessions._with_own_catalog(spark)
     moment = "timestamp_seconds(1767225600 + id * 3600)"
-    url = lake.spark_url("oss://gantry-archive-test/days/")
+    url = reach.add(session, "oss://gantry-archive-test/days/")
     rows = session.sql(f"select id as offset, {moment} as store_time, to_date({moment}) as day from range(100)")
     rows.write.mode("overwrite").partitionBy("day").parquet(url)
     session.sql("create database mq")

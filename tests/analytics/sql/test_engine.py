@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Runs for minutes when nobody ends it.
-ENDLESS = "select max(a.id * b.id % 7) from range(1000000) a cross join range(1000000) b"
+ENDLESS = "select max(a.id * b.id % 7) from range(1000000000) a cross join range(10000) b"
 
 #: Runs for minutes too, in tasks of a second or two, each of which gives its core to who has waited.
 MANY_SHORT_TASKS = (
@@ -74,12 +74,7 @@ def test_parameters_are_values(csv_of: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     ("sql", "condition", "message"),
     [
-        pytest.param(
-            "selec 1",
-            "PARSE_SYNTAX_ERROR",
-            "Syntax error at or near 'selec'. (line 1, position 0)",
-            marks=pytest.mark.classic,
-        ),
+        ("selec 1", "PARSE_SYNTAX_ERROR", "Syntax error at or near 'selec'. (line 1, position 0)"),
         (
             "select monthh from flights",
             "UNRESOLVED_COLUMN.WITH_SUGGESTION",
@@ -164,7 +159,6 @@ def test_cancelling_an_unknown_task_says_so() -> None:
     assert not run.cancel("q-unknown")
 
 
-@pytest.mark.classic
 def test_a_query_cancelled_before_its_first_job_does_not_run(
     ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +203,6 @@ def test_the_same_task_cannot_run_twice_at_once(spark: SparkSession) -> None:
         thread.join(20)
 
 
-@pytest.mark.classic
 def test_a_thread_keeps_nothing_of_the_tenant_it_worked_for(
     spark: SparkSession, ask: Callable[..., run.QueryResult]
 ) -> None:

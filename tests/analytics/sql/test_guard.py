@@ -14,7 +14,7 @@ import pytest
 from analytics import run
 from analytics import session as spark_session
 from analytics.sql import functions, guard, outline
-from tests.analytics.conftest import ON_CONNECT, result_text, specification
+from tests.analytics.conftest import result_text, specification
 from tests.analytics.sql import hostile, legitimate
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ def test_a_hostile_statement_is_refused_and_never_executed(
     assert len(refusal.value.user_message) > 10
     assert not canary.exists()
     assert os.environ["CANARY"] not in refusal.value.user_message
-    assert ON_CONNECT or spark_session.is_alive()
+    assert spark_session.is_alive()
     assert not Path(run.lake_path(spec.result_file)).exists()
-    assert spark is None or _jobs(spark, spec) == 0
+    assert _jobs(spark, spec) == 0
 
 
-@pytest.mark.classic
 @pytest.mark.parametrize("sql", hostile.BOMBS, ids=lambda sql: " ".join(sql[:70].split()) or "empty")
 def test_a_bomb_is_refused_before_any_parser_sees_it(sql: str) -> None:
     with pytest.raises(run.QueryRefused) as refusal:
@@ -65,7 +64,6 @@ def test_a_bomb_is_refused_before_any_parser_sees_it(sql: str) -> None:
     assert len(refusal.value.user_message) < 200
 
 
-@pytest.mark.classic
 def test_most_hostile_statements_are_refused_by_the_guard_itself(spark: SparkSession) -> None:
     parsed_wrongly = []
     for sql in hostile.FILES + hostile.FOREIGN_TABLES + hostile.FUNCTIONS:
@@ -80,7 +78,6 @@ def test_most_hostile_statements_are_refused_by_the_guard_itself(spark: SparkSes
     assert len(parsed_wrongly) <= 30, parsed_wrongly
 
 
-@pytest.mark.classic
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -109,19 +106,16 @@ def test_a_refusal_says_what_is_refused_and_what_is_allowed(spark: SparkSession,
     assert refusal.value.user_message == message
 
 
-@pytest.mark.classic
 @pytest.mark.parametrize("sql", legitimate.QUERIES)
 def test_a_query_on_the_tenants_tables_passes(spark: SparkSession, sql: str) -> None:
     assert {table for _, table in check(spark, sql)} == set(legitimate.QUERIES[sql].split())
 
 
-@pytest.mark.classic
 def test_parameters_stay_values(spark: SparkSession) -> None:
     values = ("it's \\ 2'; --", None, True, 1.5, Decimal("1.20"), date(2020, 1, 1), datetime(2020, 1, 1), b"ab", 2**40)  # noqa: DTZ001
     assert check(spark, "select ?, ?, ?, ?, ?, ?, ?, ?, ? from flights", *values) == {("demo", "flights")}
 
 
-@pytest.mark.classic
 def test_every_function_of_spark_is_allowed_or_refused_with_a_reason(spark: SparkSession) -> None:
     """A new Spark brings new functions: somebody has to look at each of them."""
     state: Any = spark._jsparkSession.sessionState()
@@ -135,20 +129,17 @@ def test_every_function_of_spark_is_allowed_or_refused_with_a_reason(spark: Spar
     assert len(functions.ALLOWED) > 500
 
 
-@pytest.mark.classic
 def test_a_query_with_the_engines_user_tells_a_name_of_ours(ask: Any, spark: SparkSession) -> None:
     spec = specification("select user", {"demo": []})
     run.run_query(spec)
     assert result_text(spec).splitlines()[1:] == ["gantry"]
 
 
-@pytest.mark.classic
 def test_a_parameter_cannot_name_a_foreign_table(spark: SparkSession) -> None:
     with pytest.raises(run.QueryRefused, match="no schema secret"):
         check(spark, "select * from identifier(?)", "secret.salaries")
 
 
-@pytest.mark.classic
 def test_nested_cases_take_time_linear_to_their_depth(spark: SparkSession) -> None:
     sql = "select " + "case when 1 = 1 then " * 60 + "1" + " end" * 60
     started = time.monotonic()

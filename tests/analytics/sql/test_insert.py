@@ -92,6 +92,22 @@ def test_a_table_is_overwritten_from_itself() -> None:
     assert rows_of(into) == ["12,b"]
 
 
+def test_files_that_may_not_be_written_are_not_overwritten() -> None:
+    into = table()
+    insert(into, "values (1, 'a')")
+    kept = {file.location for file in lake.files(into.location)}
+
+    def decide(places: Iterable[run.Place]) -> None:
+        if any(place.location in kept for place in places):
+            raise run.QueryRefused("Denied.")
+
+    with pytest.raises(run.QueryRefused, match="Denied"):
+        insert(into, "values (2, 'b')", overwrite=True, decide=decide)
+    assert rows_of(into) == ["1,a"]
+    insert(into, "values (2, 'b')", decide=decide)  # which removes nothing
+    assert rows_of(into) == ["1,a", "2,b"]
+
+
 def test_overwriting_with_no_rows_leaves_an_empty_table() -> None:
     into = table()
     insert(into, "values (1, 'a')")
@@ -153,7 +169,6 @@ def test_what_does_not_fit_fails_and_names_the_column(columns: tuple[run.Column,
     assert files_of(into) == []
 
 
-@pytest.mark.classic
 def test_store_assignment_allows_what_spark_allows(spark: SparkSession) -> None:
     from analytics.sql.assignment import can_assign, parsed_type
 

@@ -38,3 +38,21 @@ def test_a_short_statement_does_not_wait_for_its_own_tenants_long_one(
     finally:
         run.cancel(long.task_id)
         thread.join(30)
+
+
+def test_no_statement_starves_behind_more_long_ones_of_its_tenant_than_there_are_cores(
+    spark: SparkSession, demo_tables: list[run.TableSpec]
+) -> None:
+    many = [specification(LONG, {"demo": demo_tables}) for _ in range(spark.sparkContext.defaultParallelism + 1)]
+    running = [in_background(one) for one in many]
+    try:
+        for one in many:
+            wait_for_its_job(one)
+        for _ in range(3):
+            run.run_query(specification("select count(*) from airlines", {"demo": demo_tables}))
+        assert not any(outcome for _, outcome in running), "the long ones still run"
+    finally:
+        for one in many:
+            run.cancel(one.task_id)
+        for thread, _ in running:
+            thread.join(60)

@@ -117,7 +117,6 @@ def test_a_result_too_wide_to_gather_is_written_in_parts(ask: Callable[..., run.
     assert answer.row_count == 3000
 
 
-@pytest.mark.classic
 def test_what_reads_much_is_written_in_parts_without_a_first_try(
     ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +126,6 @@ def test_what_reads_much_is_written_in_parts_without_a_first_try(
     assert ask("select count(*) from flights").row_count == 1
 
 
-@pytest.mark.classic
 def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
     spark: SparkSession, ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:

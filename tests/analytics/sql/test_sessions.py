@@ -34,7 +34,6 @@ def alices(tables: list[run.TableSpec]) -> sessions.TenantSession:
     return session
 
 
-@pytest.mark.classic
 @pytest.mark.usefixtures("bob_was_here")
 @pytest.mark.parametrize(
     "sql",
@@ -54,7 +53,6 @@ def test_a_statement_that_passed_the_guard_finds_nothing_of_others(demo_tables: 
         alices(demo_tables).spark.sql(sql).collect()
 
 
-@pytest.mark.classic
 @pytest.mark.usefixtures("bob_was_here")
 def test_a_session_lists_only_its_own_schemas_and_tables(demo_tables: list[run.TableSpec]) -> None:
     spark = alices(demo_tables).spark
@@ -72,7 +70,6 @@ def test_two_tenants_have_different_tables_of_the_same_name(spark: SparkSession)
         assert result_text(spec) == f"a\n{value}\n"
 
 
-@pytest.mark.classic
 def test_a_user_who_may_read_less_sees_less_than_another_of_the_tenant(demo_tables: list[run.TableSpec]) -> None:
     from pyspark.errors import AnalysisException
 
@@ -89,7 +86,6 @@ def test_both_spellings_of_a_table_work(csv_of: Callable[..., str]) -> None:
         assert csv_of(f"select count(*) as n from {name}") == "n\n16\n"
 
 
-@pytest.mark.classic
 def test_the_jvm_has_none_of_our_settings_in_its_environment(spark: SparkSession) -> None:
     names = {"GANTRY_MASTER_KEY", "GANTRY_SECRET_KEY", "GANTRY_BROKER_ACCESS_KEY_SECRET", "GANTRY_HOME"}
     assert names <= os.environ.keys()
@@ -97,7 +93,6 @@ def test_the_jvm_has_none_of_our_settings_in_its_environment(spark: SparkSession
     assert not names & set(spark._jvm.System.getenv())
 
 
-@pytest.mark.classic
 def test_tasks_have_none_of_our_settings_in_their_environment(spark: SparkSession) -> None:
     (found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: sorted(os.environ)).collect()
     assert not [name for name in found if name.startswith("GANTRY_")]

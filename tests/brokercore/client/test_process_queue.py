@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokercore.client.process_queue import MAX_CACHED_MESSAGES, ProcessQueue
+from brokercore.client.process_queue import MAX_CACHED_BYTES, MAX_CACHED_MESSAGES, ProcessQueue
 from brokercore.protocol.message import StoredMessage
 from brokercore.protocol.message_queue import MessageQueue
 
@@ -41,6 +41,18 @@ def test_it_is_full_at_its_limit() -> None:
     item.finish(0)
     assert (full, item.is_full) == (True, False)
     assert item.info()["cachedMsgCount"] == MAX_CACHED_MESSAGES - 1
+
+
+def test_few_large_messages_fill_it_too() -> None:
+    """Some 4 MB each, a thousand of them would be the memory of a machine."""
+    item, size = ProcessQueue(QUEUE, 0), MAX_CACHED_BYTES // 4
+    item.add([StoredMessage("t", queue_offset=offset, total_size=size) for offset in range(3)], 3)
+    states = [item.is_full]
+    item.add([StoredMessage("t", queue_offset=3, total_size=size)], 4)
+    states.append(item.is_full)
+    item.finish(2)
+    states.append(item.is_full)
+    assert states == [False, True, False]
 
 
 @given(st.permutations(range(6)))

@@ -166,6 +166,25 @@ def test_a_failed_message_comes_again_and_ends_as_a_dead_letter(  # noqa: PLR091
     assert letter.properties["ORIGIN_MESSAGE_ID"] == sent.offset_message_id
 
 
+def test_a_retry_that_came_before_any_consumer_is_not_passed_over(
+    cluster: ClusterUnderTest, make_topic: MakeTopic, make_group: Callable[[], str]
+) -> None:
+    """Of other topics a new group takes what comes from now on; what was handed back was the group's before."""
+    topic, group = make_topic(queues=1), make_group()
+    with Producer(cluster.namesrv, cluster.credentials, "GID_p") as producer:
+        producer.send(Message(f"%RETRY%{group}", b"again"))
+    received: list[bytes] = []
+    consumer = PushConsumer(cluster.namesrv, cluster.credentials, group)
+
+    @consumer.on_message
+    def handle(message: MessageView) -> ConsumeResult:
+        received.append(message.body)
+        return ConsumeResult.SUCCESS
+
+    with consumer.subscribe(topic).start():
+        until(lambda: received == [b"again"])
+
+
 def test_broadcasting_gives_every_client_every_message_and_keeps_offsets_in_a_file(
     cluster: ClusterUnderTest, make_topic: MakeTopic, make_group: MakeGroup, producer: Producer, tmp_path: Path
 ) -> None:

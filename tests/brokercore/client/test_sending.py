@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import Future
+
 import pytest
 
-from brokercore.client.errors import InvalidMessage
+from brokercore.client.errors import ClientError, InvalidMessage, RequestTimeout
 from brokercore.client.messages import Message
 from brokercore.client.producer import queue_of_key
+from brokercore.client.routes import Routes
+from brokercore.client.sender import Sender
 from brokercore.client.sending import MAX_BODY, prepare
+from brokercore.client.session import Session
+from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
 from brokercore.protocol.compression import decompress
+from brokercore.protocol.message_queue import MessageQueue
 from brokercore.protocol.properties import decode_properties
+from tests.brokercore.client.peer import Peer
 
 
 def test_keys_tags_and_user_properties_go_along() -> None:
@@ -69,3 +79,22 @@ def test_the_queue_of_a_sharding_key_is_that_of_ons_client() -> None:
     assert queue_of_key("tagBatch", 8) == 791160896 % 8
     # The hash of this text is the smallest int, whose absolute value overflows in Java.
     assert queue_of_key("polygenelubricants", 8) == 0
+
+
+@pytest.mark.parametrize(("tries", "asked"), [(1, False), (2, True)])
+def test_an_asynchronous_send_is_tried_again_only_as_often_as_wanted(tries: int, asked: bool) -> None:
+    late: Future[Command] = Future()
+    late.set_exception(RequestTimeout("127.0.0.1:1", 100))
+    queue = MessageQueue("t", "broker-a", 0)
+    with Peer(refuse) as peer:
+        session = Session(peer.address, None)
+        sender = Sender(session, Routes(session), "g", tries)
+        with pytest.raises(ClientError):
+            sender.finish(late, prepare(Message("t", b"b"), "", "g"), queue, "127.0.0.1:1", 5000)
+        session.close()
+    assert bool(peer.received) is asked
+
+
+def refuse(_peer: Peer, connection: socket.socket, command: Command) -> None:
+    """There is no such topic any more: what looks for a queue is told so."""
+    connection.sendall(command.response(ResponseCode.TOPIC_NOT_EXIST, "gone").encode())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from brokercore.client.errors import MessageIllegal, NoPermission, SystemFault
+from brokercore.client.errors import MessageIllegal, NoPermission, SystemFault, TopicNotExist
 from tests.brokercore.contract.cluster import Kind
 
 
@@ -38,6 +38,16 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "refusal of a batch that is too large": Difference(
         MessageIllegal, SystemFault, "A batch above 4 MiB is MESSAGE_ILLEGAL (5.3.3: SYSTEM_ERROR)"
+    ),
+    "another account's topic": Difference(
+        TopicNotExist,
+        NoPermission,
+        "Another account's topic is answered like one that nobody made (5.3.3: NO_PERMISSION, which",
+    ),
+    "a consumer of another account's topic": Difference(
+        nullcontext(),
+        pytest.raises(NoPermission),
+        "Another account's topic is answered like one that nobody made",
     ),
     "change of a group by any user": Difference(*_ANYBODY),
     "change of a setting by any user": Difference(*_ANYBODY),

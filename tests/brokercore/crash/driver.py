@@ -19,6 +19,7 @@ from brokercore.client import (
     MessageView,
     Producer,
     PushConsumer,
+    SendResult,
     TransactionState,
     producer_membership,
     running_consumer,
@@ -54,8 +55,9 @@ class Driver:
         """
         options = self.options
         with Producer(
-            options.namesrv, self.credentials, options.group, timeout_ms=options.timeout_ms, retries=options.retries
-        ) as producer:
+            options.namesrv, self.credentials, options.group, namespace=options.namespace,
+            timeout_ms=options.timeout_ms, retries=options.retries,
+        ) as producer:  # fmt: skip
             threads = [threading.Thread(target=self._send, args=(producer, n)) for n in range(options.threads)]
             for thread in threads:
                 thread.start()
@@ -76,7 +78,7 @@ class Driver:
             if options.pause:
                 self.stopped.wait(options.pause)
 
-    def _one(self, producer: Producer, body: str, thread: int) -> None:
+    def _one(self, producer: Producer, body: str, thread: int) -> SendResult:
         options = self.options
         message = Message(
             options.topic,
@@ -86,21 +88,20 @@ class Driver:
             deliver_at_ms=int(time.time() * 1000) + options.delay_ms if options.delay_ms else None,
         )
         if options.ordered:
-            producer.send_ordered(message, f"{options.name}{thread}")
-        else:
-            producer.send(message)
+            return producer.send_ordered(message, f"{options.name}{thread}")
+        return producer.send(message)
 
     def _sent(self, send: Callable[[], object], body: str) -> bool:
-        """Send, and note what came of it; True when it was acknowledged."""
+        """Send, and note what came of it, with id and place of what was acknowledged; True when it was."""
         self.notebook.write("sent", body)
         try:
-            send()
+            result = send()
         except ClientError as error:
             code = str(error.code) if isinstance(error, BrokerError) else "-"
             self.notebook.write("refused", body, f"{code} {error}")
             self.stopped.wait(PAUSE_SECONDS)
             return False
-        self.notebook.write("acknowledged", body)
+        self.notebook.write("acknowledged", body, _place(result) if isinstance(result, SendResult) else "")
         return True
 
     def transact(self) -> None:
@@ -151,6 +152,7 @@ class Driver:
             options.namesrv,
             self.credentials,
             options.group,
+            namespace=options.namespace,
             ordered=bool(options.ordered),
             threads=options.threads,
             consume_from="CONSUME_FROM_FIRST_OFFSET",
@@ -230,6 +232,12 @@ def _body(message: MessageView) -> str:
     return message.body.decode().rstrip(".")
 
 
+def _place(result: SendResult) -> str:
+    """Message id, broker, queue and offset."""
+    queue = result.queue
+    return f"{result.message_id} {queue.broker_name} {queue.queue_id} {result.queue_offset}"
+
+
 def main() -> None:
     """Run one role."""
     logging.disable(logging.WARNING)  # of outages the notebook tells
@@ -243,7 +251,10 @@ def main() -> None:
     parser.add_argument("role", choices=("produce", "transact", "consume", "pop", "change"))
     for name in ("namesrv", "topic", "records"):
         parser.add_argument(f"--{name}", required=True)
-    texts = {"group": "GID_crash", "name": "m", "outcome": "COMMIT", "check": "COMMIT", "broker": "", "broker-name": ""}
+    texts = {
+        "group": "GID_crash", "name": "m", "outcome": "COMMIT", "check": "COMMIT", "broker": "", "broker-name": "",
+        "namespace": "",
+    }  # fmt: skip
     for name, text in texts.items():
         parser.add_argument(f"--{name}", default=text)
     numbers = {

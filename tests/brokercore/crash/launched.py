@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from uuid import uuid4
 
 from launcher import checks, config, lock, plan, secrets
+from launcher.__main__ import end_leftovers
 from launcher.guard import Guard
 from launcher.output import Output
 from launcher.supervisor import Supervisor
@@ -18,15 +18,15 @@ def main() -> int:
     settings = config.read(os.environ)
     checks.prepare_home(settings)
     held = lock.take(settings.home)
+    end_leftovers(settings.home)
     secrets.draw(settings.home / "secrets")
-    run_id = uuid4().hex
-    guard = Guard(run_id, held)
+    guard = Guard(settings.home, held.descriptors)
     output = Output(settings.home / "log", sys.stdout, colour=False)
     services = [service for service in plan.services(settings) if service.name in ("redis", "broker")]
 
     async def supervise() -> int:
         environ = plan.environment(settings, os.environ)
-        return await Supervisor(services, environ, output, run_id).run(lambda _: output.banner("all ready"))
+        return await Supervisor(services, environ, output, guard).run(lambda _: output.banner("all ready"))
 
     status = asyncio.run(supervise())
     output.close()

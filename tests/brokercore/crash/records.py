@@ -55,6 +55,7 @@ class Client:
         self._path.touch()
         self._read = 0
         self._records: list[Record] = []
+        self._counts: Counter[str] = Counter()
         arguments = {"namesrv": namesrv, "topic": topic, "records": self._path} | options
         words = [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         self._process = subprocess.Popen(
@@ -65,8 +66,18 @@ class Client:
         )
 
     @property
+    def path(self) -> Path:
+        """The file that it writes its deeds into; gone with `close`."""
+        return self._path
+
+    @property
     def records(self) -> list[Record]:
         """All deeds until now, in their order."""
+        self._take()
+        return self._records
+
+    def _take(self) -> None:
+        """Read what was written since the last time."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read()
@@ -75,7 +86,7 @@ class Client:
         for line in whole.decode().splitlines():
             kind, at, body, more = line.split("\t")
             self._records.append(Record(kind, float(at), body, more))
-        return self._records
+            self._counts[kind] += 1
 
     def named(self, kind: str) -> list[Record]:
         """The deeds of one kind."""
@@ -87,7 +98,8 @@ class Client:
 
     def count(self, kind: str) -> int:
         """How many deeds of one kind there are."""
-        return Counter(record.kind for record in self.records)[kind]
+        self._take()
+        return self._counts[kind]
 
     def wait_for(self, kind: str, count: int, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until there are so many deeds of a kind."""

@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 from tests.brokercore.crash.field import ALWAYS, Field, field
 from tests.brokercore.crash.figures import judge
 from tests.brokercore.crash.records import Client
 from tests.support.broker import eventually
-from tests.support.needs import need
+from tests.support.disk import fill, small_disk
 
-DISK_BYTES = 12 << 20
 SYSTEM_BUSY = "2"
-
-
-@contextmanager
-def small_disk() -> Iterator[Path]:
-    """A file system of a few megabytes."""
-    folder = Path(tempfile.mkdtemp(prefix="gantry-disk-"))
-    options = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
-    mounted = os.geteuid() == 0 and subprocess.run(options, capture_output=True, check=False).returncode == 0
-    try:
-        need(mounted, "a small file system can be mounted by root only")
-        yield folder
-    finally:
-        if mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        folder.rmdir()
-
-
-def fill(folder: Path) -> Path:
-    """Take all room that is left; the file to remove to give it back."""
-    path = folder / "ballast"
-    with path.open("wb", buffering=0) as file:
-        size = 1 << 20
-        while size:
-            try:
-                file.write(bytes(size))
-            except OSError:
-                size //= 4
-    return path
 
 
 def refusals(producer: Client, since: int = 0) -> list[str]:
@@ -71,7 +35,7 @@ def test_a_full_disk_refuses_and_heals() -> None:
         producer.wait_for_more("acknowledged", 200)
         producer.finish()
         said = [text for text in refusals(producer) if text.startswith(SYSTEM_BUSY + " ")]
-        assert any("No space left on device" in text for text in said), refusals(producer)[:5]
+        assert any("The disk of Redis is full" in text for text in said), refusals(producer)[:5]
         judge("full disk under Redis (everysec)", producer.bodies("sent"), producer.bodies("acknowledged"), consumer)
 
 

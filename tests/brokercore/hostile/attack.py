@@ -133,5 +133,5 @@ def is_closed(connection: socket.socket, seconds: float) -> bool:
 
 
 def metrics_port(victim: BrokerProcess) -> str:
-    """The port that the log names."""
-    return victim.log.split("figures and health on port ")[1].split()[0]
+    """The port that the log names; after a restart it is another one."""
+    return victim.log.split("figures and health on port ")[-1].split()[0]

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -98,6 +98,25 @@ def test_it_closes_in_order_and_keeps_everything() -> None:
             assert wire.pull(group, topic, queueId=1).ext["maxOffset"] == "2"
             ext = {"topic": topic, "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1 << 62}
             assert b"kept" in wire.ok(12, ext).body
+
+
+def test_a_broker_that_is_asked_to_end_again_and_again_ends_in_order() -> None:
+    with broker_process() as broker:
+        handle, over = os.pidfd_open(broker.pid), threading.Event()
+
+        def ask() -> None:
+            with suppress(ProcessLookupError):  # it has ended
+                while not over.wait(0.0005):
+                    signal.pidfd_send_signal(handle, signal.SIGTERM)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            assert broker.stop() == 0
+        finally:
+            over.set()
+            asking.join()
+            os.close(handle)
 
 
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed() -> None:

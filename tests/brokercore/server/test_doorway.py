@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from brokercore.client import Admin, Credentials, Message, Producer
-from brokercore.client.errors import BrokerUnreachable, NoPermission
-from tests.brokercore.server.wire import fresh
+from brokercore.client.errors import BrokerUnreachable, NoPermission, TopicNotExist
+from brokercore.protocol.codes import ResponseCode
+from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import BrokerProcess, broker_process, eventually
 from tests.support.redis_server import RedisServer
 
@@ -111,8 +112,10 @@ def test_policies_see_whether_a_connection_is_secure(taking: Taking) -> None:
 
     eventually(lambda: not raises(lambda: attempt(certificate)))
     if taking.plain:
-        with pytest.raises(NoPermission):
+        with pytest.raises(TopicNotExist):  # who may not publish to it is not told that it is there
             attempt(None)
+        with Wire(process.address, key) as wire:
+            assert wire.publish(topic).code == ResponseCode.NO_PERMISSION
 
 
 def raises(act: object) -> bool:

@@ -8,6 +8,7 @@ import resource
 from brokercore.protocol.frame import MAX_FRAME
 from brokercore.server.connection import Connection
 from brokercore.server.gate import FRAME_SECONDS, READ_SECONDS, STRANGER_FRAME, STRANGERS_HOLD, Gate, most_connections
+from brokercore.server.rounds import Rounds
 from brokercore.server.turn import Turn
 
 
@@ -15,7 +16,9 @@ class Peer(Connection):
     """A connection without a socket, which tells that it was closed."""
 
     def __init__(self, gate: Gate) -> None:
-        super().__init__(lambda *_: None, lambda _: None, Turn(asyncio.get_running_loop()), gate)
+        super().__init__(
+            lambda *_: None, lambda _: None, Turn(asyncio.get_running_loop()), Rounds(asyncio.get_running_loop()), gate
+        )
         self.closed = False
 
     def abort(self) -> None:
@@ -28,8 +31,22 @@ def test_one_connection_too_many_is_closed_at_once() -> None:
         gate.most = 1
         first, second = Peer(gate), Peer(gate)
         assert gate.enter(first, 0)
+        gate.known(first)
         assert not gate.enter(second, 1)
-        assert (first.closed, second.closed, gate.refused, gate.strangers) == (False, True, 1, 1)
+        assert (first.closed, second.closed, gate.refused, gate.strangers) == (False, True, 1, 0)
+
+    asyncio.run(scene())
+
+
+def test_strangers_make_room_for_each_other_and_never_take_that_of_others() -> None:
+    async def scene() -> None:
+        gate = Gate()
+        gate.most = 8
+        strangers = [Peer(gate) for _ in range(3)]
+        for number, stranger in enumerate(strangers):
+            assert gate.enter(stranger, number)
+        assert [stranger.closed for stranger in strangers] == [True, False, False]
+        assert (gate.refused, gate.turned_out, gate.strangers) == (0, 1, 2)
 
     asyncio.run(scene())
 

@@ -9,6 +9,8 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.server.account import Account, Limits
 from brokercore.server.limits import LimitReached, TenantLimits
+from brokercore.server.pace import at_once
 from brokercore.server.storage.queue import Queue
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, broker_process, eventually
@@ -238,12 +241,90 @@ def accounts(**limits: int) -> tuple[TenantLimits, Account]:
         ("%RETRY%GID_bare", "42"),
         ("%DLQ%MQ_INST_7_a%GID_guest", "42"),
         ("%RETRY%MQ_INST_7_a%GID_own", "7"),
-        ("MQ_INST_42_no-namespace", ""),
+        ("MQ_INST_42_no-namespace", "42"),
     ],
 )
 def test_a_topic_belongs_to_its_namespace_and_a_retry_topic_to_who_made_the_group(topic: str, uid: str) -> None:
     table, _ = accounts()
     assert table.owner(topic).uid == uid
+
+
+def test_topics_and_groups_that_are_asked_for_at_once_are_no_more_than_the_limit(tenant: Tenant) -> None:
+    tenant.limit(topics=3, groups=3)
+    with tenant.wire() as wire:
+        more = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "defaultTopic": "TBW102", "order": "false"}
+        more |= {"topicFilterType": "SINGLE_TAG"}
+        with wire.at_once():
+            topics = [
+                wire.send(Code.UPDATE_AND_CREATE_TOPIC, more | {"topic": f"{tenant.instance}%{number}"})
+                for number in range(20)
+            ]
+            groups = [
+                wire.send(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"%s%%GID_%d"}' % (space, number))
+                for space in (tenant.instance.encode(),)
+                for number in range(20)
+            ]
+        for opaques in (topics, groups):
+            assert sum(wire.receive(opaque).code == 0 for opaque in opaques) == 3
+
+
+def test_a_group_counts_for_who_made_it_and_not_for_whose_namespace_it_is_in() -> None:
+    table, _ = accounts()
+    table.take([("42", {"groups": 2}), ("7", {"groups": 2})], {}, {"MQ_INST_7_a%GID_guest": "42/*", "GID_bare": "42"})
+    names = ["MQ_INST_7_a%GID_guest", "GID_bare", "MQ_INST_7_a%GID_own"]
+    at_once(table.check_count(table.account("7"), "groups", names))
+    with pytest.raises(LimitReached, match="account 42 has 2 groups"):
+        at_once(table.check_count(table.account("42"), "groups", names))
+
+
+def test_queues_of_topics_and_retries_count_for_their_account() -> None:
+    table, account = accounts(queues=10)
+    table.add_queues(account, "MQ_INST_42_abcdefgh%t", 8)
+    table.add_queues(account, "%RETRY%MQ_INST_42_abcdefgh%GID_a", 2)
+    with pytest.raises(LimitReached, match="account 42 has 10 queues"):
+        table.add_queues(account, "MQ_INST_42_abcdefgh%u", 1)
+    table.add_queues(None, "MQ_INST_42_abcdefgh%u", 1)  # the system key
+
+
+def test_a_guests_queues_are_those_of_the_topics_owner() -> None:
+    table, owner = accounts(queues=8)
+    guest = table.account("7")
+    table.add_queues(guest, "MQ_INST_42_abcdefgh%t", 8)
+    assert (owner.queues, guest.queues) == (8, 0)
+    with pytest.raises(LimitReached, match="the owner has queues; with 1 more allowed are 8"):
+        table.add_queues(guest, "MQ_INST_42_abcdefgh%t", 1)
+
+
+def test_a_topic_counts_for_its_owner_of_now() -> None:
+    table, before = accounts()
+    table.admit(table.account("9"), "bare", 1, 100)
+    counted = before.stored_bytes
+    assert counted > 0
+    table.take([], {"bare": "7"}, {})
+    table.admit(table.account("9"), "bare", 1, 100)
+    assert (before.stored_bytes, table.account("7").stored_bytes) == (counted, counted)
+
+
+def test_an_account_may_store_up_to_its_limit_and_nothing_from_there_on() -> None:
+    table, account = accounts(stored_bytes=1000)
+    account.stored_bytes = 999
+    table.admit(account, "MQ_INST_42_a%t", 1, 100)
+    account.stored_bytes = 1000
+    with pytest.raises(LimitReached, match="stores 1000 bytes at this broker; allowed are 1000"):
+        table.admit(account, "MQ_INST_42_a%t", 1, 100)
+
+
+def test_a_connection_that_signs_with_another_key_counts_for_that_ones_account_alone() -> None:
+    table, first = accounts(connections=1)
+    second = table.account("7")
+    connection: Any = SimpleNamespace(account=None, on_close={})
+    table.connect(connection, first)
+    table.connect(connection, second)
+    assert (first.connections, second.connections) == (0, 1)
+    table.connect(SimpleNamespace(account=None, on_close={}), first)  # type: ignore[arg-type]
+    for left in connection.on_close.values():
+        left()
+    assert (first.connections, second.connections) == (1, 0)
 
 
 def test_brokers_share_what_a_tenant_may_send_and_store() -> None:

@@ -218,9 +218,9 @@ def impostors(broker: BrokerProcess) -> Iterator[dict[str, tuple[Wire, dict[str,
         "wrong signature": (
             Wire(broker.address, (good, "another secret")),
             {},
-            f"AccessKey {good} is wrong",
+            f"AccessKey {good} is unknown or disabled, or the signature",
         ),
-        "unknown key": (Wire(broker.address, ("AK-nobody", secret)), {}, "AK-nobody does not exist or is disabled"),
+        "unknown key": (Wire(broker.address, ("AK-nobody", secret)), {}, "AK-nobody is unknown or disabled, or the"),
         "expired temporary key": (Wire(broker.address, (expired, secret)), known, "has expired"),
         "temporary key without its token": (Wire(broker.address, (temporary, secret)), {}, "missing or wrong"),
         "temporary key with another token": (

@@ -105,6 +105,26 @@ def test_a_stranger_in_the_producer_group_is_not_shown_the_message(
         assert stranger.pushed == []
 
 
+def test_a_producer_whose_key_was_revoked_is_not_shown_the_message_any_more(
+    broker: BrokerProcess, wire: Wire, topic: str
+) -> None:
+    key, producer = (fresh("AK"), "secret"), fresh("PG")
+    broker.allow(*key, {"boundary": ["*"], "statements": [ANYTHING], "grants": []})
+    with Wire(broker.address, key) as revoked:
+        eventually(lambda: revoked.call(106).code == 0)
+        wire.heartbeat("maker", producer=producer)
+        revoked.heartbeat("revoked", producer=producer)  # the latest of a group is asked
+        prepare(wire, topic, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+        assert revoked.next_push(39)
+        broker.disable(key[0])
+        eventually(lambda: revoked.call(106).code != 0)
+        sent = prepare(wire, topic, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+        while wire.next_push(39).ext["transactionId"] != sent.ext["transactionId"]:
+            pass
+        revoked.call(106)
+        assert sent.ext["transactionId"] not in {question.ext["transactionId"] for question in revoked.pushed}
+
+
 def test_after_fifteen_checks_it_is_given_up(wire: Wire, topic: str) -> None:
     producer, group = fresh("PG"), wire.group()
     wire.heartbeat("client-2", producer=producer)

@@ -153,8 +153,12 @@ def _allow(action: str, resource: str = "*", **more: Any) -> Statement:
     return Statement(allow=True, actions=(action,), resources=(resource,), **more)
 
 
-def _deny(action: str, resource: str = "*") -> Statement:
-    return Statement(allow=False, actions=(action,), resources=(resource,))
+def _deny(action: str, resource: str = "*", **more: Any) -> Statement:
+    return Statement(allow=False, actions=(action,), resources=(resource,), **more)
+
+
+_MFA = ("Bool", "acs:MFAPresent", ("true",))
+_OFFICE = ("IpAddress", "acs:SourceIp", ("10.0.0.0/8",))
 
 
 @pytest.mark.parametrize(
@@ -174,6 +178,13 @@ def _deny(action: str, resource: str = "*") -> Statement:
         ([_allow("*"), _deny("mq:SUB")], _allow("mq:PUB"), True),
         ([_allow("*")], _deny("mq:PUB"), True),
         ([], _deny("mq:PUB"), False),
+        ([_allow("mq:*", conditions=(_MFA,))], _allow("mq:PUB"), False),
+        ([_allow("mq:*", conditions=(_MFA,))], _allow("mq:PUB", conditions=(_OFFICE,)), False),
+        ([_allow("mq:*", conditions=(_MFA,))], _allow("mq:PUB", conditions=(_OFFICE, _MFA)), True),
+        ([_allow("mq:*", conditions=(_MFA, _OFFICE))], _allow("mq:PUB", conditions=(_MFA,)), False),
+        ([_allow("mq:*")], _allow("mq:PUB", conditions=(_MFA,)), True),
+        ([_allow("mq:*"), _deny("mq:PUB", conditions=(_MFA,))], _allow("mq:PUB"), False),
+        ([_allow("mq:*", conditions=(_OFFICE,))], _deny("mq:PUB", conditions=(_OFFICE,)), False),
     ],
 )
 def test_it_covers_what_is_inside_the_own_statements(own: list[Statement], wanted: Statement, covered: bool) -> None:

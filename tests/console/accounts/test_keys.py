@@ -18,13 +18,16 @@ from pytest_django import Settings
 
 from console.accounts import key_use, services
 from console.accounts.actor import Actor
-from console.accounts.models import AccessKey, DatabaseAccount, Organization, User
+from console.accounts.models import AccessKey, DatabaseAccount, Organization, Tenant, User
 from console.accounts.rotation import pairs_of, rotation_of
 from console.accounts.services import IssuedKey
+from console.accounts.services.keys import issue
+from console.accounts.services.organization_keys import create_organization_key
 from console.audit.models import Entry
 from console.web.errors import Refused
 from tests.support.broker import BrokerProcess
 from tests.support.cast import PASSWORD, Cast
+from tests.support.roles import make_role
 
 KEYS = "accounts.keys"
 
@@ -228,3 +231,17 @@ def _two_keys(cast: Cast) -> tuple[IssuedKey, IssuedKey]:
     return services.create_access_key(actor=actor, user=cast.bob), services.create_access_key(
         actor=actor, user=cast.bob
     )
+
+
+def test_an_account_that_is_disabled_gets_no_key(cast: Cast) -> None:
+    """It would begin to work on the day on which the account is enabled again."""
+    alice, acme = cast.actor("alice"), cast.acme
+    Tenant.objects.filter(pk=acme.pk).update(enabled=False)
+    before = AccessKey.objects.count()
+    with pytest.raises(Refused, match="The account acme is disabled; it gets no AccessKeys"):
+        services.create_access_key(actor=alice, user=cast.bob)
+    with pytest.raises(Refused, match="is disabled"):
+        create_organization_key(actor=cast.actor("petra"), organization=acme.organization, tenant=acme)
+    with pytest.raises(Refused, match="is disabled"):
+        issue(role=make_role(alice), token="t", lifetime=timedelta(hours=1))
+    assert AccessKey.objects.count() == before

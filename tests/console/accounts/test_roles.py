@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
 from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -22,9 +23,10 @@ from console.accounts import acl, credentials, services
 from console.accounts.actor import Actor
 from console.accounts.models import AccessKey, Policy, Role
 from console.accounts.policies import system_policy
-from console.accounts.services import IssuedKey
+from console.accounts.services import IssuedKey, roles
 from console.audit.models import Entry
 from console.web.errors import Refused
+from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_topic
 from tests.support.roles import make_role, role_key, trusting
 
@@ -202,6 +204,26 @@ def test_the_broker_takes_temporary_keys_with_their_token_only_and_until_the_ses
     _until(lambda: _refusal(cast, issued, topic.physical_name) is not None)
 
 
+@pytest.mark.parametrize("taken", ["policy", "sessions", "role"])
+def test_what_is_taken_from_a_role_leaves_the_brokers_table(
+    cast: Cast, broker: BrokerProcess, django_capture_on_commit_callbacks: Any, taken: str
+) -> None:
+    alice = cast.actor("alice")
+    issued = role_key(alice, "AliyunMQPubOnlyAccess")
+    acl.publish()
+    table = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    assert "mq:PUB" in table.hgetall(acl.KEYS)[issued.access_key_id]
+    role = Role.objects.get()
+    with django_capture_on_commit_callbacks(execute=True):
+        if taken == "policy":
+            services.detach_role_policy(actor=alice, role=role, policy=system_policy("AliyunMQPubOnlyAccess"))
+        elif taken == "sessions":
+            services.end_sessions(actor=alice, role=role)
+        else:
+            services.delete_role(actor=alice, role=role)
+    assert "mq:PUB" not in table.hgetall(acl.KEYS).get(issued.access_key_id, "")
+
+
 def test_a_session_that_runs_out_is_refused_by_the_broker_without_any_change_of_the_table(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     issued = role_key(cast.actor("alice"), "AliyunMQPubOnlyAccess")
@@ -331,3 +353,32 @@ def _until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None
         if time.monotonic() > deadline:
             pytest.fail(f"not within {seconds} s")
         time.sleep(0.05)
+
+
+def test_nobody_makes_so_many_roles_that_trust_another_account_that_its_rights_cannot_be_judged(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "MOST_ROLES_NAMING", 2)
+    monkeypatch.setattr(roles, "MOST_ROLES_NAMING_OWN", 3)
+    victim, own = (f"acs:ram::{cast.users[name].tenant.uid}:root" for name in ("alice", "charlie"))  # type: ignore[union-attr]
+    charlie = cast.actor("charlie")
+
+    def create(name: str, *trusted: str) -> Role:
+        return services.create_role(
+            actor=charlie, name=name, description="", trust_policy=trusting(*trusted), policies=[]
+        )
+
+    first, _ = create("r1", victim), create("r2", victim, own)
+    message = "2 roles of umbrella trust the account [0-9]+ already; that is the limit"
+    with pytest.raises(Refused, match=message):
+        create("r3", victim)
+    third = create("r3", own)
+    with pytest.raises(Refused, match=message):
+        services.update_role(
+            actor=charlie, role=third, description="", trust_policy=trusting(own, victim), max_session_s=900
+        )
+    services.update_role(actor=charlie, role=first, description="", trust_policy=trusting(victim), max_session_s=900)
+    create("r4", own)
+    with pytest.raises(Refused, match="3 roles of umbrella trust the account"):
+        create("r5", own)
+    make_role(cast.actor("alice"), trust=trusting(own))  # of acme, whose roles are not umbrella's

@@ -133,7 +133,14 @@ def test_a_session_ends_when_it_is_old_however_much_it_is_used(cast: Cast, setti
     client = sign_in()
     assert client.get("/").status_code == 200
     session = client.session
-    session["accounts.started_at"] = time.time() - settings.SESSION_MAX_AGE_S - 1
+    began = session["accounts.started_at"] = time.time() - settings.SESSION_MAX_AGE_S + 3600
+    session["accounts.seen_at"] = 0
+    session.save()
+    assert client.get("/").status_code == 200
+    session = client.session
+    assert session["accounts.seen_at"] > 0
+    assert session["accounts.started_at"] == began, "use makes it no younger"
+    session["accounts.started_at"] -= 3601
     session.save()
     assert client.get("/")["Location"].startswith(LOGIN)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -226,6 +227,8 @@ def test_a_new_first_password_is_drawn_and_ends_sessions(cast: Cast) -> None:
     fresh = User.objects.get(pk=cast.bob.pk)
     assert fresh.check_password(response.context["password"])
     assert fresh.must_change_password
+    assert not UserSession.objects.filter(user=cast.bob).exists()
+    assert Entry.objects.get(action="accounts.session.end", resource="bob@acme").detail == {"sessions": 1}
     assert bob.get("/").status_code == 302
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, NoReturn
 
 import pytest
@@ -12,7 +11,7 @@ from django.urls import reverse
 
 from brokercore.client.errors import BrokerUnreachable
 from console.accounts.access import require
-from console.audit import attempts
+from console.audit import attempts, reserve, services
 from console.audit.models import Entry
 from console.audit.services import record
 from console.web.errors import Refused
@@ -112,16 +111,25 @@ def test_the_text_of_an_unexpected_error_stays_out(cast: Cast) -> None:
     assert latest().detail == {"reason": "RuntimeError"}
 
 
-def test_a_trail_that_cannot_be_written_stops_no_answer(
-    cast: Cast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_trail_that_cannot_be_written_stops_no_answer_and_the_entry_waits(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> NoReturn:
+    waiting: list[dict[str, Any]] = []
+
+    def full(**_: Any) -> NoReturn:
         raise DatabaseError("disk full")
 
-    monkeypatch.setattr(attempts, "record", full)
-    with caplog.at_level(logging.ERROR), pytest.raises(PermissionDenied), attempts.attempt(cast.actor("bob"), "x.y.z"):
-        raise PermissionDenied("no")
-    assert "could not be recorded" in caplog.text
+    before = Entry.objects.count()
+    with monkeypatch.context() as disk:
+        disk.setattr(services, "_add", full)
+        disk.setattr(reserve, "keep", waiting.append)
+        with pytest.raises(PermissionDenied), attempts.attempt(cast.actor("bob"), "x.y.z"):
+            raise PermissionDenied("no")
+    assert Entry.objects.count() == before
+    (values,) = waiting
+    Entry.objects.create(**values)
+    entry = latest()
+    assert (entry.action, entry.result, entry.detail, entry.at) == ("x.y.z", "refused", {"reason": "no"}, values["at"])
 
 
 def test_an_entry_that_a_rollback_took_back_comes_again_with_its_true_result(cast: Cast) -> None:

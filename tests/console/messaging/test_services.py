@@ -121,6 +121,15 @@ def test_one_letter_that_cannot_be_sent_does_not_stop_the_others(live: Live) -> 
     assert Entry.objects.get(action="messaging.dead_letter.resend").result == "failed"
 
 
+def test_a_letter_that_is_named_more_than_once_is_sent_once(live: Live) -> None:
+    topic, group = live.topic(), live.group()
+    letter = dead_letter(live, group, topic)
+    place = str(letter.position)
+    results = services.resend_dead_letters(live.actor, group, [place, place, letter.message_id, place])
+    assert [(result.message_id, result.error) for result in results] == [(letter.message_id, "")]
+    assert Resend.objects.filter(group=group).count() == 1
+
+
 def test_a_letter_that_fails_again_is_a_new_letter_with_the_same_id(live: Live) -> None:
     topic, group = live.topic(), live.group()
     letter = dead_letter(live, group, topic)

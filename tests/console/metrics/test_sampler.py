@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,6 +153,34 @@ def test_a_groups_curve_sums_its_topics(live: Live) -> None:
     names = [one.physical_name, two.physical_name]
     curve = queries.group_curve(group, names, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
     assert [p.value for p in curve.points] == [12]
+
+
+def test_two_topics_in_the_same_seconds_are_as_fast_as_both_together(live: Live) -> None:
+    """Sampled at the same time: their counts add up, the seconds do not."""
+    one, two, group = live.topic(), live.topic(), live.group()
+    start = (now_ms() // MINUTE - 3) * MINUTE
+    kept = Store(live.instance.cluster.name)
+    names = [one.physical_name, two.physical_name]
+    kept.add(start + 50_000, 50.0, {series("out", topic, group.physical_name): 100 for topic in (one, two)})
+    curve = queries.group_curve(group, names, period_minutes=1, measure="tps", begin_ms=start, end_ms=start)
+    assert [p.value for p in curve.points] == [4.0]
+
+
+@pytest.mark.parametrize(("later_ms", "shown"), [(0, 7), (1, 5)])
+def test_the_hot_window_counts_from_its_first_whole_period_on(
+    live: Live, monkeypatch: pytest.MonkeyPatch, later_ms: int, shown: int
+) -> None:
+    """A period that begins with the window is whole in it; one millisecond later the lake knows it better."""
+    topic = live.topic()
+    start = (now_ms() // MINUTE - 3) * MINUTE
+    kept = Store(live.instance.cluster.name)
+    kept.add(start + 60_000, 58.0, {f"in:{topic.physical_name}": 5})
+    assert sampler.flush(kept, start + MINUTE + 5_000) == 1
+    kept.add(start + 59_000, 2.0, {f"in:{topic.physical_name}": 2})  # what the lake did not get
+    now_s = (start + store.HOT_WINDOW_MS + later_ms) / 1000
+    monkeypatch.setattr(queries, "time", SimpleNamespace(time=lambda: now_s))
+    curve = queries.topic_curve(topic, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
+    assert [p.value for p in curve.points] == [shown]
 
 
 def series(kind: str, topic: Topic, group: str) -> str:

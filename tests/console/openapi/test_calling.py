@@ -233,12 +233,28 @@ def test_an_address_that_guesses_is_stopped_and_a_right_key_elsewhere_is_not(ali
     assert Entry.objects.filter(result="refused").count() <= 6  # two minutes at the most
 
 
-def test_without_redis_callers_get_in_and_guessers_are_still_stopped(alice: Caller, settings: Any) -> None:
+def test_the_last_guess_that_is_allowed_is_the_last_one_that_is_looked_at(alice: Caller, settings: Any) -> None:
+    """At the limit itself the address is shut, also for its right signatures."""
+    settings.API_FAILURES_PER_MINUTE = 3
+    forger = Caller(alice.access_key_id, "guessed")
+    for _ in range(2):  # the counting begins anew when a minute ends in between
+        cache.clear()
+        minute = int(time.time()) // 60
+        seen = [*(forger.symbol("region/list") for _ in range(3)), alice.symbol("region/list")]
+        if int(time.time()) // 60 == minute:
+            break
+    assert seen == [codes.SIGNATURE, codes.SIGNATURE, codes.SIGNATURE, codes.THROTTLED]
+
+
+def test_without_redis_callers_are_told_of_the_outage_and_guessers_are_still_stopped(
+    alice: Caller, settings: Any
+) -> None:
     settings.API_FAILURES_PER_MINUTE = 3
     settings.CACHES = {
         "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}
     }
-    assert alice.symbol("instance/list") == "SUCCESS"
+    answer = alice("instance/list")
+    assert (answer["status"], "Redis does not answer" in answer["dynamicMessage"]) == (codes.INVOKE, True)
     forger = Caller(alice.access_key_id, "guessed")
     assert codes.THROTTLED in [forger.symbol("instance/list") for _ in range(8)]
 

@@ -42,6 +42,7 @@ MATRIX: dict[str, str] = {
     "sql/task":                               "! T - - - - T .",
     "sql/tasks":                              "! . - - - - . .",
     "sql/cancel":                             "! T - - - - T .",
+    "sql/sendAgain":                          "! T - - - - T .",
     "sql/result":                             "! T - - - - T .",
     "sql/download":                           "! T - - - - T .",
     "sql/schemas":                            "! . - - - - . .",

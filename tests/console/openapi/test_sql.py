@@ -13,14 +13,23 @@ from django.utils import timezone
 
 from analytics import run as engine
 from console.accounts import services as accounts
+from console.outbox.models import Notification, NotificationStatus
 from console.sql import downloads, lifecycle
 from console.sql.models import ExternalTable, QueryTask, Schema, TaskStatus
 from tests.console.openapi.caller import Caller
 from tests.console.sql.conftest import Cast, cast, no_acl
+from tests.support.redis_server import RedisServer
 
 __all__ = ["cast", "no_acl"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def uses_of_signatures(redis: RedisServer, settings: Any) -> None:
+    """A signature is taken when Redis can tell that it is new."""
+    backend = "django.core.cache.backends.redis.RedisCache"
+    settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": f"{redis.url}?db=2"}}
 
 
 @pytest.fixture
@@ -67,6 +76,18 @@ def test_a_statement_becomes_a_task_that_can_be_followed_and_cancelled(alice: Ca
     assert alice.data("sql/cancel", id=task.pk) == {"cancelled": True}
     QueryTask.objects.update(status=TaskStatus.CANCELLED)
     assert alice.data("sql/cancel", id=task.pk) == {"cancelled": False}
+
+
+def test_a_failed_notification_is_sent_again(alice: Caller) -> None:
+    task = submitted(alice, "/*+ run_async=true */ select 1")
+    assert alice.data("sql/sendAgain", id=task.pk) == {"sentAgain": False}
+    task.notification = Notification.objects.create(
+        tenant=task.tenant, notify_by="ons", key=task.pk, body="{}", due_at=task.create_time,
+        status=NotificationStatus.FAILURE, error="no such topic",
+    )  # fmt: skip
+    task.save()
+    assert alice.data("sql/sendAgain", id=task.pk) == {"sentAgain": True}
+    assert alice.data("sql/sendAgain", id=task.pk) == {"sentAgain": False}
 
 
 def test_what_needs_no_spark_is_answered_at_once(alice: Caller) -> None:
@@ -159,7 +180,7 @@ def test_what_can_be_queried_is_listed(alice: Caller, charlie: Caller) -> None:
 
 def test_another_tenants_task_does_not_exist(alice: Caller, charlie: Caller) -> None:
     task = ended(submitted(alice), b"n\n1\n", {"n": "int"})
-    for path in ("sql/task", "sql/cancel", "sql/result", "sql/download"):
+    for path in ("sql/task", "sql/cancel", "sql/sendAgain", "sql/result", "sql/download"):
         assert charlie.symbol(path, id=task.pk) == "BIZ_TASK_NOT_FOUND"
     assert charlie.data("sql/tasks") == []
     answer = charlie.data("sql/query", text=f"show query_task where id = '{task.pk}'", schemaName="secret")

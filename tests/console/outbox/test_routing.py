@@ -110,3 +110,11 @@ def test_a_trust_policy_that_denies_the_service_wins(make: Make, role: Role) -> 
     role.trust_policy = {"Version": "1", "Statement": [TRUSTED, TRUSTED | {"Effect": "Deny"}]}
     role.save()
     assert "denies openanalytics.example" in refusal(make)
+
+
+def test_a_denial_of_one_name_of_the_service_counts_beside_an_allowance_of_another(make: Make, role: Role) -> None:
+    other = TRUSTED | {"Principal": {"Service": ["openanalytics.another.example"]}}
+    for allowed, denied in ((TRUSTED, other), (other, TRUSTED)):
+        role.trust_policy = {"Version": "1", "Statement": [allowed, denied | {"Effect": "Deny"}]}
+        role.save()
+        assert "denies openanalytics." in refusal(make)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
+from django.utils import timezone
 
 from console.accounts.models import AccessKey, Role
 from console.outbox import sending, services, tasks
-from console.outbox.models import Notification, NotificationStatus
+from console.outbox.models import GIVE_UP_AFTER, Notification, NotificationStatus
 from tests.console.live import Live
 from tests.console.outbox.conftest import Make, group_of, topic_of
-from tests.support.broker import eventually
+from tests.support.broker import BrokerProcess, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
 
@@ -97,19 +100,45 @@ def test_the_group_of_the_hint_sends_it(make: Make, live: Live) -> None:
     ]
 
 
-def test_after_three_attempts_in_vain_it_ends_with_the_reason(make: Make, live: Live, kicked: list[int]) -> None:
+def test_after_a_day_of_attempts_in_vain_it_ends_with_the_reason(make: Make, live: Live, kicked: list[int]) -> None:
     notification = make()
     cluster = live.instance.cluster
     cluster.namesrv = "127.0.0.1:1"
     cluster.save()
     Notification.objects.update(endpoint=f"http://{live.instance.instance_id}")
-    for _ in range(services.MAX_ATTEMPTS):
-        Notification.objects.update(due_at=notification.created_at)
+    for age in (timedelta(0), GIVE_UP_AFTER - timedelta(minutes=1), GIVE_UP_AFTER):
+        assert notification.status == NotificationStatus.PENDING
+        Notification.objects.update(due_at=notification.created_at, created_at=timezone.now() - age)
         notification = delivered(notification)
     assert (notification.status, notification.attempts) == (NotificationStatus.FAILURE, 3)
-    assert notification.error.startswith("Not delivered after 3 attempts. ")
+    assert notification.error.startswith("Not delivered after 3 attempts in 24 hours. ")
     assert "127.0.0.1:1" in notification.error
-    assert kicked == [notification.pk] * 2
+
+
+def test_a_message_that_no_broker_takes_fails_at_once_with_the_reason(make: Make, kicked: list[int]) -> None:
+    notification = delivered(make(body="x" * (5 << 20)))
+    assert (notification.status, notification.attempts) == (NotificationStatus.FAILURE, 1)
+    assert "bytes" in notification.error
+    assert kicked == []
+
+
+@pytest.mark.parametrize("key_was_drawn_before", [True, False])
+def test_a_store_that_is_full_is_tried_again(
+    make: Make, kicked: list[int], broker: BrokerProcess, key_was_drawn_before: bool
+) -> None:
+    if key_was_drawn_before:
+        delivered(make())
+    notification = make()
+    with redis.Redis.from_url(broker.redis_url) as store:
+        store.config_set("maxmemory", "1mb")
+        try:
+            notification = delivered(notification)
+        finally:
+            store.config_set("maxmemory", "0")
+    assert (notification.status, notification.attempts) == (NotificationStatus.PENDING, 1)
+    assert ("not available" if key_was_drawn_before else "No permission") in notification.error
+    Notification.objects.update(due_at=notification.created_at)
+    assert delivered(notification).status == NotificationStatus.SUCCESS
 
 
 def test_an_error_of_ours_is_an_attempt_too(make: Make, kicked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,9 +147,9 @@ def test_an_error_of_ours_is_an_attempt_too(make: Make, kicked: list[int], monke
 
     monkeypatch.setattr(sending, "send", fail)
     notification = make()
-    for _ in range(services.MAX_ATTEMPTS):
-        Notification.objects.update(due_at=notification.created_at)
-        notification = delivered(notification)
+    assert delivered(notification).status == NotificationStatus.PENDING
+    Notification.objects.update(due_at=notification.created_at, created_at=timezone.now() - GIVE_UP_AFTER)
+    notification = delivered(notification)
     assert notification.status == NotificationStatus.FAILURE
     assert "Internal error" in notification.error
     assert "inner detail" not in notification.error

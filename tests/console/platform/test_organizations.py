@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from analytics import wall
+from console.accounts import acl
 from console.accounts.credentials import actor_of, find_key
-from console.accounts.models import AccessKey, Organization, ResourceSet
+from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant
 from console.accounts.organizations import MAX_DEPTH, ids_below, scope_of
 from console.accounts.services import organization_keys, organizations
 from console.audit.models import Entry
@@ -96,6 +98,8 @@ def test_a_set_of_another_organization_is_no_choice(cast: Cast) -> None:
     assert "resource_set" in page.context["form"].errors
     with pytest.raises(Refused, match="no such resource set"):
         make_instance(cast.alice, cast.cluster, name="second", resource_set=foreign)
+    with pytest.raises(Refused, match="no such resource set"):
+        services.set_resource_set(actor=cast.actor("alice"), instance=cast.instance, resource_set=foreign)
 
 
 def test_a_call_is_narrowed_to_the_organization_and_the_set_of_its_headers(cast: Cast) -> None:
@@ -160,6 +164,15 @@ def test_a_key_of_an_organization_acts_for_its_account(cast: Cast) -> None:
     assert not AccessKey.objects.filter(access_key_id=issued.access_key_id).exists()
 
 
+def test_a_key_of_an_organization_ends_with_its_account(cast: Cast) -> None:
+    petra, head = cast.actor("petra"), cast.acme.organization
+    issued = organization_keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
+    assert find_key(issued.access_key_id) is not None
+    Tenant.objects.filter(pk=cast.acme.pk).update(enabled=False)
+    assert find_key(issued.access_key_id) is None
+    assert issued.access_key_id not in acl.compiled()
+
+
 def test_an_organization_has_two_keys_only_level_1_and_only_for_its_own_accounts(cast: Cast) -> None:
     petra, head = cast.actor("petra"), cast.acme.organization
     with pytest.raises(Refused, match="level-1"):
@@ -182,3 +195,13 @@ def test_settings_tell_the_addresses(cast: Cast) -> None:
     assert "http://testserver/json/" in page
     assert cast.cluster.namesrv in page
     assert "mq-private" in page
+
+
+def test_settings_tell_what_the_wall_around_the_engine_lacks(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def page() -> str:
+        return cast.client("petra").get(reverse("platform.settings")).content.decode()
+
+    monkeypatch.setattr(wall, "abi", lambda: 7)
+    assert "reads and writes the lake only" in page()
+    monkeypatch.setattr(wall, "abi", lambda: 0)
+    assert "The SQL engine stands behind no wall: that takes Linux 5.19" in page()

@@ -177,7 +177,7 @@ def test_rights_reach_as_far_as_their_folder(cast: Cast, lake: Path) -> None:
 
 
 def test_an_outage_of_the_lake_is_shown_as_one(cast: Cast, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise engine.LakeError("the storage does not answer")
 
     monkeypatch.setattr(engine, "folders", fail)

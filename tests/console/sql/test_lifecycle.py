@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -97,6 +98,26 @@ def test_a_worker_that_was_given_up_ends_nothing(task: QueryTask) -> None:
     assert not lifecycle.end(first, Outcome(TaskStatus.FAILURE))
     assert lifecycle.end(second, Outcome(TaskStatus.SUCCESS))
     assert Notification.objects.count() == 1
+
+
+@pytest.mark.parametrize("second", ["w1", "w2"], ids=["the same worker", "another worker"])
+@pytest.mark.parametrize("step", ["end", "beat", "lose", "give back"])
+def test_a_claim_that_was_given_up_changes_nothing_of_the_next_one(task: QueryTask, step: str, second: str) -> None:
+    """By its worker another one's, by its attempt one's own: a task that was given back counts one less again."""
+    first = claimed(task, "w1")
+    (lifecycle.give_back(first) if second == "w2" else lifecycle.lose(first, "It died."))
+    now = claimed(task, second)
+    QueryTask.objects.filter(pk=task.pk).update(heartbeat_at=timezone.now() - LONG_AGO)
+    before = QueryTask.objects.filter(pk=task.pk).values().get()
+    steps: dict[str, Callable[[], object]] = {
+        "end": lambda: lifecycle.end(first, Outcome(TaskStatus.FAILURE)),
+        "beat": lambda: lifecycle.beat(first),
+        "lose": lambda: lifecycle.lose(first, "It died."),
+        "give back": lambda: lifecycle.give_back(first),
+    }
+    steps[step]()
+    assert QueryTask.objects.filter(pk=task.pk).values().get() == before
+    assert lifecycle.end(now, Outcome(TaskStatus.SUCCESS))
 
 
 def test_the_second_loss_is_the_end(task: QueryTask) -> None:

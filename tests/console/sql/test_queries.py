@@ -8,10 +8,12 @@ import pytest
 from django.utils import timezone
 
 from console.accounts.actor import Actor
+from console.accounts.models import Policy, Role
 from console.outbox.models import Notification, NotificationStatus
 from console.sql import queries, services
 from console.sql.models import QueryTask, TaskStatus
-from tests.console.sql.conftest import Cast, allow
+from tests.console.sql.conftest import ALLOW_SQL, Cast, allow
+from tests.support.roles import make_role
 
 pytestmark = pytest.mark.django_db
 
@@ -77,3 +79,19 @@ def test_only_readable_schemas_and_tables_are_there(cast: Cast) -> None:
     }
     bob = allow(cast.bob.person, document)
     assert [t.name for t in queries.readable_schemas(bob)["demo"]] == ["airlines"]
+
+
+def acting(role: Role) -> Actor:
+    role.policies.add(Policy.objects.create(tenant=role.tenant, name=f"sql of {role.name}", document=ALLOW_SQL))
+    return Actor(role=role)
+
+
+def test_a_role_sees_the_tasks_of_its_own_only_and_none_of_others_without_a_user(
+    cast: Cast, handed_over: list[str]
+) -> None:
+    one, other = acting(make_role(cast.alice, "One")), acting(make_role(cast.alice, "Other"))
+    of_one, of_other, of_alice = submit(one), submit(other), submit(cast.alice)
+    assert (of_one.creator, of_other.creator) == (None, None)
+    assert list(queries.visible_tasks(one)) == [of_one]
+    assert list(queries.visible_tasks(other)) == [of_other]
+    assert set(queries.visible_tasks(cast.alice)) == {of_one, of_other, of_alice}

@@ -40,7 +40,8 @@ def take(**options: Any) -> QueryTask:
     return task
 
 
-def test_an_account_with_many_statements_does_not_keep_the_others_waiting(cast: Cast) -> None:
+def test_an_account_with_many_statements_does_not_keep_the_others_waiting(cast: Cast, settings: Settings) -> None:
+    settings.SQL_RUNNING_PER_TENANT = 6
     alices, charlies = submit(cast.alice, 4), submit(cast.charlie, 2)
     assert [take().pk for _ in range(6)] == [
         alices[0], charlies[0], alices[1], charlies[1], alices[2], alices[3],
@@ -66,7 +67,7 @@ def test_the_account_with_the_fewest_running_is_next(cast: Cast) -> None:
 
 
 def test_no_more_than_the_limit_of_an_account_run(cast: Cast, settings: Settings) -> None:
-    settings.SQL_RUNNING_PER_TENANT = 2
+    settings.SQL_RUNNING_PER_TENANT = 3
     alices = submit(cast.alice, 3)
     first = take()
     take()
@@ -100,6 +101,28 @@ def test_what_lost_an_engine_is_only_for_who_runs_it_alone(cast: Cast) -> None:
     assert not scheduling.suspects_wait()
 
 
+@pytest.mark.parametrize(("limit", "without_client"), [(1, 1), (2, 1), (4, 3), (8, 6)])
+def test_places_are_kept_for_those_whose_client_waits(
+    cast: Cast, settings: Settings, limit: int, without_client: int
+) -> None:
+    settings.SQL_RUNNING_PER_TENANT = limit
+    submit(cast.alice, limit + 2)
+    while scheduling.take("w1") is not None:
+        pass
+    assert QueryTask.objects.filter(status=TaskStatus.RUNNING).count() == without_client
+    waited_for = submit(cast.alice, limit, synchronous=True)
+    taken = [task.pk for _ in range(limit) if (task := scheduling.take("w1")) is not None]
+    assert taken == waited_for[: limit - without_client], "however many of the own ones run and wait"
+    assert QueryTask.objects.filter(status=TaskStatus.RUNNING).count() == limit
+
+
+def test_those_whose_client_waits_may_take_every_place(cast: Cast, settings: Settings) -> None:
+    settings.SQL_RUNNING_PER_TENANT = 4
+    waited_for = submit(cast.alice, 5, synchronous=True)
+    assert [take().pk for _ in range(4)] == waited_for[:4]
+    assert scheduling.take("w1") is None
+
+
 def test_too_many_waiting_are_refused_with_the_limit(cast: Cast, settings: Settings) -> None:
     settings.SQL_WAITING_PER_TENANT = 2
     submit(cast.alice, 2)
@@ -115,7 +138,7 @@ def killed(actor: Actor, statement: str) -> None:
     """A statement that cost two engines."""
     task = services.submit(actor, statement, "demo")
     QueryTask.objects.filter(pk=task.pk).update(
-        status=TaskStatus.FAILURE, error_condition=lifecycle.ENGINE_LOST, update_time=timezone.now()
+        status=TaskStatus.FAILURE, error_condition=lifecycle.ENGINE_LOST, engine_losses=2, update_time=timezone.now()
     )
 
 
@@ -131,6 +154,24 @@ def test_a_statement_that_stopped_the_engine_for_good_runs_alone_for_an_hour(cas
     assert "tried once, alone" in again.message
     QueryTask.objects.update(update_time=timezone.now() - scheduling.REMEMBERED_FOR)
     assert services.submit(cast.alice, "select 2", "demo").engine_losses == 0
+
+
+@pytest.mark.parametrize("status", [TaskStatus.CANCELLED, TaskStatus.FAILURE, TaskStatus.SUCCESS])
+def test_one_for_which_the_engine_was_ended_runs_alone_however_it_ended_itself(cast: Cast, status: TaskStatus) -> None:
+    task = services.submit(cast.alice, "select 2", "demo")
+    claimed = take()
+    assert lifecycle.end(claimed, Outcome(status))
+    assert services.submit(cast.alice, "select 2", "demo").engine_losses == 0
+    lifecycle.blame(task.pk)
+    assert services.submit(cast.alice, "select 2", "demo").engine_losses == 1
+
+
+def test_one_that_waits_again_is_not_blamed_for_good(cast: Cast) -> None:
+    task = services.submit(cast.alice, "select 2", "demo")
+    lifecycle.lose(take(), "Spark died.")
+    lifecycle.blame(task.pk)
+    task.refresh_from_db()
+    assert (task.status, task.engine_losses) == (TaskStatus.QUEUED, 1)
 
 
 def test_an_account_with_several_of_them_runs_alone(cast: Cast) -> None:
@@ -155,7 +196,7 @@ def test_the_number_of_queries_does_not_depend_on_what_waits(cast: Cast) -> None
 
 
 def test_threads_that_race_claim_each_task_once_and_keep_the_limit(cast: Cast, settings: Settings) -> None:
-    settings.SQL_RUNNING_PER_TENANT = 3
+    settings.SQL_RUNNING_PER_TENANT = 4
     submit(cast.alice, 12)
     submit(cast.charlie, 12)
     start, claims = threading.Barrier(8), []

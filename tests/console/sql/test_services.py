@@ -6,10 +6,11 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from celery import Celery
 from django.core.exceptions import PermissionDenied
 
 from console.audit.models import Entry
-from console.sql import services
+from console.sql import lifecycle, services
 from console.sql.models import QueryTask, TaskStatus
 from console.web.errors import Refused
 from tests.console.sql.conftest import Cast, allow
@@ -117,3 +118,13 @@ def test_an_ended_task_is_not_cancelled(cast: Cast, handed_over: list[str]) -> N
     QueryTask.objects.update(status=TaskStatus.SUCCESS)
     assert not services.cancel(cast.alice, task)
     assert task.status == TaskStatus.SUCCESS
+
+
+def test_a_statement_is_answered_with_its_id_though_no_worker_can_be_told(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is there and the sweep hands it over: an error would have it sent, and run, a second time."""
+    monkeypatch.setattr(lifecycle, "app", Celery("nowhere", broker="redis://127.0.0.1:1/0"))
+    task = services.submit(cast.alice, "/*+ run_async=true */ select 1", "demo")
+    assert QueryTask.objects.get().pk == task.pk
+    assert Entry.objects.filter(action="sql.query.submit", detail__task=task.pk).exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from analytics import run as engine
 from console.accounts.actor import Actor
+from console.audit.models import Entry
 from console.instances.models import Cluster, Instance
 from console.outbox.models import Notification, NotificationStatus
 from console.sql import services
@@ -149,6 +151,18 @@ def test_rows_come_a_hundred_a_page(alice: Client, task: QueryTask) -> None:
     assert "1 / 10" in alice.get(url, {"page": "zero"}, headers=HTMX).text
 
 
+@pytest.mark.parametrize("rest", ["", "x" * 200, "\n\n\n\n"], ids=["short", "folded", "many lines"])
+def test_what_a_result_holds_is_text_and_never_markup(alice: Client, task: QueryTask, rest: str) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    ended(task, f'{hostile},"{hostile} b"\n"{hostile}{rest}","{rest}{hostile}"\n'.encode())
+    columns = [{"name": hostile, "type": hostile}, {"name": f"{hostile} b", "type": "string"}]
+    for known in ([], columns):
+        QueryTask.objects.filter(pk=task.pk).update(result_columns=known)
+        text = alice.get(reverse("sql.rows", args=[task.pk]), headers=HTMX).text
+        assert "<img" not in text
+        assert text.count("&lt;img") >= 4
+
+
 def test_a_missing_right_is_said_in_the_form(cast: Cast, handed_over: list[str]) -> None:
     document = {
         "Version": "1",
@@ -256,6 +270,39 @@ def test_polling_goes_on_until_the_notification_is_sent(alice: Client, task: Que
     answer = alice.get(url, headers=HTMX)
     assert (answer.status_code, "no such topic" in answer.text) == (286, True)
     assert "every 2s" not in alice.get(pane, {"part": "receipt"}, headers=HTMX).text
+
+
+def test_a_failed_notification_is_sent_again_by_a_button(alice: Client, task: QueryTask, cast: Cast) -> None:
+    notification = Notification.objects.create(
+        tenant=task.tenant, notify_by="ons", key=task.pk, body="{}", due_at=timezone.now(), error="no such topic",
+        status=NotificationStatus.FAILURE, attempts=40,
+    )  # fmt: skip
+    QueryTask.objects.update(status=TaskStatus.SUCCESS, notify={}, notification=notification)
+    url = reverse("sql.send_again", args=[task.pk])
+    assert "Send again" in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
+    assert alice.get(url).status_code == 405
+    assert client_of(cast.charlie).post(url).status_code == 404
+    notification.refresh_from_db()
+    assert notification.status == NotificationStatus.FAILURE
+    assert alice.post(url).status_code == 302
+    notification.refresh_from_db()
+    assert (notification.status, notification.attempts) == (NotificationStatus.PENDING, 0)
+    assert Entry.objects.filter(action="sql.notification.resend", result="success").count() == 1
+    assert "Send again" not in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
+    assert "no failed notification" in alice.post(url, follow=True).text
+
+
+def test_a_notification_that_is_tried_shows_why_it_has_not_arrived_and_when_it_is_tried_next(
+    alice: Client, task: QueryTask
+) -> None:
+    notification = Notification.objects.create(
+        tenant=task.tenant, notify_by="ons", key=task.pk, body="{}", due_at=timezone.now() + timedelta(minutes=9),
+        attempts=4, error="No connection to the broker.",
+    )  # fmt: skip
+    QueryTask.objects.update(status=TaskStatus.SUCCESS, notify={}, notification=notification)
+    page = alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
+    assert "No connection to the broker." in page and "Next attempt" in page
+    assert "Send again" not in page
 
 
 def test_a_result_that_was_removed_is_said(alice: Client, task: QueryTask) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from analytics import errors
 from analytics import run as engine
@@ -140,6 +141,28 @@ def test_a_lost_engine_ends_the_process_and_the_next_one_runs_it_alone(
     task.refresh_from_db()
     assert (task.status, task.error_condition) == (TaskStatus.FAILURE, "ENGINE_LOST")
     assert "The JVM died. The statement was tried twice" in task.message
+
+
+def test_nobody_else_is_a_suspect_when_the_statement_is_known_for_which_the_engine_was_ended(
+    cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, fresh_worker: list[int]
+) -> None:
+    monkeypatch.setattr(worker, "ONLY_BEGUN_MS", 0)
+    bomb = services.submit(cast.charlie, "select 1", "secret")
+    QueryTask.objects.filter(pk=bomb.pk).update(status=TaskStatus.CANCELLED, update_time=timezone.now())
+    monkeypatch.setattr(engine, "culprit", lambda: bomb.pk)
+    run(monkeypatch, task, raising(errors.EngineLost("The engine was ended.", culprit=bomb.pk)))
+    assert (task.status, task.attempts, task.engine_losses) == (TaskStatus.QUEUED, 0, 0), "claimed anew by anybody"
+    eventually(lambda: fresh_worker == [worker.ENGINE_LOST_EXIT])
+    assert services.submit(cast.charlie, "select 1", "secret").engine_losses == 1, "it runs alone when it comes again"
+
+
+def test_the_statement_for_which_the_engine_was_ended_is_run_alone(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "ONLY_BEGUN_MS", 0)
+    monkeypatch.setattr(engine, "culprit", lambda: task.pk)
+    run(monkeypatch, task, raising(errors.EngineLost("The engine was ended.", culprit=task.pk)))
+    assert (task.status, task.attempts, task.engine_losses) == (TaskStatus.QUEUED, 1, 1)
 
 
 def test_one_that_was_only_near_a_lost_engine_ends_well(

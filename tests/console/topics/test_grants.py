@@ -153,3 +153,15 @@ def test_the_receiver_finds_the_topic_and_nobody_else_does(cast: Cast) -> None:
 def _umbrella(cast: Cast) -> Tenant:
     assert cast.charlie.tenant is not None
     return cast.charlie.tenant
+
+
+def test_an_account_that_is_disabled_gets_no_grant_and_nobody_is_told_why(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    umbrella = Tenant.objects.get(name="umbrella")
+    Tenant.objects.filter(pk=umbrella.pk).update(enabled=False)
+    with pytest.raises(Refused) as refused:
+        grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=2, tenant=umbrella)
+    with pytest.raises(Refused) as unknown:
+        grants.account_of(cast.actor("alice"), "999999")
+    assert refused.value.message == unknown.value.message
+    assert not Grant.objects.exists()

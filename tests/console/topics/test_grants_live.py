@@ -16,7 +16,7 @@ from brokercore.client import (
     Producer,
     PushConsumer,
 )
-from brokercore.client.errors import NoPermission
+from brokercore.client.errors import NoPermission, TopicNotExist
 from console.accounts import acl
 from console.accounts import services as accounts
 from console.instances import broker as clients
@@ -63,7 +63,7 @@ def producer(cast: Cast, credentials: Credentials) -> Iterator[Producer]:
 def _may_send(producer: Producer, topic: Topic) -> bool:
     try:
         producer.send(Message(topic.name, b"probe", tags="probe"))
-    except NoPermission:
+    except (NoPermission, TopicNotExist):  # without any grant the topic does not exist for its account
         return False
     return True
 

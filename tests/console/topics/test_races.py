@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connections
 
+from console.accounts import services as accounts
+from console.accounts.models import User
+from console.audit.models import Entry
 from console.instances import broker as clients
 from console.instances import services as instances
 from console.instances.models import Instance
@@ -19,27 +19,14 @@ from console.topics import services as topics
 from console.topics.models import Grant, Group, OrderType, Topic
 from console.web.errors import Refused
 from tests.support.cast import Cast, make_instance, make_topic, on_broker
+from tests.support.races import WON, race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WRITERS = 4
 
 
 def _race(*attempts: Callable[[], Any]) -> list[str]:
-    """Start all at the same moment; the symbol of each refusal, "won" for each success, sorted."""
-    start = threading.Barrier(len(attempts))
-
-    def run(attempt: Callable[[], Any]) -> str:
-        try:
-            start.wait(10)
-            attempt()
-        except Refused as refused:
-            return refused.symbol
-        finally:
-            connections.close_all()
-        return "won"
-
-    with ThreadPoolExecutor(len(attempts)) as pool:
-        return sorted(pool.map(run, attempts), key=lambda word: word != "won")
+    return sorted(race(*attempts), key=lambda word: word != WON)
 
 
 def test_one_of_several_gets_the_name_of_a_topic(cast: Cast) -> None:
@@ -152,3 +139,58 @@ def test_a_topic_is_deleted_once(cast: Cast) -> None:
     outcomes = _race(*[partial(topics.delete_topic, actor=cast.actor("alice"), topic=row) for row in read_twice])
     assert outcomes == ["won", "BIZ_TOPIC_NOT_FOUND"]
     assert topic.physical_name not in on_broker(cast.cluster)
+
+
+def test_a_grant_is_revoked_once(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    grant = grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=6, tenant=cast.charlie.tenant)
+    read_twice = [Grant.objects.select_related("topic__instance__tenant", "tenant").get(pk=grant.pk) for _ in range(2)]
+    revoke = partial(grants.delete_grant, actor=cast.actor("alice"))
+    assert _race(*[partial(revoke, grant=row) for row in read_twice]) == ["won", "EMPOWER_NOT_FOUND"]
+    assert Entry.objects.filter(action="topics.grant.delete", tenant=cast.charlie.tenant).count() == 1
+
+
+def test_a_grant_on_a_topic_that_is_being_deleted_is_refused_or_goes_with_it(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    first, second = (Topic.objects.select_related("instance__tenant").get(pk=topic.pk) for _ in range(2))
+    granted, deleted = race(
+        partial(grants.create_grant, actor=cast.actor("alice"), topic=first, relation=6, tenant=cast.charlie.tenant),
+        partial(topics.delete_topic, actor=cast.actor("alice"), topic=second),
+    )
+    assert (granted in ("won", "BIZ_TOPIC_NOT_FOUND"), deleted) == (True, "won")
+    with pytest.raises(Refused, match="does not exist any more"):
+        grants.create_grant(actor=cast.actor("alice"), topic=first, relation=6, tenant=cast.charlie.tenant)
+    assert not Topic.objects.exists()
+    assert not Grant.objects.exists()
+
+
+def test_a_grant_to_a_user_that_is_being_deleted_is_refused_or_goes_with_it(cast: Cast) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    nora = User.objects.get(pk=cast.nora.pk)
+    granted, deleted = race(
+        partial(grants.create_grant, actor=cast.actor("alice"), topic=topic, relation=2, user=nora),
+        partial(accounts.delete_user, actor=cast.actor("alice"), user=User.objects.get(pk=cast.nora.pk)),
+    )
+    assert (granted in ("won", "BIZ_FIELD_CHECK_INVALID"), deleted) == (True, "won")
+    with pytest.raises(Refused, match="does not exist any more"):
+        grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=2, user=nora)
+    assert not Grant.objects.exists()
+
+
+@pytest.mark.parametrize("what", ["topic", "group"])
+def test_nothing_is_made_in_an_instance_that_was_deleted_meanwhile(cast: Cast, what: str) -> None:
+    instance = make_instance(cast.alice, cast.cluster, name="short-lived")
+    seen = Instance.objects.select_related("tenant", "cluster").get(pk=instance.pk)
+    make: Callable[[], Any] = (
+        partial(topics.create_topic, actor=cast.actor("alice"), instance=seen, name="late", order_type=0)
+        if what == "topic"
+        else partial(topics.create_group, actor=cast.actor("alice"), instance=seen, group_id="GID_late")
+    )
+    made, deleted = race(make, partial(instances.delete_instance, actor=cast.actor("alice"), instance=instance))
+    assert (made, deleted) in (("won", "BIZ_INSTANCE_NOT_EMPTY"), ("BIZ_INSTANCE_NOT_FOUND", "won"))
+    kept = made == "won"
+    assert Instance.objects.filter(instance_id=seen.instance_id).exists() is kept
+    assert any(name.startswith(seen.instance_id) for name in on_broker(cast.cluster)) is kept
+    if not kept:
+        with pytest.raises(Refused, match="does not exist any more"):
+            make()

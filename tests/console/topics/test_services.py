@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import redis as redis_client
 
 from brokercore.client import ConsumeResult, Credentials, MessageView, PushConsumer
 from brokercore.client.errors import BrokerUnreachable
+from console.accounts import acl
+from console.accounts import services as accounts
 from console.audit.models import Entry
 from console.instances import broker as clients
 from console.instances.models import Cluster, Instance
-from console.topics import services
-from console.topics.models import Group, OrderType, Topic
+from console.topics import grants, services
+from console.topics.models import Grant, Group, OrderType, Topic
 from console.web.errors import Refused
+from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_instance, make_topic, on_broker
 
 
@@ -98,6 +104,26 @@ def test_a_failed_broker_call_leaves_no_row_and_no_audit_entry(cast: Cast) -> No
     assert Entry.objects.count() == before
 
 
+@pytest.mark.parametrize("undo_works", [True, False])
+def test_what_some_brokers_took_before_another_failed_is_taken_back(cast: Cast, undo_works: bool) -> None:
+    topic = Topic(
+        instance=cast.instance, name="half", physical_name=cast.instance.physical_name("half"), queues=1, order_type=0
+    )
+
+    def on_the_first_broker_only() -> None:
+        services.apply_topic(topic)
+        raise BrokerUnreachable("127.0.0.1:1", "the second one is away")
+
+    def undo() -> None:
+        services.remove_topic(topic)
+        if not undo_works:
+            raise BrokerUnreachable("127.0.0.1:2", "now all of them are")
+
+    with pytest.raises(BrokerUnreachable, match="the second one is away"):
+        services._applied(on_the_first_broker_only, undo)
+    assert topic.physical_name not in on_broker(cast.cluster)
+
+
 def test_it_sets_the_mode_on_the_broker(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     services.set_topic_permission(actor=cast.actor("alice"), topic=topic, perm=4)
@@ -115,6 +141,26 @@ def test_it_deletes_a_topic_and_a_group_on_the_broker(cast: Cast) -> None:
     assert not names & on_broker(cast.cluster)
     assert not Topic.objects.exists()
     assert not Group.objects.exists()
+
+
+def test_a_deleted_topic_is_gone_with_its_grants_from_the_rows_and_from_the_brokers_table(
+    cast: Cast, broker: BrokerProcess, django_capture_on_commit_callbacks: Any
+) -> None:
+    bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    topic = make_topic(cast.alice, bare, "lent-out")
+    grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=6, tenant=cast.charlie.tenant)
+    accounts.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
+    acl.publish()
+    table = redis_client.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
+    assert "lent-out" in str(table.hgetall(acl.KEYS))
+    assert table.hexists(acl.OWNERS, "lent-out")
+    with django_capture_on_commit_callbacks(execute=True):
+        services.delete_topic(actor=cast.actor("alice"), topic=topic)
+    assert not Topic.objects.filter(name="lent-out").exists()
+    assert not Grant.objects.exists()
+    assert "lent-out" not in str(table.hgetall(acl.KEYS))
+    assert not table.hexists(acl.OWNERS, "lent-out")
+    assert make_topic(cast.charlie, make_instance(cast.charlie, cast.cluster, independent_naming=False), "lent-out")
 
 
 def test_it_refuses_to_delete_a_group_that_is_online(cast: Cast) -> None:

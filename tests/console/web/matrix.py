@@ -215,6 +215,7 @@ MATRIX: list[Row] = [
     Row("sql.plot", ("alices_task",), ALICES_TASK),
     Row("sql.cancel", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
+    Row("sql.send_again", ("alices_task",), Statuses(302, 404, 403, 403, 404, 302), "post"),
     Row("sql.fetch", ("made-up",), Statuses(404, 404, 404, 404, 404, 404, 404)),
     Row("sql.download", ("alices_task",), Statuses(302, 404, 403, 403, 404, 404)),
     # The lake: a bucket of another account does not exist

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import signal
 from typing import Any
 
@@ -23,6 +24,9 @@ class Command(BaseCommand):
         """Run the door. Raises CommandError when the port is in use."""
         # Its log has a line for each new connection and a traceback for each refused one.
         logging.getLogger("mysql_mimic").setLevel(logging.ERROR)
+        # Every connection is a file, and so is the result that it reads; shells often start with room for a thousand.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (8192 if most == resource.RLIM_INFINITY else min(most, 8192), most))
         try:
             asyncio.run(self._serve())
         except OSError as error:

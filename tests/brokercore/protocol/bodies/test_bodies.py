@@ -18,10 +18,10 @@ from brokercore.protocol.bodies.config import (
     DataVersion,
     GroupConfig,
     TopicConfig,
+    group_rows_to_json,
     group_table_from_json,
-    group_table_to_json,
+    topic_rows_to_json,
     topic_table_from_json,
-    topic_table_to_json,
 )
 from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat, SubscriptionData
 from brokercore.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRoute
@@ -115,8 +115,8 @@ def test_a_body_comes_back_as_it_was(body: TopicRoute) -> None:
 def test_tables_come_back_as_they_were() -> None:
     topics, groups = {"t": TopicConfig("t")}, {"g": GroupConfig("g")}
     spans, connections = {QUEUE: TimeSpan(1, 2, 3, 4)}, [Connection("c", "1.2.3.4:5", "JAVA", 479)]
-    assert topic_table_from_json(topic_table_to_json(topics, DataVersion(1, 2))) == topics
-    assert group_table_from_json(group_table_to_json(groups, DataVersion(1, 2))) == groups
+    assert topic_table_from_json(topic_rows_to_json({"t": topics["t"].to_json()}, DataVersion(1, 2))) == topics
+    assert group_table_from_json(group_rows_to_json({"g": groups["g"].to_json()}, DataVersion(1, 2))) == groups
     assert time_spans_from_json(time_spans_to_json(spans)) == spans
     assert connections_from_json(connections_to_json(connections)) == connections
     assert offsets_from_json(offsets_to_json({QUEUE: 5}, "messageQueueTable"), "messageQueueTable") == {QUEUE: 5}

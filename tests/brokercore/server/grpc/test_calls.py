@@ -175,6 +175,25 @@ def test_a_handle_is_of_one_delivery_of_one_message(caller: Caller, wire: Wire) 
     assert answer.status.code == Code.INVALID_RECEIPT_HANDLE
 
 
+def test_an_old_handle_makes_no_dead_letter_of_a_message_that_has_a_new_one(caller: Caller, wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    caller.send(message(topic))
+    (received,) = caller.receive(group, topic)[1]
+    handle = received.system_properties.receipt_handle
+    longer = pb.ChangeInvisibleDurationRequest(
+        group=resource(group), topic=resource(topic), receipt_handle=handle, invisible_duration={"seconds": 60}
+    )
+    changed = caller.call("ChangeInvisibleDuration", longer, pb.ChangeInvisibleDurationResponse)
+    assert changed.status.code == Code.OK
+    for given, code in ((handle, Code.INVALID_RECEIPT_HANDLE), (changed.receipt_handle, Code.OK)):
+        request = pb.ForwardMessageToDeadLetterQueueRequest(
+            group=resource(group), topic=resource(topic), receipt_handle=given
+        )
+        answer = caller.call("ForwardMessageToDeadLetterQueue", request, pb.ForwardMessageToDeadLetterQueueResponse)
+        assert answer.status.code == code, answer.status.message
+    assert wire.ok(30, {"topic": f"%DLQ%{group}", "queueId": 0}).ext["offset"] == "1"
+
+
 def test_the_end_of_a_transaction_that_is_none_is_refused(caller: Caller, wire: Wire) -> None:
     topic = wire.topic(message_type="TRANSACTION")
     for number in ("", "nonsense", f"{'7F' * 16}-0"):

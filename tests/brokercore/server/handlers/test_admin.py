@@ -338,3 +338,21 @@ def test_key_values_are_kept(wire: Wire) -> None:
 def test_an_unknown_request_is_answered(wire: Wire) -> None:
     answer = wire.call(9999)
     assert (answer.code, answer.remark) == (3, " request type 9999 not supported")
+
+
+def test_a_reset_without_isforce_never_passes_over_messages(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    for _ in range(3):
+        wire.publish(topic)
+    at = {"consumerGroup": group, "topic": topic, "queueId": 0}
+    reset = {"topic": topic, "group": group, "timestamp": -1}
+
+    def offset_after(**fields: object) -> int:
+        wire.ok(15, at | {"commitOffset": 1})
+        wire.ok(222, reset | fields)
+        return int(wire.ok(14, at).ext["offset"])
+
+    assert offset_after(isForce="false") == 1, "the end lies ahead"
+    assert offset_after(isForce="true") == 3
+    assert offset_after() == 3, "a client that does not say so means it"
+    assert offset_after(isForce="false", offset=0) == 0, "back is always possible"

@@ -100,6 +100,8 @@ def test_a_queue_has_one_holder_until_it_is_given_back(broker: BrokerProcess, wi
     assert lock(wire, 41, group, "c1", topic, 0, 1) == [0, 1]
     with Wire(broker.address) as second:
         assert lock(second, 41, group, "c2", topic, 0, 1, 2) == [2]
+        lock(second, 42, group, "c2", topic, 0, 1)
+        assert lock(second, 41, group, "c2", topic, 0, 1) == [], "nobody gives back what another client holds"
         lock(wire, 42, group, "c1", topic, 0)
         assert lock(second, 41, group, "c2", topic, 0) == [0]
     assert eventually(lambda: lock(wire, 41, group, "c1", topic, 0, 1, 2) == [0, 1, 2])

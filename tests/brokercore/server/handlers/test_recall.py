@@ -87,6 +87,14 @@ def test_a_handle_of_something_else_is_refused(wire: Wire, handle: str, says: st
     assert "is of broker broker-z" in (of_another.remark or "")
 
 
+def test_a_handle_written_for_ones_own_topic_takes_no_message_of_another_back(wire: Wire) -> None:
+    mine, theirs = wire.topic(message_type="DELAY"), wire.topic(message_type="DELAY")
+    at, unique_id = int(time.time() * 1000) + 60_000, fresh("ID")
+    handle = wire.publish(theirs, text=properties(TIMER_DELIVER_MS=str(at), UNIQ_KEY=unique_id)).ext["recallHandle"]
+    assert recall(wire, mine, str(RecallHandle(mine, "broker-a", at, unique_id))).code == ResponseCode.ILLEGAL_OPERATION
+    assert recall(wire, theirs, handle).code == 0, "it still waited"
+
+
 def test_a_restart_keeps_what_waits_and_what_was_recalled() -> None:
     with redis_server() as redis, broker_process(redis) as broker:
         with Wire(broker.address) as wire:

@@ -9,9 +9,12 @@ import pytest
 
 from brokercore.protocol.batch import BatchMessage, encode_batch
 from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
 from brokercore.protocol.ids import parse_offset_message_id
 from brokercore.protocol.message import decode_stored
+from brokercore.server.storage.queue import OFFSET_MASK
 from tests.brokercore.server.wire import Wire, fresh, properties
+from tests.support.broker import broker_process
 
 NORMAL, FIFO, DELAY, TRANSACTION = "NORMAL", "FIFO", "DELAY", "TRANSACTION"
 
@@ -85,6 +88,56 @@ def test_a_batch_keeps_each_messages_own_unique_id(wire: Wire) -> None:
     found = wire.messages(group, topic, count=3)
     assert [message.unique_id for message in found] == ids
     assert [message.body for message in found] == [b"m0", b"m1", b"m2"]
+
+
+def batch(topic: str, *bodies: bytes) -> tuple[int, dict[str, str], bytes]:
+    """What sends these messages as one batch."""
+    ext = {"a": "PG", "b": topic, "c": "", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "m": "true"}
+    return 320, ext, encode_batch(BatchMessage(0, body, b"") for body in bodies)
+
+
+def places(answer: Command) -> list[int]:
+    """The offsets at which the messages of a batch lie."""
+    return [parse_offset_message_id(text)[2] & OFFSET_MASK for text in answer.ext["msgId"].split(",")]
+
+
+def test_no_other_message_lies_within_a_batch_of_a_thousand(wire: Wire) -> None:
+    topic = wire.topic()
+    single = {"a": "PG", "b": topic, "c": "", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0"}
+    with wire.at_once():
+        opaque = wire.send(*batch(topic, *[b"m"] * 1000))
+        others = [wire.send(310, single, b"x") for _ in range(1500)]
+    answer = wire.receive(opaque)
+    first = int(answer.ext["queueOffset"])
+    assert places(answer) == list(range(first, first + 1000))
+    assert all(wire.receive(other).code == 0 for other in others)
+
+
+def test_every_message_of_an_enormous_batch_is_stored_and_told(wire: Wire) -> None:
+    topic, group = wire.topic(), wire.group()
+    answer = wire.ok(*batch(topic, *[b"%d" % number for number in range(5000)]))
+    at = places(answer)
+    assert at == sorted(set(at))
+    assert len(at) == len(answer.ext["transactionId"].split(",")) == 5000
+    assert wire.ok(30, {"topic": topic, "queueId": 0}).ext["offset"] == "5000"
+    assert wire.messages(group, topic, at[4999])[0].body == b"4999"
+
+
+@pytest.mark.parametrize(("count", "size"), [(900, 1200), (5000, 700)], ids=["ordinary", "enormous"])
+def test_a_batch_without_room_for_all_of_it_is_refused_before_any_is_stored(count: int, size: int) -> None:
+    with broker_process(gantry_store_max_bytes=str(1 << 20)) as process, Wire(process.address) as wire:
+        topic = wire.topic()
+        answer = wire.call(*batch(topic, *[bytes(size)] * count))
+        assert (answer.code, "the message store is full" in (answer.remark or "")) == (2, True)
+        assert wire.ok(30, {"topic": topic, "queueId": 0}).ext["offset"] == "0"
+        assert wire.call(*batch(topic, *[b"m"] * 900)).code == 0, "there is room for a smaller one"
+
+
+def test_a_batch_whose_last_message_is_wrong_stores_none(wire: Wire) -> None:
+    topic = wire.topic()
+    code, ext, body = batch(topic, *[b"m"] * 5000)
+    assert wire.call(code, ext, body + encode_batch([BatchMessage(0, b"m", b"DELAY\x013")])).code == 13
+    assert wire.ok(30, {"topic": topic, "queueId": 0}).ext["offset"] == "0"
 
 
 @pytest.mark.parametrize(

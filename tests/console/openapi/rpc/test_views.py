@@ -139,11 +139,13 @@ def test_a_missing_parameter_is_named_as_the_caller_knows_it(caller: Callers, ca
     assert (body["Code"], body["Message"]) == ("BIZ_FIELD_CHECK_INVALID", "The parameter MessageType is missing.")
 
 
-def test_a_disabled_key_is_not_found(caller: Callers, cast: Cast) -> None:
+def test_a_disabled_key_is_told_to_nobody_but_its_holder(caller: Callers, cast: Cast) -> None:
     alice = caller("alice")
     cast.alice.access_keys.update(enabled=False)
     answer = alice("OnsRegionList")
     assert (answer.status_code, answer.json()["Code"]) == (404, "InvalidAccessKeyId.NotFound")
+    guessed = alice.client.get("/", alice.parameters("OnsRegionList") | {"Signature": "guessed"})
+    assert (guessed.status_code, guessed.json()["Code"]) == (400, "SignatureDoesNotMatch")
 
 
 def test_refused_signatures_are_on_record_and_limited(caller: Callers, cast: Cast, settings: Any) -> None:

@@ -8,16 +8,17 @@ import pytest
 
 from console.sql.models import Bucket, Schema
 from tests.console.sql.conftest import Cast
+from tests.support import lakes
 
 
 @pytest.fixture
-def lake(cast: Cast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lake(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder behind `oss://`. Demo has the bucket `demo-lake` and writes there, `other` has `other-lake`."""
-    monkeypatch.setenv("GANTRY_LAKE", str(tmp_path))
+    folder = lakes.own_lake(monkeypatch)
     Bucket.objects.create(tenant=cast.alice.tenant, name="demo-lake")
     Bucket.objects.create(tenant=cast.charlie.tenant, name="other-lake")
     Schema.objects.filter(name="demo").update(location="oss://demo-lake/demo/")
-    return tmp_path
+    return folder
 
 
 def put(lake: Path, key: str, content: str = "id,day\n1,2026-01-15\n") -> None:

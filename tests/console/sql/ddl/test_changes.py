@@ -36,7 +36,7 @@ def refused(actor: Actor, text: str, schema: str = "demo") -> tuple[str, str]:
 
 def test_a_schema_is_made_filled_and_dropped(cast: Cast, lake: Path) -> None:
     alice = cast.alice
-    assert run(alice, "create schema Sales comment 'all' location 'oss://demo-lake//sales'").affected == 1
+    assert run(alice, "create schema Sales comment 'all' location 'oss://demo-lake/sales'").affected == 1
     sales = Schema.objects.get(name="Sales")
     assert (sales.tenant, sales.location, sales.comment) == (alice.tenant, "oss://demo-lake/sales/", "all")
     assert refused(alice, "create database sales")[0] == "SCHEMA_EXISTS"

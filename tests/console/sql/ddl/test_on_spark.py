@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analytics import run as engine
+from analytics import session
 from console.accounts.actor import Actor
 from console.sql import answers, services, specs, statements
 from tests.console.sql.conftest import Cast
@@ -18,7 +19,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.real]
 
 @pytest.fixture(scope="module", autouse=True)
 def spark() -> Iterator[None]:
-    """The engine of this process, ended with the module."""
+    """The engine of this process, started with the lake of the run and ended with the module."""
+    session.get()
     yield
     engine.stop()
 

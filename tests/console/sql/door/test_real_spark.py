@@ -9,7 +9,7 @@ import mysql.connector
 import pytest
 
 from analytics import run as engine
-from console.sql.models import ExternalTable, QueryTask, Schema
+from console.sql.models import Bucket, ExternalTable, QueryTask, Schema
 from tests.console.sql.conftest import Cast
 from tests.console.sql.door.clients.conftest import HOSTILE, TYPES, VALUES
 from tests.console.sql.door.conftest import PASSWORD, WorkerHere, connect, rows
@@ -35,6 +35,7 @@ def jvm() -> Iterator[None]:
 @pytest.fixture
 def real_spark(jvm: None, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Statements are run by Spark in this process."""
+    Bucket.objects.create(tenant=cast.alice.tenant, name="demo-lake")
     for table in engine.write_demo_tables("demo-lake", "demo"):
         ExternalTable.objects.filter(name=table.name).delete()
         ExternalTable.objects.create(

@@ -71,3 +71,16 @@ def test_no_text_breaks_the_reading(text: str) -> None:
         SessionVariables().assign("set " + text)
     except DoorError as error:
         assert error.code in (1064, 1115, 1193, 1227, 1231, 1238)
+
+
+def test_a_user_variable_holds_no_more_than_a_system_variable_may() -> None:
+    """A short statement makes megabytes of other variables, and a connection has a hundred of its own."""
+    variables = SessionVariables()
+    variables.assign(f"set sql_mode = '{'x' * 4096}'")
+    many = ", ".join(["@@sql_mode"] * 1000)
+    for text in (f"set @a = concat({many})", f"set @a = '{'x' * 4097}'", f"set @{'a' * 4097} = 1"):
+        with pytest.raises(DoorError, match="longer than 4096"):
+            variables.assign(text)
+    assert variables.get_user("a") is None
+    variables.assign("set @a = @@sql_mode")
+    assert variables.get_user("a") == "x" * 4096

@@ -1,0 +1,262 @@
+"""Starts Spark's JVM: with an environment that holds no secret, behind the wall, and with the ports that it needs.
+
+PySpark's own way hands the whole environment on and lets every port be chosen by chance. Here the JVM is started by us
+and PySpark is told how to reach it, which it calls a gateway that exists already.
+"""
+
+import glob
+import logging
+import os
+import shlex
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from analytics import cores, wall
+from analytics import settings as settings_module
+from analytics.errors import EngineUnavailable
+from brokercore.client import Admin, Credentials
+from brokercore.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+log = logging.getLogger(__name__)
+
+#: What the JVM and its Python workers inherit. No setting and no secret of ours; those of Spark and Java that an
+#: operator may need.
+INHERITED = (
+    *("PATH", "TZ", "LD_LIBRARY_PATH", "MALLOC_ARENA_MAX", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+    *("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP", "SPARK_PUBLIC_DNS"),
+    *("HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    "LAUNCHER_RUN",  # by which the launcher finds what is left of a copy
+)
+#: The storage's SDK finds its key in these, when none is set for the lake.
+_OF_THE_SDK = "AWS_"
+
+#: Ports kept for the JVM, which asks itself for large results, and for the Python daemons that it starts: one for each
+#: kind of work and each set of options.
+_DAEMONS = 32
+#: Ports of Spark itself: the driver's, and that of its blocks.
+_OF_SPARK = 2
+#: A JVM that has not told its port after this long is stuck, s.
+_START_S = 120
+_LOOK_S = 0.02
+
+
+class HeldPorts:
+    """TCP ports of this machine that are nobody else's for as long as this is open.
+
+    They are bound and not listened on: the system gives them to nobody, while a program that asks for one of them, and
+    says that it may be in use, gets it. So the wall can name ports before the programs behind it choose them.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._sockets: list[socket.socket] = []
+        for _ in range(count):
+            held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            self._sockets.append(held)
+        self.numbers: list[int] = [held.getsockname()[1] for held in self._sockets]
+
+    def close(self) -> None:
+        """Give them back."""
+        for held in self._sockets:
+            held.close()
+
+
+def start(
+    settings: settings_module.Settings, scratch: Path, java_home: Path, configuration: Mapping[str, str]
+) -> "JavaGateway":
+    """Start the JVM with a configuration of Spark, behind the wall where there is one.
+
+    Its gateway's `proc` is the process, `held_ports` are to be closed after its end. Raises EngineUnavailable.
+    """
+    try:
+        walled = wall.is_wanted() and settings.spark_url.startswith(("local", "spark:"))
+    except wall.NoWall as error:
+        raise EngineUnavailable(f"Spark cannot start: {error}") from error
+    alone = settings.is_local
+    held = HeldPorts(_OF_SPARK + _DAEMONS if alone else 0)
+    try:
+        environment = _environment(settings, scratch, java_home, held.numbers[_OF_SPARK:])
+        configuration = dict(configuration) | (_fixed_ports(*held.numbers[:_OF_SPARK]) if alone else {})
+        words = [word for name, value in configuration.items() for word in ("--conf", f"{name}={value}")]
+        submit = [str(_spark_home() / "bin" / "spark-submit"), *words]
+        submit += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        if walled:
+            submit = wall.command(_rules(settings, scratch, java_home, held.numbers if alone else None), submit)
+        told = Path(environment["_PYSPARK_DRIVER_CONN_INFO_PATH"])
+        gateway: Any = _connected(_started(submit, environment, told), told)
+    except BaseException:
+        held.close()
+        raise
+    gateway.held_ports = held
+    if walled:
+        # Hadoop would look the user up in /etc/passwd, which is behind the wall.
+        users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser("gantry"))
+    return gateway
+
+
+def _fixed_ports(driver: int, block_manager: int) -> dict[str, str]:
+    return {
+        "spark.driver.port": str(driver),  # from where its own tasks fetch the jars of `spark.jars`
+        "spark.blockManager.port": str(block_manager),
+        "spark.port.maxRetries": "0",
+    }
+
+
+def _environment(
+    settings: settings_module.Settings, scratch: Path, java_home: Path, ports: Sequence[int]
+) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    if settings.is_local:
+        inherited = {"SPARK_LOCAL_IP": "127.0.0.1"} | inherited  # or it goes through the machine's addresses
+    storage = settings.storage
+    if storage is not None and not storage.access_key_id:
+        inherited |= {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_SDK)}
+    return inherited | {
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch / "tmp"),
+        "LC_ALL": "C.UTF-8",
+        "JAVA_HOME": str(java_home),
+        "SPARK_HOME": str(_spark_home()),
+        "SPARK_USER": "gantry",  # what a statement is told of the user that runs the engine
+        "SPARK_CONNECT_MODE": "0",
+        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+        "PYSPARK_PYTHON": sys.executable,
+        # Python workers read messages with our own code (analytics/sources).
+        "PYTHONPATH": str(_python_path(scratch)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        "PYTHON_DAEMON_PORTS": ",".join(map(str, ports)),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(scratch / "tmp" / "gateway"),
+    }
+
+
+def _spark_home() -> Path:
+    """The installed PySpark's own Spark."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def _python_path(scratch: Path) -> Path:
+    """A folder that holds our packages and nothing else: the project's own may hold the home with its secrets."""
+    folder = scratch / "python"
+    if not folder.exists():
+        folder.mkdir()
+        for package in _packages():
+            (folder / package.name).symlink_to(package)
+        (folder / "sitecustomize.py").symlink_to(Path(__file__).with_name("daemon_ports.py"))
+    return folder
+
+
+def _packages() -> list[Path]:
+    root = Path(__file__).resolve().parents[1]
+    return [root / "analytics", root / "brokercore"]
+
+
+def _rules(
+    settings: settings_module.Settings, scratch: Path, java_home: Path, held: Sequence[int] | None
+) -> wall.Rules:
+    java = java_home.resolve()
+    # Debian's Java has its configuration in /etc, and links to it.
+    configuration = {link.resolve().parent for link in (java / "conf").rglob("*") if link.is_symlink()}
+    spark = (os.environ[name] for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "KUBECONFIG") if os.environ.get(name))
+    jars = (path for pattern in settings.spark_jars for path in glob.glob(pattern))
+    if settings.storage is None:
+        settings.lake.mkdir(parents=True, exist_ok=True)
+    lake = [] if settings.storage is not None else [settings.lake]
+    programs = [java_home, java, *_runtimes(), sys.prefix, sys.base_prefix, _spark_home()]
+    return wall.Rules(
+        programs=[str(path) for path in programs],
+        reads=[str(path) for path in (*_packages(), *configuration, *spark, *jars, cores.folder(settings.home))],
+        writes=[str(path) for path in (scratch, *lake)],
+        ports=None if held is None else [*held, *_ports(settings)],
+        listens=held or (),
+        names=held is None or settings.storage is not None or bool(os.environ.get("GANTRY_NAMESRV")),
+    )
+
+
+def _runtimes() -> Iterable[Path]:
+    """The runtime that the wrapper under the home runs."""
+    from analytics import java
+
+    runtime = java.bundled_runtime()
+    return [] if runtime is None else [runtime]
+
+
+def _ports(settings: settings_module.Settings) -> list[int]:
+    """Where brokers are, whose messages Python workers read, and the object storage."""
+    ports = [*settings.broker_ports, *_ports_of_cluster(settings.namesrv), *settings.engine_ports]
+    if settings.storage is not None:
+        address = urlsplit(settings.storage.endpoint or "https://s3")
+        ports.append(address.port or (80 if address.scheme == "http" else 443))
+        if not settings.storage.access_key_id:
+            ports.append(80)  # the machine's own role, from its cloud
+    return ports
+
+
+def _ports_of_cluster(namesrv: str) -> set[int]:
+    """Those that the brokers of a cluster listen on now, as its name servers tell."""
+    if not namesrv:
+        return set()
+    key = os.environ.get("GANTRY_BROKER_ACCESS_KEY_ID"), os.environ.get("GANTRY_BROKER_ACCESS_KEY_SECRET")
+    authority = os.environ.get("GANTRY_BROKER_CA")
+    try:
+        tls = ssl.create_default_context(cafile=authority) if authority else None
+        with Admin(namesrv, Credentials(key[0], key[1]) if key[0] and key[1] else None, tls=tls) as admin:
+            brokers = admin.routes.cluster().brokers.values()
+            addresses = [address for broker in brokers for address in broker.addresses.values()]
+    except (ClientError, OSError) as error:
+        log.warning(
+            "The name servers %s do not tell where the brokers are, so until it starts again the SQL engine reaches "
+            "none but those on the ports of GANTRY_ENGINE_PORTS and RocketMQ's own: %s", namesrv, error,
+        )  # fmt: skip
+        return set()
+    ports = {address.rpartition(":")[2] for address in addresses}
+    return {int(port) for port in ports if port.isdecimal()}
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], told: Path) -> "subprocess.Popen[bytes]":
+    """The process, once it has told how it is reached. It ends when its standard input does."""
+    told.parent.mkdir(exist_ok=True)
+    told.unlink(missing_ok=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603
+    deadline = time.monotonic() + _START_S
+    while not told.exists():  # it appears whole, by a rename
+        if process.poll() is not None:
+            raise EngineUnavailable(f"Spark cannot start: its JVM ended with exit status {process.returncode}.")
+        if time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            raise EngineUnavailable(f"Spark cannot start: its JVM was not ready after {_START_S} s.")
+        time.sleep(_LOOK_S)
+    return process
+
+
+def _connected(process: "subprocess.Popen[bytes]", told: Path) -> "JavaGateway":
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    with told.open("rb") as info:
+        port, secret = read_int(info), UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
+    os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    try:
+        # It takes the one that it finds in the environment.
+        gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    told.unlink()
+    gateway.proc = process
+    return gateway
