@@ -119,7 +119,8 @@ async def serve(settings: Settings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        # Not by the loop's own handlers: whoever removes those is for a moment a process that the next signal kills.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
     server = Server(settings)
     server.broker.store.on_superseded = stop.set  # whoever restarts this process lets it begin anew
     await _start(server, stop)
@@ -135,7 +136,6 @@ async def serve(settings: Settings) -> None:
         await stop.wait()
     await server.close()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)  # it ends anyhow: asked once more, it must not look killed
 
 

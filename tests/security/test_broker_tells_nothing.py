@@ -11,6 +11,7 @@ import pytest
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
+from brokercore.protocol.command import Command
 from brokercore.server.account import Account, Limits
 from brokercore.server.replies import MOST, AwaitedReplies
 from tests.brokercore.server.wire import Wire, fresh, properties
@@ -125,21 +126,53 @@ def test_a_guest_of_a_full_topic_is_not_told_whose_it_is(broker: BrokerProcess) 
     assert f"account {OWNER}" not in remark
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "DefaultCluster", "broker-a", "broker-f", "DefaultCluster_REPLY_TOPIC", "DefaultCluster_broker-a_REPLY_TOPIC",
-        "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer",
-        "MQ_INST_7_abcdefgh", "MQ_INST_7_abcdefgh%", "MQ_INST_7_abcdefgh%a%b", f"MQ_INST_{STRANGER}_x",
-    ],
-)  # fmt: skip
-def test_names_that_mean_something_are_no_topics(broker: BrokerProcess, name: str) -> None:
+OF_THE_BROKER = [
+    "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer",
+]  # fmt: skip
+OF_ITS_OPERATORS = [
+    "DefaultCluster", "broker-a", "broker-f", "DefaultCluster_REPLY_TOPIC", "DefaultCluster_broker-a_REPLY_TOPIC",
+    "MQ_INST_7_abcdefgh", "MQ_INST_7_abcdefgh%", "MQ_INST_7_abcdefgh%a%b", f"MQ_INST_{STRANGER}_x",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unbounded(broker: BrokerProcess) -> Iterator[Wire]:
+    """A key of an account whose names nothing bounds: what it may not make, no account may."""
+    row = {
+        "tenant": STRANGER,
+        "boundary": ["acs:mq:*:*:*"],
+        "statements": [{"Effect": "Allow", "Action": ["*"], "Resource": "*"}],
+    }
+    key = fresh("LTAI"), "secret"
+    broker.allow(*key, row)
+    with Wire(broker.address, key) as wire:
+        eventually(lambda: wire.call(Code.GET_BROKER_CLUSTER_INFO).code == 0)
+        yield wire
+
+
+def create(wire: Wire, name: str) -> Command:
     ext = {
         "topic": name, "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
         "topicFilterType": "SINGLE_TAG", "order": "false",
     }  # fmt: skip
+    return wire.call(Code.UPDATE_AND_CREATE_TOPIC, ext)
+
+
+@pytest.mark.parametrize("name", OF_THE_BROKER + OF_ITS_OPERATORS)
+def test_names_that_mean_something_are_no_topics_of_an_account(unbounded: Wire, name: str) -> None:
+    assert create(unbounded, name).code == ResponseCode.INVALID_PARAMETER
+
+
+@pytest.mark.parametrize("name", OF_THE_BROKER)
+def test_names_of_the_brokers_own_topics_are_not_even_for_operators(broker: BrokerProcess, name: str) -> None:
     with Wire(broker.address) as system:
-        assert system.call(Code.UPDATE_AND_CREATE_TOPIC, ext).code == ResponseCode.INVALID_PARAMETER
+        assert create(system, name).code == ResponseCode.INVALID_PARAMETER
+
+
+def test_operators_make_the_topics_that_tools_expect_of_a_broker_and_a_cluster(broker: BrokerProcess) -> None:
+    with Wire(broker.address) as system:
+        for name in ("DefaultCluster", "broker-a"):
+            assert create(system, name).code == 0
 
 
 class Peer(SimpleNamespace):
