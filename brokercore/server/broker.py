@@ -51,7 +51,8 @@ class Broker:
         self.region = settings.region.encode()
         self.started_ms = int(time.time() * 1000)
         keys = Keys(settings.broker_name)
-        self.turn = Turn(asyncio.get_running_loop())
+        self.watchdog = Watchdog()
+        self.turn = Turn(asyncio.get_running_loop(), self.watchdog.stir)
         self.rounds = Rounds(asyncio.get_running_loop())
         self.store = MessageStore(settings, self.store_host, keys, self.turn)
         writer = self.store.writer
@@ -69,7 +70,6 @@ class Broker:
         self.statistics = Statistics()
         self.waiting = WaitingPulls()
         self.pace = Pace()
-        self.watchdog = Watchdog()
         self.replies = AwaitedReplies()
         self.flights = FlightTable(writer, keys, self.offsets)
         self.request_modes = RequestModes(writer, keys)

@@ -34,7 +34,8 @@ def put(broker: Broker, draft: Draft) -> None:
         answer(broker, draft, queue.base, offset, reason)
 
     offset = broker.store.put(queue, draft.body, draft.encoded, done, keys=message_keys(properties), **draft.fields)  # type: ignore[arg-type]
-    draft.leaves()
+    if draft.share is not None:
+        draft.leaves()
     count_put(broker, draft.topic, 1, len(draft.body))
 
 

@@ -20,7 +20,7 @@ class Watchdog:
     """Looks at the clock every few milliseconds; by how much a look is late is how long the loop was held.
 
     A turn counts with the processor time that it took: when the machine is busy with other processes, nobody here has
-    held anything.
+    held anything. While nothing comes in there is nothing to look at, and no processor time is taken.
     """
 
     def __init__(self) -> None:
@@ -28,15 +28,31 @@ class Watchdog:
         """Turns longer than LONG_SECONDS since the start."""
         self._longest: deque[tuple[float, float]] = deque()
         """The moment and length of turns, each shorter than the one before it."""
+        self._stirred = True
+        self._resting: asyncio.Future[None] | None = None
+        self._seen = self._spent = 0.0
+
+    def stir(self) -> None:
+        """Something came in: what it causes begins now."""
+        self._stirred = True
+        if self._resting is not None:
+            self._seen, self._spent = time.monotonic(), time.thread_time()
+            self._resting.set_result(None)
+            self._resting = None
 
     async def run(self) -> None:
         """Look on until cancelled."""
-        seen, spent = time.monotonic(), time.thread_time()
+        loop = asyncio.get_running_loop()
+        self._seen, self._spent = time.monotonic(), time.thread_time()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             now, total = time.monotonic(), time.thread_time()
-            self.took(min(now - seen - LOOK_SECONDS, total - spent), now)
-            seen, spent = now, total
+            self.took(min(now - self._seen - LOOK_SECONDS, total - self._spent), now)
+            self._seen, self._spent = now, total
+            if not self._stirred:
+                self._resting = resting = loop.create_future()
+                await resting
+            self._stirred = False
 
     def took(self, seconds: float, now: float) -> None:
         """A turn that ended at `now` (monotonic) has held the loop for so long."""

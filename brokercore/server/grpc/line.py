@@ -76,6 +76,7 @@ class Line(Connection):
 
     def data_received(self, data: bytes) -> None:
         self.last_seen = time.monotonic()
+        self._lines.broker.watchdog.stir()
         self._calls.came(data)
         if not self._may_hold(len(data)):
             return

@@ -154,9 +154,10 @@ class MessageStore:
 
     def admit(self, size: int = 0, messages: int = 0) -> None:
         """Raise StoreUnavailable or StoreFull when no message, or not so many of so many bytes, can be taken now."""
-        self.check_ready()
-        most = self.settings.store_max_bytes
-        if self.used_bytes >= most or self.used_bytes + size * OVERHEAD_FACTOR + messages * OVERHEAD_BYTES > most:
+        if not self.ready:
+            self.check_ready()
+        most, more = self.settings.store_max_bytes, size * OVERHEAD_FACTOR + messages * OVERHEAD_BYTES if size else 0
+        if self.used_bytes >= most or self.used_bytes + more > most:
             raise StoreFull(self.used_bytes, most)
 
     def check_ready(self) -> None:

@@ -33,6 +33,7 @@ async def test_a_turn_counts_with_the_processor_time_that_it_took() -> None:
     threading.Event().wait(0.3)  # waiting takes no processor: another process had it
     await asyncio.sleep(0.02)
     waited = watchdog.longest(time.monotonic())
+    watchdog.stir()
     end = time.thread_time() + 0.3
     while time.thread_time() < end:
         pass
@@ -41,3 +42,21 @@ async def test_a_turn_counts_with_the_processor_time_that_it_took() -> None:
     assert waited < 0.15
     assert watchdog.longest(time.monotonic()) >= 0.25
     assert watchdog.long_turns >= 1
+
+
+async def test_what_comes_after_a_rest_is_measured_from_its_beginning() -> None:
+    watchdog = Watchdog()
+    looking = asyncio.ensure_future(watchdog.run())
+    await asyncio.sleep(0.2)  # nothing comes: it rests
+    before = time.thread_time()
+    await asyncio.sleep(0.3)
+    rested = time.thread_time() - before
+    watchdog.stir()
+    end = time.thread_time() + 0.1
+    while time.thread_time() < end:
+        pass
+    await asyncio.sleep(0.02)
+    looking.cancel()
+    assert 0.08 <= watchdog.longest(time.monotonic()) < 0.2
+    assert watchdog.long_turns == 1
+    assert rested < 0.005, "a rest takes no processor time"
