@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import time
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from brokercore.protocol.codes import ResponseCode
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
             self.host_bytes = pack_host(*self.peer)
         if self.stranger:
             self._stranger_share = self._rounds.of_address(self.peer[0])
-        self.last_seen = self.opened_at = time.monotonic()
+        self.last_seen = self.opened_at = monotonic()
         self._opened(self)
 
     def speak_through(self, transport: asyncio.Transport) -> None:
@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._transport, self.secure = transport, True
 
     def data_received(self, data: bytes) -> None:
-        self.last_seen = now = time.monotonic()
+        self.last_seen = now = monotonic()
         account = self.account
         share = self._share() if account is None else account.share
         if share is not self._rounds.latest:
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         try:
             self._read(share, data, now, now + share.left)
         finally:
-            share.left -= time.monotonic() - now
+            share.left -= monotonic() - now
             if share.left < FEW_SECONDS:
                 self._rounds.renew(share)
             self._turn.end(self)
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
             if self.unread_since != NEVER:
                 self._untaken += frames[place:]
                 return
-            if place and (time.monotonic() >= end or share.unstored > MOST_UNSTORED_BYTES):
+            if place and (monotonic() >= end or share.unstored > MOST_UNSTORED_BYTES):
                 self._untaken += frames[place:]
                 self._wait(share)
                 return
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._rounds.wait(share, self._go_on)
 
     def pause_writing(self) -> None:
-        self.unread_since, self._unread = time.monotonic(), self.unsent
+        self.unread_since, self._unread = monotonic(), self.unsent
         self.reads.stop()
         self._pause_reading()
 
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         self._in_line = False
         if self.unread_since != NEVER or self._transport is None:
             return  # when it has read; or never
-        share, now = self._share(), time.monotonic()
+        share, now = self._share(), monotonic()
         end = now + min(share.left, PART_SECONDS)
         untaken, self._untaken = self._untaken, []
         self._turn.begin()
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self._malformed(error)
         finally:
-            self._rounds.spent(share, time.monotonic() - now)
+            self._rounds.spent(share, monotonic() - now)
             self._turn.end(self)
         if self._reader.pending and self.frame_began == NEVER and not self._in_line:
             self.frame_began = now

@@ -165,7 +165,9 @@ class TenantLimits:
             account.bytes_paid_until = (bytes_paid if bytes_paid > now else now) + size * account.seconds_per_byte
         account.messages_in += messages
         account.bytes_in += size
-        self._store(owner, size + OVERHEAD_BYTES)
+        owner.stored_bytes += size + OVERHEAD_BYTES
+        if owner.stored_bytes > self._share:
+            self._common_left -= size + OVERHEAD_BYTES
 
     def admit_traces(self, account: Account | None, size: int) -> None:
         """Let a client's traces pass, which are bytes of its own account, or raise LimitReached."""

@@ -177,7 +177,8 @@ class MessageStore:
         queue.keep(offset, frame)
         size = len(frame)
         queue.stored_bytes += size
-        queue.largest_bytes = max(queue.largest_bytes, size)
+        if size > queue.largest_bytes:  # noqa: PLR1730 (once a message: a call costs time here)
+            queue.largest_bytes = size
         if not queue.first_ms:
             queue.first_ms = now
         self.used_bytes += int(size * OVERHEAD_FACTOR) + OVERHEAD_BYTES
