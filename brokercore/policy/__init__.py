@@ -27,6 +27,7 @@ from brokercore.policy.grammar import (
     parse_rows,
     parse_trust_policy,
     problems,
+    rows_in_steps,
     validate,
 )
 from brokercore.policy.positions import Path, Problem
@@ -59,5 +60,6 @@ __all__ = [
     "parse_rows",
     "parse_trust_policy",
     "problems",
+    "rows_in_steps",
     "validate",
 ]

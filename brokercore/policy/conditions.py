@@ -101,9 +101,18 @@ def moment(text: str) -> datetime:
 
 
 def _address_check(inside: bool, networks: tuple[_Network, ...]) -> Check:
+    """Networks of one size are looked up together: a statement may name hundreds."""
+    sizes: dict[tuple[int, int], set[int]] = {}
+    for network in networks:
+        host_bits = network.max_prefixlen - network.prefixlen
+        sizes.setdefault((network.version, host_bits), set()).add(int(network.network_address) >> host_bits)
+
     def check(context: Context) -> bool | None:
         address = _address(context.source_ip)
-        return None if address is None else any(address in n for n in networks) == inside
+        if address is None:
+            return None
+        version, number = address.version, int(address)
+        return inside == any(version == of and number >> host_bits in known for (of, host_bits), known in sizes.items())
 
     return check
 

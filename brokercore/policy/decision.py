@@ -49,6 +49,10 @@ class Grantee:
     _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
     _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     _names_places: bool = field(init=False, repr=False, compare=False, default=False)
+    _fitting: dict[tuple[str, str, str], tuple[Statement, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """The statements that speak of the resource that was asked for last: most are asked for with several actions."""
 
     def __post_init__(self) -> None:
         wild = tuple(p for p in self.boundary if has_wildcard(p.removeprefix(RESOURCE_PREFIX)))
@@ -73,6 +77,16 @@ class Grantee:
     def reaches(self, action: str, resource: str, context: Context) -> bool:
         """True when the caller's statements count for this action on this resource."""
         return self.owns(resource) or any(s.matches(action, resource, context) for s in self.delegated)
+
+    def fitting(self, question: Question) -> tuple[Statement, ...]:
+        """The statements of policies that speak of the resource, whatever they say of the action."""
+        place = question.resource, question.context.region, question.context.owner
+        found = self._fitting.get(place)
+        if found is None:
+            found = tuple(s for s in self.statements if s.matches_resource(question))
+            self._fitting.clear()
+            self._fitting[place] = found
+        return found
 
     def placed(self, resource: str, context: Context) -> Context:
         """The context with region and owner, when a statement asks for them."""
@@ -131,7 +145,7 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
     question = Question.of(action, resource, grantee.placed(resource, context))
     matching: list[Statement] = []
     if grantee.owns(resource) or any(s.answers(question) for s in grantee.delegated):
-        matching = [s for s in grantee.statements if s.answers(question)]
+        matching = [s for s in grantee.fitting(question) if s.answers_about(question)]
     matching += [s for s in grantee.grants if s.answers(question)]
     if grantee.holders and grantee.made(resource) and CREATOR.answers(question):
         matching.append(CREATOR)

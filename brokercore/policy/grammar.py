@@ -58,12 +58,15 @@ def parse_policy(document: Mapping[str, Any], source: str = "") -> tuple[Stateme
 
 def parse_rows(rows: Iterable[Mapping[str, Any]] | None) -> tuple[Statement, ...]:
     """Statements of a published row of the table of AccessKeys; each may carry the name of its policy as `Source`."""
-    found: list[Statement] = []
+    return tuple(statement for statements in rows_in_steps(rows) for statement in statements)
+
+
+def rows_in_steps(rows: Iterable[Mapping[str, Any]] | None) -> Iterator[tuple[Statement, ...]]:
+    """The same, one row a step: all rows of one AccessKey together may take a tenth of a second."""
     for row in rows or ():
         fields = dict(row)
         source = str(fields.pop("Source", ""))
-        found += parse_policy({"Version": "1", "Statement": [fields]}, source)
-    return tuple(found)
+        yield parse_policy({"Version": "1", "Statement": [fields]}, source)
 
 
 def parse_trust_policy(document: Mapping[str, Any]) -> tuple[TrustStatement, ...]:

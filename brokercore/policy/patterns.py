@@ -1,9 +1,8 @@
-"""Patterns with `*` and `?` as one regular expression, in time linear in the text however hostile the pattern is."""
+"""Patterns with `*` and `?` as regular expressions, in time linear in the text however hostile the pattern is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 _STARS = re.compile(r"\*+")
@@ -33,13 +32,3 @@ def expression(pattern: str, any_character: str = ".", one: str = "") -> str:
 def compiled(pattern: str) -> re.Pattern[str]:
     """One pattern, to be asked with `fullmatch`."""
     return re.compile(expression(pattern), re.DOTALL)
-
-
-def any_of(expressions: Iterable[str], flags: int = 0) -> re.Pattern[str]:
-    """Several expressions as one question: asked once per statement, not once per pattern."""
-    return _any_of("|".join(f"(?:{one})" for one in expressions), flags)
-
-
-@lru_cache(maxsize=4096)
-def _any_of(joined: str, flags: int) -> re.Pattern[str]:
-    return re.compile(joined, re.DOTALL | flags)

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from brokercore.policy.conditions import Check, Condition, Context, circumstance, compile_condition
-from brokercore.policy.patterns import any_of, compiled, expression, has_wildcard
-
-_SEGMENT = "[^:]"
+from brokercore.policy.globs import Glob, any_matches
+from brokercore.policy.patterns import has_wildcard
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """A resource pattern that names a region or an account."""
+class _Named:
+    """Resource patterns of one service, region and account, which may be patterns as well."""
 
-    rest: re.Pattern[str]
-    region: str
-    account: str
+    service: Glob
+    region: Glob | None
+    account: Glob | None
+    """None: `*` and nothing stand for every region and every account."""
+    names: tuple[Glob, ...]
 
-    def matches(self, resource: str, context: Context, *, unjudged: bool) -> bool:
-        if not self.rest.fullmatch(resource):
+    @property
+    def is_placed(self) -> bool:
+        """True when they name a region or an account."""
+        return self.region is not None or self.account is not None
+
+    def matches(self, question: Question, *, unjudged: bool) -> bool:
+        """Whether one of them fits; `unjudged` says so for a region or an account that is not known."""
+        if question.service_and_name is None:
             return False
-        parts = resource.split(":", 4)
-        if len(parts) != 5:
-            return unjudged
-        return _place_fits(self.region, parts[2], context.region, unjudged=unjudged) and _place_fits(
-            self.account, parts[3], context.owner, unjudged=unjudged
-        )
+        service, name = question.service_and_name
+        if not self.service.matches(service):
+            return False
+        if self.is_placed:
+            _, _, region, account, _ = question.resource.split(":", 4)
+            if not _place_fits(self.region, region, question.context.region, unjudged=unjudged):
+                return False
+            if not _place_fits(self.account, account, question.context.owner, unjudged=unjudged):
+                return False
+        return any_matches(self.names, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +76,22 @@ class Statement:
     conditions: tuple[Condition, ...] = ()
     source: str = ""
     _plain_actions: frozenset[str] = field(init=False, repr=False, compare=False)
-    _actions: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
+    _actions: tuple[Glob, ...] = field(init=False, repr=False, compare=False)
     _plain_resources: frozenset[tuple[str, str]] = field(init=False, repr=False, compare=False)
-    _resources: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
-    _placed: tuple[_Placed, ...] = field(init=False, repr=False, compare=False)
+    _texts: tuple[Glob, ...] = field(init=False, repr=False, compare=False)
+    _named: tuple[_Named, ...] = field(init=False, repr=False, compare=False)
     _checks: tuple[Check, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         actions = [a.lower() for a in self.actions]
-        resources = [_resource(pattern) for pattern in self.resources]
+        parts = [pattern.split(":", 4) for pattern in self.resources]
+        named = [part[1:] for part in parts if len(part) == 5 and part[0] == "acs"]
+        plain = [place for place in named if _is_plain(*place)]
         self._keep("_plain_actions", frozenset(a for a in actions if not has_wildcard(a)))
-        self._keep("_actions", _any(expression(a) for a in actions if has_wildcard(a)))
-        self._keep("_plain_resources", frozenset(r for r in resources if isinstance(r, tuple)))
-        self._keep("_resources", _any(r for r in resources if isinstance(r, str)))
-        self._keep("_placed", tuple(r for r in resources if isinstance(r, _Placed)))
+        self._keep("_actions", tuple(Glob(a) for a in actions if has_wildcard(a)))
+        self._keep("_plain_resources", frozenset((service, name) for service, _, _, name in plain))
+        self._keep("_named", _by_service(place for place in named if not _is_plain(*place)))
+        self._keep("_texts", tuple(Glob(":".join(part)) for part in parts if len(part) != 5 or part[0] != "acs"))
         self._keep("_checks", tuple(compile_condition(c) for c in self.conditions))
 
     def _keep(self, name: str, value: object) -> None:
@@ -88,7 +100,7 @@ class Statement:
     @property
     def names_places(self) -> bool:
         """True when a resource pattern names a region or an account, so that `Context` must know them."""
-        return bool(self._placed)
+        return any(named.is_placed for named in self._named)
 
     def answers(self, question: Question) -> bool:
         """True when action, resource and every condition match."""
@@ -98,15 +110,18 @@ class Statement:
             and (not self._checks or self.conditions_hold(question.context))
         )
 
+    def answers_about(self, question: Question) -> bool:
+        """The same, of a resource that is known to match."""
+        return self.matches_action(question) and (not self._checks or self.conditions_hold(question.context))
+
     def matches(self, action: str, resource: str, context: Context) -> bool:
         """True when action, resource and every condition match."""
         return self.answers(Question.of(action, resource, context))
 
     def matches_action(self, question: Question) -> bool:
         """True when one of the action patterns fits, without regard to case."""
-        return question.action in self._plain_actions or (
-            self._actions is not None and self._actions.fullmatch(question.action) is not None
-        )
+        action = question.action
+        return action in self._plain_actions or any_matches(self._actions, action)
 
     def matches_action_name(self, action: str) -> bool:
         """The same for an action that is asked about without a resource."""
@@ -116,8 +131,8 @@ class Statement:
         """True when one of the resource patterns fits; a place that is not known fits a denial only."""
         return (
             question.service_and_name in self._plain_resources
-            or (self._resources is not None and self._resources.fullmatch(question.resource) is not None)
-            or any(p.matches(question.resource, question.context, unjudged=not self.allow) for p in self._placed)
+            or any_matches(self._texts, question.resource)
+            or any(named.matches(question, unjudged=not self.allow) for named in self._named)
         )
 
     def conditions_hold(self, context: Context) -> bool:
@@ -164,38 +179,33 @@ class TrustStatement:
         return all(_holds(check(context), allow=self.allow) for check in self._checks)
 
 
-def _any(expressions: Iterable[str]) -> re.Pattern[str] | None:
-    """The expressions as one, or None for none."""
-    found = list(expressions)
-    return any_of(found) if found else None
-
-
 def _holds(answer: bool | None, *, allow: bool) -> bool:
     return not allow if answer is None else answer
 
 
-def _resource(pattern: str) -> tuple[str, str] | str | _Placed:
-    """A resource pattern as service and name, as an expression, or as one that looks at region and account as well.
-
-    A name of RAM has five parts, `acs:<service>:<region>:<account>:<name>`. `*` and nothing stand for every region and
-    every account. What has fewer parts (`*`) is compared as plain text.
-    """
-    parts = pattern.split(":", 4)
-    if len(parts) != 5 or parts[0] != "acs":
-        return expression(pattern)
-    _, service, region, account, name = parts
-    anywhere = region in ("", "*") and account in ("", "*")
-    if anywhere and not has_wildcard(service + name):
-        return service, name
-    whole = f"acs:{expression(service, _SEGMENT)}:{_SEGMENT}*:{_SEGMENT}*:{expression(name)}"
-    if anywhere:
-        return whole
-    return _Placed(any_of([whole]), region, account)
+def _is_plain(service: str, region: str, account: str, name: str) -> bool:
+    """Whether service and name are compared as they are, wherever the resource is."""
+    return region in ("", "*") and account in ("", "*") and not has_wildcard(service + name)
 
 
-def _place_fits(wanted: str, written: str, known: str, *, unjudged: bool) -> bool:
+def _by_service(places: Iterable[list[str]]) -> tuple[_Named, ...]:
+    """The patterns of `acs:<service>:<region>:<account>:<name>`, those together that differ in the name alone."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for service, region, account, name in places:
+        found.setdefault((service, region, account), []).append(name)
+    return tuple(
+        _Named(Glob(service), _place(region), _place(account), tuple(map(Glob, dict.fromkeys(names))))
+        for (service, region, account), names in found.items()
+    )
+
+
+def _place(pattern: str) -> Glob | None:
+    return None if pattern in ("", "*") else Glob(pattern)
+
+
+def _place_fits(wanted: Glob | None, written: str, known: str, *, unjudged: bool) -> bool:
     """Whether region or account fit: as the resource's name says, else as the request knows it."""
-    if wanted in ("", "*"):
+    if wanted is None:
         return True
     place = known if written in ("", "*") else written
-    return compiled(wanted).fullmatch(place) is not None if place else unjudged
+    return wanted.matches(place) if place else unjudged

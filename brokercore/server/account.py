@@ -20,6 +20,11 @@ MOST_INCOMING = 256 << 20
 MOST_UNREAD = 256 << 20
 """Bytes that all connections of an account may leave unread together; then the one with the most of them is closed."""
 
+MOST_POSITIONS = 200_000
+"""Places of an account's groups in queues that one broker keeps: committed offsets, with what POP has of each; and
+which of its groups consume which topics by POP. 100 bytes of the broker each, 500 while POP has a state, and 70 of
+Redis."""
+
 _SHARED = ("messages_per_second", "bytes_per_second", "stored_bytes")
 
 
@@ -63,13 +68,15 @@ class Account:
 
     __slots__ = (
         "answering", "bytes_in", "bytes_paid_until", "connections", "incoming", "incoming_bytes", "limits", "making",
-        "messages_in", "messages_paid_until", "most_stored", "queues", "reads", "refused", "seconds_per_byte",
-        "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
+        "messages_in", "messages_paid_until", "most_stored", "positions", "queues", "reads", "refused",
+        "seconds_per_byte", "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, uid: str, limits: Limits) -> None:
         self.uid = uid
         self.connections = self.messages_in = self.bytes_in = self.stored_bytes = self.queues = 0
+        self.positions = 0
+        """Places of its groups that are kept (MOST_POSITIONS)."""
         self.messages_paid_until = self.bytes_paid_until = 0.0
         self.limits, self.most_stored = Limits(), 1 << 62
         self.seconds_per_message = self.seconds_per_byte = 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from brokercore.protocol.codes import ResponseCode
-from brokercore.server.account import BURST_SECONDS, Account, Limits
+from brokercore.server.account import BURST_SECONDS, MOST_POSITIONS, Account, Limits
 from brokercore.server.errors import Refusal
 from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
 from brokercore.server.storage.topics import group_of
@@ -250,6 +250,22 @@ class TenantLimits:
                 ResponseCode.INVALID_PARAMETER, f"{have}; with {more} more allowed are {limit}", kind="queues"
             )
         owner.queues += more
+
+    def add_positions(self, account: Account | None, group: str, more: int) -> None:
+        """Let a client make so many more places of a group be kept, or raise LimitReached; None is the system key."""
+        if more <= 0:
+            return
+        owner = self.account(self.group_owner_uid(group))
+        if account is not None and owner.positions + more > MOST_POSITIONS:
+            who = f"account {owner.uid} keeps" if owner.uid else "groups of no account keep"
+            raise LimitReached(
+                ResponseCode.SYSTEM_BUSY,
+                f"{who} {owner.positions} places of groups in queues; allowed are {MOST_POSITIONS}, and {more} more are"
+                " too many; they leave with their group or their topic",
+                kind="positions",
+                resource=group,
+            )
+        owner.positions += more
 
     def _again(self, owner: Account, topic: str) -> None:
         if owner.stored_bytes >= owner.most_stored * SECOND_CHANCE_FACTOR:

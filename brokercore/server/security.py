@@ -8,15 +8,16 @@ import logging
 import secrets
 import time
 from binascii import b2a_base64
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterable
+from itertools import islice, takewhile
 from operator import itemgetter
+from time import perf_counter
 from typing import Any
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
-from brokercore.policy import Context, Grantee, PolicyError, decide, mq_resource, parse_rows
+from brokercore.policy import Context, Grantee, PolicyError, Statement, decide, mq_resource, rows_in_steps
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import (
@@ -33,6 +34,7 @@ from brokercore.server.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, SettingsError, StoreUnavailable
 from brokercore.server.key_uses import KeyUses
 from brokercore.server.limits import TenantLimits, texts
+from brokercore.server.pace import SLICE_SECONDS
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import ACL_HOLDERS, ACL_KEYS, ACL_LIMITS, ACL_OWNERS, ACL_VERSION
 from brokercore.server.storage.redis_connection import RedisConnection
@@ -51,8 +53,9 @@ _MAX_NAME = 300
 """Characters of a name up to which decisions about it are remembered."""
 
 PUBLISH = "mq:PUB"
-_MOST_ASKED = 200
-"""Names that are asked for to find one topic that a key may publish to; who publishes to another is asked before."""
+_MOST_ASKED, _LONGEST_ASKED = 200, 0.005
+"""Names that are asked for, and seconds that they are asked for so long, to find one topic that a key may publish to;
+who publishes to another is asked before."""
 
 _ANY_TOPIC = " "
 """No topic is called so."""
@@ -130,11 +133,12 @@ class Caller:
             patterns = {pattern for row in rows if row.allow for pattern in row.resources} | set(grantee.boundary)
             patterns |= {pattern for row in grantee.delegated for pattern in row.resources}
             names = {pattern.rpartition(":")[2].replace("*", "a").replace("?", "a") for pattern in patterns}
-            names = set(islice(names, _MOST_ASKED))
-            known = any(self.may(PUBLISH, name, connection) for name in names) or any(
-                allowed for (action, _), allowed in self._decisions.items() if action == PUBLISH
+            until = perf_counter() + _LONGEST_ASKED
+            asked = takewhile(lambda _: perf_counter() < until, islice(names, _MOST_ASKED))
+            known = any(allowed for (action, _), allowed in self._decisions.items() if action == PUBLISH) or any(
+                self.may(PUBLISH, name, connection) for name in asked
             )
-            if not self.conditional:
+            if not self.conditional and (known or perf_counter() < until):
                 self._decisions[PUBLISH, _ANY_TOPIC] = known
         return known
 
@@ -289,24 +293,26 @@ class Security:
 
     async def refresh(self) -> None:
         """Look at the table's version, and read the table again when it changed."""
+        tables: list[list[bytes]] = []
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 version = await self._redis.call("GET", ACL_VERSION)
                 if version != self._version or not self._loaded:
-                    keys, holders, owners, limits = await self._redis.call_many(
-                        [("HGETALL", name) for name in (ACL_KEYS, ACL_HOLDERS, ACL_OWNERS, ACL_LIMITS)]
-                    )
-                    self._take_holders(holders)
-                    self._limits.take_tables(limits, owners, holders)
-                    self._take(keys)
-                    self._version = version
-                    self.on_changed()
+                    names = (ACL_KEYS, ACL_HOLDERS, ACL_OWNERS, ACL_LIMITS)
+                    tables = await self._redis.call_many([("HGETALL", name) for name in names])
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             reason = str(error) or "Redis does not answer"
             if self._loaded or self._trouble != reason:
                 logger.error("the table of AccessKeys cannot be read, only the system key works: %s", reason)
             self._loaded, self._trouble = False, reason
             return
+        if tables:
+            keys, holders, owners, limits = tables
+            self._take_holders(holders)
+            self._limits.take_tables(limits, owners, holders)
+            await self._take(keys)
+            self._version = version
+            self.on_changed()
         self._loaded = True
 
     def _take_holders(self, table: list[bytes]) -> None:
@@ -319,8 +325,10 @@ class Security:
         for caller in self._callers.values():
             caller.forget()
 
-    def _take(self, table: list[bytes]) -> None:
+    async def _take(self, table: list[bytes]) -> None:
+        """Read the rows that changed, in slices; all of them hold from one moment on."""
         rows: dict[str, tuple[bytes, Caller]] = {}
+        work = _Slices()
         for name, row in zip(table[::2], table[1::2], strict=True):
             key_id = name.decode("utf-8", "replace")
             known = self._rows.get(key_id)
@@ -328,27 +336,44 @@ class Security:
                 rows[key_id] = known
                 continue
             try:
-                rows[key_id] = row, self._caller(key_id, orjson.loads(row))
+                rows[key_id] = row, await self._caller(key_id, orjson.loads(row), work)
             except (ValueError, KeyError, TypeError, AttributeError, InvalidToken, PolicyError) as error:
                 logger.error("AccessKey %s is left out: its row cannot be read: %r", key_id, error)
         self._rows = rows
         self._callers = {key_id: caller for key_id, (_, caller) in rows.items()}
         self._tenants = frozenset(caller.tenant for caller in self._callers.values() if caller.tenant)
 
-    def _caller(self, key_id: str, row: dict[str, Any]) -> Caller:
+    async def _caller(self, key_id: str, row: dict[str, Any], work: _Slices) -> Caller:
         secret = self._fernet.decrypt(row["secret"].encode()).decode()
         grantee = Grantee(
             str(row.get("principal") or key_id),
             tuple(row.get("boundary") or ()),
-            parse_rows(row.get("statements")),
-            parse_rows(row.get("grants")),
-            parse_rows(row.get("delegated")),
+            await work.through(rows_in_steps(row.get("statements"))),
+            await work.through(rows_in_steps(row.get("grants"))),
+            await work.through(rows_in_steps(row.get("delegated"))),
             self._holders,
             str(row.get("tenant") or ""),
             row.get("is_account") is True,
             str(row.get("region") or ""),
         )
         return Caller(key_id, secret, grantee, row, self._limits.account(str(row.get("tenant") or "")))
+
+
+class _Slices:
+    """Lets others have the loop between the rows of a table."""
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + SLICE_SECONDS
+
+    async def through(self, steps: Iterable[tuple[Statement, ...]]) -> tuple[Statement, ...]:
+        """All that the steps give."""
+        found: list[Statement] = []
+        for some in steps:
+            found += some
+            if perf_counter() >= self._until:
+                await asyncio.sleep(0)
+                self._until = perf_counter() + SLICE_SECONDS
+        return tuple(found)
 
 
 def unproven(candidate: Caller, key_id: str) -> Refusal:

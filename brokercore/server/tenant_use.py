@@ -90,7 +90,21 @@ class TenantUse:
         for uid, account in limits.accounts.items():
             account.stored_bytes = stored[account] + account.stored_bytes - before.get(uid, account.stored_bytes)
             account.queues = queues[account] + account.queues - queues_before.get(uid, account.queues)
+        await self._measure_positions()
         self._measured = time.monotonic()
+
+    async def _measure_positions(self) -> None:
+        broker, limits = self._broker, self._broker.limits
+        before = {uid: account.positions for uid, account in limits.accounts.items()}
+        kept = [(group, len(places)) for (group, _), places in broker.offsets.items()]
+        kept += [(group, 1) for group, _ in broker.request_modes.popping()]
+        positions: defaultdict[Account, int] = defaultdict(int)
+        for number, (group, count) in enumerate(kept):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            positions[limits.account(limits.group_owner_uid(group))] += count
+        for uid, account in limits.accounts.items():
+            account.positions = positions[account] + account.positions - before.get(uid, account.positions)
 
     def _owner(self, queue: Queue) -> Account:
         if queue.topic == TRACE_TOPIC:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from contextlib import aclosing
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from brokercore.protocol import properties as names
@@ -33,6 +35,8 @@ MAX_CHECKS = 15
 """After so many checks a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC (transactionCheckMax)."""
 
 _AT_ONCE = 200
+"""Half messages that are looked at in one look, of all accounts together: they have turns."""
+
 _LOOK_SECONDS = 1.0
 _BROKEN_MS = 3_600_000
 _MAX_IMMUNITY_SECONDS = 86_400 * 3
@@ -44,6 +48,11 @@ def is_of_sender(half: StoredMessage, caller: Caller) -> bool:
     return caller.is_system or not sender or sender == caller.tenant
 
 
+def _shown(half: StoredMessage) -> dict[str, str]:
+    """The properties that others than the broker see."""
+    return {name: value for name, value in half.properties.items() if name != names.SENDER_ACCOUNT}
+
+
 class Transactions:
     """Half messages of this broker. They and their times are in Redis; a restart forgets nothing."""
 
@@ -53,7 +62,10 @@ class Transactions:
         self._store, self._topics, self._timers = store, topics, timers
         self._clients, self._security = clients, security
         self._keys = store.keys
-        self._parking = Parking(store, self._keys.half)
+        self._parkings: dict[str, Parking] = {}
+        self._senders: deque[str] = deque([""])
+        """Accounts that may have half messages; whose turn is next stands first."""
+        self._known: set[str] = set()
         store.scripts.append(DISCARD)
 
     def prepare(self, draft: Draft, done: Done) -> tuple[Queue, int]:
@@ -67,10 +79,12 @@ class Transactions:
         properties[names.REAL_TOPIC] = draft.topic.config.topic
         properties[names.REAL_QUEUE_ID] = str(draft.queue.queue_id)
         account = draft.connection.account
-        properties[names.SENDER_ACCOUNT] = account.uid if account is not None else ""
+        properties[names.SENDER_ACCOUNT] = sender = account.uid if account is not None else ""
         until_ms = int(time.time() * 1000) + 1000 * self._immunity(properties)
         queue = self._queue(HALF_TOPIC)
-        return queue, self._parking.park(
+        if sender not in self._known:
+            self._meet(sender)
+        return queue, self._parking(sender).park(
             queue,
             until_ms,
             draft.body,
@@ -82,40 +96,44 @@ class Transactions:
 
     async def waits(self, message: StoredMessage) -> bool:
         """True while a half message is neither committed nor rolled back. Raises StoreUnavailable."""
-        return await self._parking.waits(message.physical_offset)
+        return await self._parking_of(message).waits(message.physical_offset)
 
     async def commit(self, half: StoredMessage) -> None:
         """Deliver a half message. Raises Refusal when its topic is gone, StoreUnavailable."""
         topic = self._topics.get(half.properties.get(names.REAL_TOPIC, ""))
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic {half.properties.get(names.REAL_TOPIC)} was deleted")
-        half.properties.pop(names.SENDER_ACCOUNT, None)
         number = half.properties.get(names.REAL_QUEUE_ID, "0")
         target = topic.queues[int(number) % len(topic.queues)] if number.isdecimal() else topic.queues[0]
         flags = (half.sys_flag & ~TRANSACTION_MASK) | TRANSACTION_COMMIT
         if is_delayed(half.properties) and await self._delay(half, flags):
             return
-        await self._move(half, target, sys_flag=flags, prepared_transaction_offset=half.physical_offset)
+        await self._move(half, target, _shown(half), sys_flag=flags, prepared_transaction_offset=half.physical_offset)
 
     async def rollback(self, half: StoredMessage) -> None:
         """Throw a half message away. Raises StoreUnavailable."""
         moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._parking.discard(half.physical_offset, moved.set_result, message=half)
+        self._parking_of(half).discard(half.physical_offset, moved.set_result, message=half)
         await self._ended(half, moved)
 
     async def run(self) -> None:
         """Ask producers about half messages until cancelled."""
+        is_loaded = False
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
+                if not is_loaded:
+                    for sender in await self._store.reader.call("SMEMBERS", self._keys.half_senders):
+                        self._add(sender.decode())
+                    is_loaded = True
                 await self._check_all()
             except (StoreUnavailable, RedisError) as error:
                 logger.warning("transaction checks pause: %s", error)
 
     async def _check_all(self) -> None:
-        due = await self._parking.due(int(time.time() * 1000), _AT_ONCE)
-        left = set(due)
-        async with aclosing(self._store.in_pieces(due)) as pieces:
+        due = await self._due(int(time.time() * 1000))
+        left = dict(due)
+        async with aclosing(self._store.in_pieces(left)) as pieces:
             async for frames in pieces:
                 halves, broken = readable(frames)
                 for half in halves:
@@ -125,11 +143,64 @@ class Transactions:
                         logger.exception("half message %d cannot be checked", half.physical_offset)
                         broken.append(half.physical_offset)
                 for physical_offset in broken:
-                    await self._parking.postpone(physical_offset, int(time.time() * 1000) + _BROKEN_MS)
-                left -= {half.physical_offset for half in halves}
-                left -= set(broken)
-        for physical_offset in left:
-            self._parking.discard(physical_offset)
+                    until_ms = int(time.time() * 1000) + _BROKEN_MS
+                    await self._parking(left[physical_offset]).postpone(physical_offset, until_ms)
+                for physical_offset in {half.physical_offset for half in halves} | set(broken):
+                    left.pop(physical_offset, None)
+        for physical_offset, sender in left.items():
+            self._parking(sender).discard(physical_offset)
+
+    async def _due(self, now_ms: int) -> list[tuple[int, str]]:
+        """Half messages whose time has come, with their senders' accounts: as many of each as of any other, by turns.
+
+        What some leave of the _AT_ONCE, others get. Raises StoreUnavailable and RedisError.
+        """
+        asked = list(islice(self._senders, _AT_ONCE))
+        self._senders.rotate(-len(asked))
+        found: dict[str, list[int]] = {}
+        most = -(-_AT_ONCE // len(asked))
+        while asked:
+            places = await asyncio.gather(*[self._parking(sender).due(now_ms, most) for sender in asked])
+            found |= zip(asked, places, strict=True)
+            left = _AT_ONCE - sum(map(len, found.values()))
+            asked = [sender for sender in asked if len(found[sender]) == most]
+            if left <= 0 or not asked:
+                break
+            most += -(-left // len(asked))
+        for sender in [sender for sender, places in found.items() if sender and not places]:
+            await self._forget_if_done(sender)
+        turns = zip_longest(*[[(one, sender) for one in places] for sender, places in found.items()])
+        return list(islice((one for turn in turns for one in turn if one is not None), _AT_ONCE))
+
+    async def _forget_if_done(self, sender: str) -> None:
+        """Ask no more for an account of which nothing waits. One that sends meanwhile is met anew."""
+        self._known.discard(sender)
+        if await self._store.writer.call("ZCARD", self._keys.half_of(sender)):
+            self._add(sender)
+        elif sender not in self._known:
+            self._senders.remove(sender)
+            self._parkings.pop(sender, None)
+            self._store.writer.submit_first("SREM", self._keys.half_senders, sender)
+
+    def _meet(self, sender: str) -> None:
+        """An account sends its first half message since the start: its name is in Redis before what it sends."""
+        self._add(sender)
+        if sender:
+            self._store.writer.submit_first("SADD", self._keys.half_senders, sender)
+
+    def _add(self, sender: str) -> None:
+        self._known.add(sender)
+        if sender not in self._senders:
+            self._senders.append(sender)
+
+    def _parking(self, sender: str) -> Parking:
+        found = self._parkings.get(sender)
+        if found is None:
+            found = self._parkings[sender] = Parking(self._store, self._keys.half_of(sender))
+        return found
+
+    def _parking_of(self, half: StoredMessage) -> Parking:
+        return self._parking(half.properties.get(names.SENDER_ACCOUNT, ""))
 
     async def _check(self, half: StoredMessage) -> None:
         writer, field = self._store.writer, str(half.physical_offset)
@@ -137,7 +208,7 @@ class Transactions:
         age_ms = time.time() * 1000 - half.store_timestamp
         if checks >= MAX_CHECKS or age_ms > self._store.settings.retention_hours * 3_600_000:
             logger.warning("half message %s was checked %d times and is given up", half.unique_id, checks)
-            await self._move(half, self._queue(CHECKED_TOO_OFTEN_TOPIC))
+            await self._move(half, self._queue(CHECKED_TOO_OFTEN_TOPIC), half.properties)
             return
         producer = self._producer(half)
         if producer is not None:
@@ -145,7 +216,7 @@ class Transactions:
             producer.connection.push(RequestCode.CHECK_TRANSACTION_STATE, ext, body)
             await writer.call("HINCRBY", self._keys.half_checks, field, 1)
         next_ms = int(time.time() * 1000) + 1000 * self._store.settings.transaction_check_seconds
-        await self._parking.postpone(half.physical_offset, next_ms)
+        await self._parking_of(half).postpone(half.physical_offset, next_ms)
 
     def _producer(self, half: StoredMessage) -> Client | None:
         """Who is asked: the latest of the group that may publish the message. A group's name is no secret.
@@ -178,7 +249,7 @@ class Transactions:
         }
         number = half.properties.get(names.REAL_QUEUE_ID, "0")
         shown = half.copy(
-            properties={name: value for name, value in half.properties.items() if name != names.SENDER_ACCOUNT},
+            properties=_shown(half),
             topic=half.properties.get(names.REAL_TOPIC, half.topic),
             queue_id=int(number) if number.isdecimal() else 0,
         )
@@ -199,15 +270,16 @@ class Transactions:
         }
         timers = self._timers
         queue = timers.queue(level - 1 if level else TIMER_QUEUE)
-        timers.park(queue, until_ms, half.body, half.properties, stored.set_result, fields=fields)
+        timers.park(queue, until_ms, half.body, _shown(half), stored.set_result, fields=fields)
         if reason := await stored:
             raise StoreUnavailable(reason)
         await self.rollback(half)
         return True
 
-    async def _move(self, half: StoredMessage, target: Queue, **fields: int) -> None:
+    async def _move(self, half: StoredMessage, target: Queue, properties: dict[str, str], **fields: int) -> None:
         moved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._parking.move(half, target, moved.set_result, keys=message_keys(half.properties), **fields)
+        keys = message_keys(properties)
+        self._parking_of(half).move(half, target, moved.set_result, keys=keys, properties=properties, **fields)
         await self._ended(half, moved)
 
     async def _ended(self, half: StoredMessage, moved: asyncio.Future[bool]) -> None:

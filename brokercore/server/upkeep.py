@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _CLIENT_CHECK_SECONDS = 10
 _RETENTION_SECONDS = 60
 _IDLE_SECONDS = 120
+_POP_SECONDS = 5
 
 
 class Upkeep:
@@ -61,6 +62,7 @@ class Upkeep:
         self._own(_every(_CLIENT_CHECK_SECONDS, self._check_clients), "clients")
         self._own(_every(LOOK_SECONDS, self._look_at_slow_peers), "slow peers")
         self._own(_every(_RETENTION_SECONDS, self._expire), "retention")
+        self._own(_every(_POP_SECONDS, self._sweep_pop), "states of POP")
         self._own(_every(Statistics.INTERVAL_SECONDS, self._sample), "statistics")
 
     async def close(self) -> None:
@@ -105,6 +107,9 @@ class Upkeep:
 
     async def _expire(self) -> None:
         await expire_messages(self._broker)
+
+    async def _sweep_pop(self) -> None:
+        await self._broker.flights.sweep(self._broker.pace.work(None))
 
     async def _sample(self) -> None:
         now = time.monotonic()

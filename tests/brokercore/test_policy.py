@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from brokercore.policy import (
+    MAX_BYTES,
     Context,
     Grantee,
     PolicyError,
@@ -17,6 +20,7 @@ from brokercore.policy import (
     explain,
     mq_resource,
     parse_policy,
+    parse_rows,
     parse_trust_policy,
     validate,
 )
@@ -334,3 +338,40 @@ def test_a_shared_group_needs_a_policy_of_all_but_its_maker() -> None:
     holders = {GID: "1/*rita"}
     assert decide(Grantee("bob", ("*",), reader, holders=holders, account="1"), "mq:SUB", GID).allowed
     assert not decide(Grantee("bob", ("*",), holders=holders, account="1"), "mq:SUB", GID).allowed
+
+
+def longest(pattern: Callable[[int], str], many: bool) -> list[dict[str, object]]:
+    """The statements of a document as long as one can be, one statement or many, with these patterns of a resource."""
+    resources: list[str] = []
+    size = 100
+    while size <= MAX_BYTES:
+        resources.append(f"acs:oss:*:*:{pattern(len(resources))}")
+        size += len(resources[-1]) + (len('{"Effect":"Allow","Action":"*","Resource":"",},') if many else len('"",'))
+    del resources[-1]
+    rows = [allow("*", one) for one in resources] if many else [{**allow("*"), "Resource": resources}]
+    assert not validate({"Version": "1", "Statement": rows})
+    return rows
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        lambda number: "*a" * (100 + number % 9) + f"*b{number}",
+        lambda number: f"*{'?a' * (40 + number % 9)}{number}b*",
+        lambda number: f"*?a{number}b*",
+        lambda number: f"*{'a' * 60}{number:03d}{'a' * 60}",
+    ],
+)
+def test_as_many_of_the_longest_policies_as_can_be_attached_hold_nobody_up(
+    pattern: Callable[[int], str], many: bool
+) -> None:
+    """A user has 40 policies at most, with those of its groups; on a free machine they take far less time than this."""
+    documents = [longest(lambda number: pattern(number + 400 * by), many) for by in range(40)]  # noqa: B023
+    rows = [row | {"Source": "policy"} for document in documents for row in document]
+    began = time.process_time()
+    found = parse_rows(rows)
+    parsed = time.process_time()
+    assert not decide(Grantee("bob", ("*",), found), "oss:Get", "acs:oss:*:42:" + "a" * 4_000 + "123456789_b").allowed
+    assert parsed - began < 0.5
+    assert time.process_time() - parsed < 0.4

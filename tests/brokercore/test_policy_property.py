@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokercore.policy import Context, Grantee, PolicyError, decide, examine, explain, parse_policy, validate
+from brokercore.policy.globs import Glob
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
 
@@ -23,6 +24,12 @@ def like(pattern: str, text: str) -> bool:
     if pattern[0] == "*":
         return like(pattern[1:], text) or (bool(text) and like(pattern, text[1:]))
     return bool(text) and pattern[0] in ("?", text[0]) and like(pattern[1:], text[1:])
+
+
+@given(st.text("ab?*", max_size=12), st.text("ab", max_size=12))
+@settings(max_examples=1_000)
+def test_a_pattern_fits_what_a_recursive_look_finds(pattern: str, text: str) -> None:
+    assert Glob(pattern).matches(text) is like(pattern, text)
 
 
 def resource_fits(pattern: str, resource: str, region: str, owner: str) -> bool | None:

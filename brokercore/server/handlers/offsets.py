@@ -17,6 +17,7 @@ from brokercore.server.headers import boolean, integer, text
 from brokercore.server.retention import offset_at
 from brokercore.server.security import Caller
 from brokercore.server.storage import recovery
+from brokercore.server.storage.offsets import Place
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -61,7 +62,14 @@ def query(broker: Broker, _connection: Connection, command: Command, _caller: Ca
     return command.response(_OK, ext={"offset": str(offset)})
 
 
-async def update(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+def commit(broker: Broker, caller: Caller, place: Place, offset: int) -> None:
+    """Take a client's offset. Raises LimitReached for a place too many of the group's account."""
+    if broker.offsets.get(*place) is None:
+        broker.limits.add_positions(caller.account, place[0], 1)
+    broker.offsets.commit(*place, offset)
+
+
+async def update(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
     """UPDATE_CONSUMER_OFFSET: a request that waits for its answer is answered when the offset is stored."""
     ext = command.ext
     group, topic, offset = text(ext, "consumerGroup"), text(ext, "topic"), integer(ext, "commitOffset")
@@ -69,7 +77,7 @@ async def update(broker: Broker, _connection: Connection, command: Command, _cal
     queue = existing_queue(broker, ext)
     if offset < 0:
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"offset {offset} is below 0")
-    broker.offsets.commit(group, topic, queue.queue_id, offset)
+    commit(broker, caller, (group, topic, queue.queue_id), offset)
     if not command.is_oneway:
         await broker.offsets.flush()
     return command.response(_OK)
@@ -102,7 +110,7 @@ def earliest(broker: Broker, _connection: Connection, command: Command, _caller:
     return command.response(_OK, ext={"timestamp": str(queue.first_ms or -1)})
 
 
-async def reset(broker: Broker, connection: Connection, command: Command, _caller: Caller) -> Command:
+async def reset(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
     """INVOKE_BROKER_TO_RESET_OFFSET, done by the broker: the group's next pull of each queue is told where to go."""
     ext = command.ext
     topic_name, group = text(ext, "topic"), text(ext, "group")
@@ -126,6 +134,7 @@ async def reset(broker: Broker, connection: Connection, command: Command, _calle
         offsets[queue.queue_id] = wanted
     if not offsets:
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue {only} of topic {topic_name} does not exist")
+    broker.limits.add_positions(caller.account, group, broker.offsets.without(group, topic_name, offsets))
     await broker.offsets.reset(group, topic_name, offsets, announce=broker.clients.online(group) is not None)
     for queue_id in offsets:
         broker.waiting.wake(topic.queues[queue_id])
@@ -133,7 +142,7 @@ async def reset(broker: Broker, connection: Connection, command: Command, _calle
     return command.response(_OK, body=offsets_to_json(table))
 
 
-async def clone(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def clone(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
     """CLONE_GROUP_OFFSET: what one group has committed holds for another."""
     source, target = text(command.ext, "srcGroup"), text(command.ext, "destGroup")
     existing_group(broker, target)
@@ -141,6 +150,7 @@ async def clone(broker: Broker, _connection: Connection, command: Command, _call
     for topic in [only] if only else broker.offsets.topics_of(source):
         offsets = dict(broker.offsets.queues(source, topic))
         if offsets:
+            broker.limits.add_positions(caller.account, target, broker.offsets.without(target, topic, offsets))
             await broker.offsets.reset(target, topic, offsets, announce=False)
     return command.response(_OK)
 

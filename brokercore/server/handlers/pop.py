@@ -190,7 +190,7 @@ def polling_info(broker: Broker, _connection: Connection, command: Command, _cal
     return command.response(_OK, ext={"pollingNum": str(sum(request.group == group for request in waiting))})
 
 
-async def set_mode(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+async def set_mode(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
     """SET_MESSAGE_REQUEST_MODE: a group's clients pop or pull a topic from now on."""
     fields = read_object(command.body)
     group, topic, mode = (member(fields, name) for name in ("consumerGroup", "topic", "mode"))
@@ -199,6 +199,8 @@ async def set_mode(broker: Broker, _connection: Connection, command: Command, _c
     if topic.startswith(RETRY_PREFIX):
         raise Refusal(ResponseCode.NO_PERMISSION, "a retry topic is always pulled")
     readable(broker, group, topic)
+    if mode == POP != broker.request_modes.get(group, topic):
+        broker.limits.add_positions(caller.account, group, 1)
     await broker.request_modes.set(group, topic, mode)
     return command.response(_OK)
 

@@ -14,6 +14,7 @@ from brokercore.server.broker import Broker
 from brokercore.server.connection import MOST_WATCHED, Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.filtering import Sieve, Wanted, wanted_frames
+from brokercore.server.handlers.offsets import commit
 from brokercore.server.headers import integer, text
 from brokercore.server.pace import Work
 from brokercore.server.security import Caller
@@ -231,7 +232,7 @@ def pull(broker: Broker, connection: Connection, command: Command, caller: Calle
     if flags & SUSPEND:
         request.suspend = wait_seconds(ext, "suspendTimeoutMillis", caller)
     if flags & COMMIT:
-        broker.offsets.commit(group, name, queue_id, max(0, integer(ext, "commitOffset", 0)))
+        commit(broker, caller, (group, name, queue_id), max(0, integer(ext, "commitOffset", 0)))
     request.look()
     return None
 

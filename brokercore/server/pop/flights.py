@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.offsets import OffsetTable, Place
 from brokercore.server.storage.redis_connection import RedisConnection
+
+if TYPE_CHECKING:
+    from brokercore.server.pace import Work
 
 _KEPT = 64
 """Ends that do not hold any more are forgotten when there are so many more of them than messages in flight."""
@@ -38,6 +42,10 @@ class QueueState:
     flights: dict[int, Flight] = field(default_factory=dict)
     committed: int = -1
     busy: bool = False
+    kept: bool = False
+    """Whether it is in Redis too: something was taken."""
+    used: bool = True
+    """Whether a pop asked for it since it was last looked at whether it says anything."""
     _lowest: list[int] = field(default_factory=list)
     """A heap of the offsets in flight, and of some that are not any more: the first one is asked for all the time."""
     _coming: list[tuple[int, int]] = field(default_factory=list)
@@ -130,7 +138,7 @@ class FlightTable:
         """Read everything. Raises StoreUnavailable."""
         for name, value in await self._hash(self._keys.pop_next):
             queue_id, topic, group = name.split("@", 2)
-            self._states[group, topic, int(queue_id)] = QueueState(int(value))
+            self._states[group, topic, int(queue_id)] = QueueState(int(value), kept=True)
         for name, value in await self._hash(self._keys.pop_flights):
             offset, queue_id, topic, group = name.split("@", 3)
             state = self._states.get((group, topic, int(queue_id)))
@@ -141,11 +149,11 @@ class FlightTable:
             state.committed = state.done_before if known is None else known
 
     def find(self, place: Place) -> QueueState | None:
-        """The state of a group's queue, None when it has never popped from it."""
+        """The state of a group's queue, None when there is none: then the committed offset says where it is."""
         return self._states.get(place)
 
-    def open(self, place: Place, first_offset: int, min_offset: int) -> QueueState:
-        """The state of a group's queue; one that begins, begins at the committed offset, else at `first_offset`.
+    def current(self, place: Place, min_offset: int) -> QueueState | None:
+        """The same, with what others did meanwhile.
 
         An offset that was committed by somebody else, or reset, counts: what was in flight is forgotten. So is what
         retention has dropped.
@@ -154,11 +162,11 @@ class FlightTable:
         reset = self._offsets.pending_reset(*place)
         if reset is not None:
             self._offsets.take_reset(*place)
-        committed = self._offsets.get(*place) if reset is None else reset
         if state is None:
-            state = self._states[place] = QueueState(first_offset if committed is None else committed)
-            self._commit(place, state)
-        elif committed is not None and committed != state.committed:
+            return None
+        state.used = True
+        committed = self._offsets.get(*place) if reset is None else reset
+        if committed is not None and committed != state.committed:
             self._drop(place, state, list(state.flights))
             state.next_offset = committed
             self._commit(place, state)
@@ -167,6 +175,38 @@ class FlightTable:
             state.next_offset = min_offset
             self._commit(place, state)
         return state
+
+    def begin(self, place: Place, next_offset: int) -> QueueState:
+        """A state for a group's queue that has none, while a pop looks for messages; `end` it afterwards."""
+        state = self._states[place] = QueueState(next_offset, committed=next_offset)
+        return state
+
+    def end(self, place: Place, state: QueueState) -> None:
+        """A pop has looked: forget the state that was begun for it unless something was taken."""
+        if not state.kept and self._states.get(place) is state:
+            del self._states[place]
+
+    async def sweep(self, work: Work) -> None:
+        """Forget states that say no more than the committed offset, unless a pop asked for them since the last sweep.
+
+        The offset is in Redis before the state leaves it. Raises StoreUnavailable and RedisError.
+        """
+        idle: list[tuple[Place, QueueState]] = []
+        async for place, state in work.over(list(self._states.items())):
+            if state.used:
+                state.used = False
+            elif self._says_nothing(place, state):
+                idle.append((place, state))
+        if not idle:
+            return
+        await self._offsets.flush()
+        async for place, state in work.over(idle):
+            if not state.used and self._states.get(place) is state and self._says_nothing(place, state):
+                self._writer.send("HDEL", self._keys.pop_next, _queue_field(place))
+                del self._states[place]
+
+    def _says_nothing(self, place: Place, state: QueueState) -> bool:
+        return not state.busy and not state.flights and self._offsets.get(*place) == state.next_offset
 
     async def take(
         self,
@@ -189,6 +229,7 @@ class FlightTable:
         if next_offset != state.next_offset:
             commands.append(("HSET", self._keys.pop_next, _queue_field(place), next_offset))
         await self._writer.call_all(commands)
+        state.kept = True
         state.next_offset = next_offset
         for offset, flight in flights.items():
             state.add(offset, flight)

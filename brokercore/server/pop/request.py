@@ -12,7 +12,9 @@ from brokercore.protocol.message import decode_stored
 from brokercore.server.dead_letters import bury, prepare
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.filtering import Wanted
+from brokercore.server.limits import LimitReached
 from brokercore.server.pop.flights import QueueState
+from brokercore.server.storage.offsets import Place
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -108,18 +110,24 @@ class PopRequest:
         for queue in self.queues[turn:] + self.queues[:turn]:
             if self._work.is_over:
                 await self._work.rest()
-            state = self._state(queue)
+            place, state = self._place(queue), self._state(queue)
+            if state is None:
+                first = self._first(queue, keep=True)
+                if first >= queue.max_offset:
+                    continue
+                state = self.broker.flights.begin(place, first)
             if state.busy:
                 continue
             state.busy = True
             try:
                 await self._take_from(queue, state, answer)
-            except (StoreUnavailable, RedisError):
+            except (StoreUnavailable, RedisError, LimitReached):
                 if not answer.messages:
                     raise
                 break  # what other queues gave is in flight for this request
             finally:
                 state.busy = False
+                self.broker.flights.end(place, state)
             if answer.is_full:
                 break
         return answer.messages
@@ -132,13 +140,13 @@ class PopRequest:
             if self._work.is_over:
                 await self._work.rest()
             state = self._state(queue)
-            due = [queue.base + offset for offset in state.due(self.popped_ms, self.count)]
+            due = [queue.base + offset for offset in state.due(self.popped_ms, self.count)] if state else []
             for frame in await self.broker.store.messages_at(due):
                 offset = int.from_bytes(frame[_QUEUE_OFFSET_AT : _QUEUE_OFFSET_AT + 8], "big")
                 if not answer.is_full:
                     answer.add(queue, offset, frame)
             if not answer.is_full:
-                await self._new(queue, state.next_offset, answer, [])
+                await self._new(queue, state.next_offset if state else self._first(queue), answer, [])
         return answer.messages
 
     async def has_messages(self) -> bool:
@@ -148,14 +156,15 @@ class PopRequest:
             if self._work.is_over:
                 await self._work.rest()
             state = self._state(queue)
-            if state.next_offset < queue.max_offset or state.is_due(now):
+            first = state.next_offset if state else self._first(queue, keep=True)
+            if first < queue.max_offset or (state and state.is_due(now)):
                 return True
         return False
 
     def put_back(self, found: list[Popped]) -> None:
         """Nobody took the answer: let others have its messages now, not after the invisible time."""
         for popped in found:
-            state = self.broker.flights.find((self.group, self.topic.config.topic, popped.queue_id))
+            state = self.broker.flights.find(self._place(self.topic.queues[popped.queue_id]))
             flight = state.flights.get(popped.offset) if state else None
             if state is not None and flight is not None and flight.popped_ms == self.popped_ms:
                 state.end_at(popped.offset, self.popped_ms)
@@ -164,7 +173,11 @@ class PopRequest:
 
     def rest(self) -> int:
         """Messages behind those that were given out."""
-        return sum(queue.max_offset - self._state(queue).next_offset for queue in self.queues)
+        count = 0
+        for queue in self.queues:
+            state = self._state(queue)
+            count += queue.max_offset - (state.next_offset if state else self._first(queue))
+        return count
 
     def give_up(self) -> None:
         """The broker closes, or the time is over."""
@@ -181,9 +194,28 @@ class PopRequest:
             return False
         return True
 
-    def _state(self, queue: Queue) -> QueueState:
-        first = queue.max_offset if self.from_end else queue.min_offset
-        return self.broker.flights.open((self.group, queue.topic, queue.queue_id), first, queue.min_offset)
+    def _place(self, queue: Queue) -> Place:
+        return self.group, queue.topic, queue.queue_id
+
+    def _state(self, queue: Queue) -> QueueState | None:
+        return self.broker.flights.current(self._place(queue), queue.min_offset)
+
+    def _first(self, queue: Queue, *, keep: bool = False) -> int:
+        """Where the group goes on in a queue of which it has no state; to `keep` it says where the end is now.
+
+        Where a group begins that never took a message, the first one is found anew each time. The end is another one
+        the next time, so that it is kept as the committed offset. Raises LimitReached.
+        """
+        offsets, place = self.broker.offsets, self._place(queue)
+        known = offsets.get(*place)
+        if known is not None:
+            return max(known, queue.min_offset)
+        if not self.from_end:
+            return queue.min_offset
+        if keep:
+            self.broker.limits.add_positions(self.account, self.group, 1)
+            offsets.commit(*place, queue.max_offset)
+        return queue.max_offset
 
     async def _take_from(self, queue: Queue, state: QueueState, answer: _Answer) -> None:
         """Messages that are visible again first; an ordered queue gives nothing while something is in flight."""
@@ -205,12 +237,14 @@ class PopRequest:
         if not answer.is_full and not (self.ordered and due):
             next_offset = await self._new(queue, next_offset, answer, taken)
         if taken or next_offset != state.next_offset:
-            place = self.group, queue.topic, queue.queue_id
+            place = self._place(queue)
             try:
+                if self.broker.offsets.get(*place) is None:
+                    self.broker.limits.add_positions(self.account, self.group, 1)
                 await self.broker.flights.take(
                     place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
                 )
-            except (StoreUnavailable, RedisError):
+            except (StoreUnavailable, RedisError, LimitReached):
                 del answer.messages[before:]
                 raise
 
@@ -226,7 +260,7 @@ class PopRequest:
             message.reconsume_times = state.flights[offset].attempts
             prepare(message)
             await bury(self.broker, message, self.group)
-        self.broker.flights.drop((self.group, queue.topic, queue.queue_id), state, [offset])
+        self.broker.flights.drop(self._place(queue), state, [offset])
         return None
 
     async def _new(self, queue: Queue, offset: int, answer: _Answer, taken: list[tuple[int, int]]) -> int:
@@ -274,7 +308,7 @@ class PopRequest:
     async def _wait(self, seconds: float) -> None:
         """Until a message comes, one is visible again, or the time is over."""
         now = int(time.time() * 1000)
-        states = [self.broker.flights.find((self.group, queue.topic, queue.queue_id)) for queue in self.queues]
+        states = [self.broker.flights.find(self._place(queue)) for queue in self.queues]
         times = [state.next_due_ms(now) for state in states if state is not None]
         due = min((moment for moment in times if moment is not None), default=None)
         if due is not None:

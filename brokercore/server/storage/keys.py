@@ -37,10 +37,15 @@ class Keys:
         self.timers = prefix + "timers"
         self.half = prefix + "half"
         self.half_checks = prefix + "half:checks"
+        self.half_senders = prefix + "half:senders"
         self.writer = prefix + "writer"
         self.layout = prefix + "layout"
         self.old_key_values = prefix + "kv"
         self.counters = prefix + "counters"
+
+    def half_of(self, account: str) -> str:
+        """The half messages that wait of an account; of those that none sent, with the system key, for ""."""
+        return f"{self.half}:of:{account}" if account else self.half
 
     def stream(self, number: int) -> str:
         """The stream of the queue with this number."""

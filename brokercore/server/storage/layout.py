@@ -5,23 +5,29 @@
 | 1 | what stores have that name none |
 | 2 | an hour of the key index is a string of records, it was a sorted set; the name server's key-values are shared by \
 all brokers under `gantry:kv`, they were each broker's own |
+| 3 | half messages wait in a sorted set of their sender's account, they were all in one |
 """
 
 from __future__ import annotations
 
 import logging
 
+from brokercore.protocol import properties as names
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.message import decode_stored
 from brokercore.server.errors import StoreNewer
 from brokercore.server.storage.keys import KEY_VALUES, Keys
+from brokercore.server.storage.queue import split_physical
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
 
-LAYOUT = 2
+LAYOUT = 3
 """Raise it with every change after which an older broker would misread the store or this one an old store, and bring
 the old one up to date below. A home of the last release before goes to tests/homes."""
 
 _MEMBERS_AT_ONCE = 50_000
+_HALVES_AT_ONCE = 200
 _OFFSET_MASK = (1 << 40) - 1
 
 
@@ -44,6 +50,8 @@ async def bring_up_to_date(redis: RedisConnection, keys: Keys) -> None:
     if found < 2:
         await _append_the_index(redis, keys)
         await _share_key_values(redis, keys)
+    if found < 3:
+        await _part_half_messages(redis, keys)
     if stored is None or found < LAYOUT:
         await redis.call("SET", keys.layout, str(LAYOUT))
 
@@ -71,6 +79,35 @@ async def _append_one(redis: RedisConnection, key: str) -> None:
     for start in range(0, len(records), _MEMBERS_AT_ONCE):
         await redis.call("APPEND", written, b"".join(records[start : start + _MEMBERS_AT_ONCE]))
     await redis.call("RENAME", written, key)
+
+
+async def _part_half_messages(redis: RedisConnection, keys: Keys) -> None:
+    """Those of no account, or that cannot be read, stay where all were."""
+    places: list[bytes] = await redis.call("ZRANGE", keys.half, 0, -1, "WITHSCORES")
+    times = list(zip(places[::2], places[1::2], strict=True))
+    for start in range(0, len(times), _HALVES_AT_ONCE):
+        some = times[start : start + _HALVES_AT_ONCE]
+        parked = [split_physical(int.from_bytes(member, "big")) for member, _ in some]
+        entries = await redis.call_many(
+            ("XRANGE", keys.stream(number), f"0-{offset + 1}", f"0-{offset + 1}") for number, offset in parked
+        )
+        for (member, due), found in zip(some, entries, strict=True):
+            account = _sender(found[0][1][1]) if found else ""
+            if account:
+                await redis.call_all(
+                    [
+                        ("SADD", keys.half_senders, account),
+                        ("ZADD", keys.half_of(account), due, member),
+                        ("ZREM", keys.half, member),
+                    ]
+                )
+
+
+def _sender(frame: bytes) -> str:
+    try:
+        return decode_stored(frame)[0].properties.get(names.SENDER_ACCOUNT, "")
+    except ProtocolError:
+        return ""
 
 
 async def _share_key_values(redis: RedisConnection, keys: Keys) -> None:

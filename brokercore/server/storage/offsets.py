@@ -29,7 +29,7 @@ class OffsetTable:
     def __init__(self, writer: RedisConnection, keys: Keys) -> None:
         self._writer, self._keys = writer, keys
         self._table: dict[tuple[str, str], dict[int, int]] = {}
-        self._pulled: dict[Place, int] = {}
+        self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[Place, int] = {}
         self._dirty: set[Place] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -64,6 +64,11 @@ class OffsetTable:
         """Committed offsets by queue id."""
         return self._table.get((group, topic), {})
 
+    def without(self, group: str, topic: str, queue_ids: Iterable[int]) -> int:
+        """In how many of these queues the group has no offset."""
+        known = self._table.get((group, topic), ())
+        return sum(queue_id not in known for queue_id in queue_ids)
+
     def topics_of(self, group: str) -> list[str]:
         """Topics in which the group has committed an offset."""
         return [topic for name, topic in self._table if name == group]
@@ -79,12 +84,13 @@ class OffsetTable:
     # What was pulled
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember how far a group has pulled; kept in memory only."""
-        self._pulled[group, topic, queue_id] = offset
+        """Remember how far a group has pulled in a queue in which it has an offset; kept in memory only."""
+        if queue_id in self._table.get((group, topic), ()):
+            self._pulled.setdefault((group, topic), {})[queue_id] = offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         """How far the group has pulled, 0 when it has not since the broker started."""
-        return self._pulled.get((group, topic, queue_id), 0)
+        return self._pulled.get((group, topic), {}).get(queue_id, 0)
 
     # Resets
 
@@ -114,10 +120,10 @@ class OffsetTable:
         """Forget all offsets of a group or of a topic. Raises StoreUnavailable."""
         for name in [name for name in self._table if name[0] == group or name[1] == topic]:
             places = [(*name, queue_id) for queue_id in self._table.pop(name)]
+            self._pulled.pop(name, None)
             for place in places:
                 self._dirty.discard(place)
                 self._resets.pop(place, None)
-                self._pulled.pop(place, None)
             if places:
                 fields = [_field(place) for place in places]
                 self._writer.send("HDEL", self._keys.resets, *fields)

@@ -89,9 +89,18 @@ class Parking:
         return await self._store.writer.call("ZSCORE", self._key, _member(physical_offset)) is not None
 
     def move(
-        self, message: StoredMessage, target: Queue, moved: Moved, *, keys: Iterable[str] = (), **fields: int
+        self,
+        message: StoredMessage,
+        target: Queue,
+        moved: Moved,
+        *,
+        keys: Iterable[str] = (),
+        properties: dict[str, str] | None = None,
+        **fields: int,
     ) -> None:
-        """Put a parked message into `target`; `fields` replace sys_flag or prepared_transaction_offset.
+        """Put a parked message into `target`, with other `properties` if there are any.
+
+        `fields` replace sys_flag or prepared_transaction_offset.
 
         Raises StoreUnavailable.
         """
@@ -100,7 +109,8 @@ class Parking:
             raise StoreUnavailable(store.trouble)
         now = max(int(time.time() * 1000), target.last_ms)
         offset = target.next_offset
-        frame = _frame_at(store, message, target, offset, now, **fields)
+        shown = message if properties is None else message.copy(properties=properties)
+        frame = _frame_at(store, shown, target, offset, now, **fields)
         names, records = [], []
         for key in keys:
             names.append(store.index.key_of(target.topic, now))

@@ -14,6 +14,7 @@ from console.accounts import acl, delegation
 from console.accounts.actor import Actor
 from console.accounts.becoming import role_principal, roles_naming
 from console.accounts.models import AccessKey, Policy, Role, Tenant
+from console.accounts.services.attached import require_room
 from console.accounts.services.held import hold
 from console.accounts.services.policies import checked_description
 from console.audit import services as audit
@@ -85,6 +86,7 @@ def create_role(
             role.save()
     except IntegrityError as error:
         raise Refused("BIZ_FIELD_CHECK_INVALID", f"The role {name} exists already.", "name") from error
+    require_room(role, policies)
     role.policies.set(policies)
     detail = {"trust_policy": trust_policy, "policies": [p.name for p in policies], "max_session_s": max_session_s}
     audit.record(actor, "accounts.role.create", name, detail=detail)
@@ -114,6 +116,7 @@ def attach_role_policy(*, actor: Actor, role: Role, policy: Policy) -> None:
     """Give a role a policy, at once for its running sessions too. Raises PermissionDenied beyond the actor's rights."""
     role, policy = hold(role), hold(policy)
     delegation.require_giving(actor, [policy], roles=[role])
+    require_room(role, [policy])
     role.policies.add(policy)
     audit.record(actor, "accounts.role.attach_policy", role.name, detail={"policy": policy.name})
     acl.publish_on_commit()

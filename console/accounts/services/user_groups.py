@@ -10,6 +10,7 @@ from console.accounts import acl
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of, require_giving
 from console.accounts.models import Policy, User, UserGroup
+from console.accounts.services.attached import require_room, require_room_in_all
 from console.accounts.services.held import hold
 from console.audit import services as audit
 from console.web.errors import Refused
@@ -61,6 +62,7 @@ def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
         require_giving(actor, group.policies.all(), users=[user])
         if user.is_tenant_admin:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; a group changes nothing.")
+        require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), groups=[group])
         group.users.add(user)
         audit.record(actor, "accounts.group.add_user", group.name, detail={"user": user.username})
         acl.publish_on_commit()
@@ -78,10 +80,12 @@ def remove_user(*, actor: Actor, group: UserGroup, user: User) -> None:
 
 
 def attach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> None:
-    """Give a policy to every user of a group, now and later."""
+    """Give a policy to every user of a group, now and later. Raises Refused when the group or a user has too many."""
     with transaction.atomic():
         group, policy = hold(group), hold(policy)
         require_giving(actor, [policy], users=group.users.all())
+        require_room(group, [policy])
+        require_room_in_all(actor.tenant, User.objects.filter(user_groups=group), policies=[policy])
         group.policies.add(policy)
         audit.record(actor, "accounts.group.attach_policy", group.name, detail={"policy": policy.name})
         acl.publish_on_commit()

@@ -11,6 +11,7 @@ from console.accounts import acl
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of, require_giving
 from console.accounts.models import Policy, User, UserGroup
+from console.accounts.services.attached import require_room, require_room_in_all
 from console.accounts.services.held import hold
 from console.accounts.services.passwords import check_password
 from console.accounts.services.sessions import end_sessions
@@ -32,8 +33,8 @@ def create_user(
 ) -> User:
     """Create a RAM user `name@<tenant>`, who must change the password at the first sign-in.
 
-    Raises Refused for a name that is taken or malformed and for a password that breaks the rule, PermissionDenied when
-    the policies, or those of the groups, are more than `actor` may give.
+    Raises Refused for a name that is taken or malformed, for a password that breaks the rule and for more policies than
+    a user can have, PermissionDenied when the policies, or those of the groups, are more than `actor` may give.
     """
     tenant, policies, groups = actor.tenant, list(policies), list(groups)
     if not name or not all(c in _NAME_CHARACTERS for c in name) or len(name) > 32:
@@ -51,7 +52,9 @@ def create_user(
                 user.save()
         except IntegrityError as error:
             raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} exists already.", "name") from error
+        require_room(user, policies)
         user.policies.set(policies)
+        require_room_in_all(tenant, User.objects.filter(pk=user.pk), groups=groups)
         user.user_groups.set(groups)
         detail = {"policies": [p.name for p in policies], "groups": [g.name for g in groups]}
         audit.record(actor, "accounts.user.create", user.username, detail=detail)
@@ -70,13 +73,18 @@ def update_user(*, actor: Actor, user: User, display_name: str, email: str) -> N
 
 
 def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
-    """Attach a policy to a RAM user. Raises PermissionDenied when it is more than `actor` may give, or to whom."""
+    """Attach a policy to a RAM user. Raises PermissionDenied when it is more than `actor` may give, or to whom.
+
+    Raises Refused when the user has as many as it can have.
+    """
     with transaction.atomic():
         user, policy = hold(user), hold(policy)
         require_change_of(actor, user)
         require_giving(actor, [policy], users=[user])
         if user.is_tenant_admin:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; policies change nothing.")
+        require_room(user, [policy])
+        require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), policies=[policy])
         user.policies.add(policy)
         audit.record(actor, "accounts.user.attach_policy", user.username, detail={"policy": policy.name})
         acl.publish_on_commit()

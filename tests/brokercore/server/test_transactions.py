@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -151,3 +154,29 @@ def test_a_committed_message_can_still_be_delayed(wire: Wire, topic: str) -> Non
     assert end(wire, sent, "PG-5", COMMIT).code == 0
     assert wire.pull(group, topic, queueId=1).code == 19
     assert eventually(lambda: wire.pull(group, topic, queueId=1).code == 0)
+
+
+@contextmanager
+def member_of_an_account(broker: BrokerProcess) -> Iterator[tuple[Wire, str]]:
+    """A connection with a key of an account of its own, and a topic for transactions in its instance."""
+    uid, key = str(int.from_bytes(fresh().encode()[-5:])), (fresh("AK"), "secret")
+    row = {"tenant": uid, "boundary": [f"acs:mq:*:*:MQ_INST_{uid}_*"], "statements": [ANYTHING], "grants": []}
+    broker.allow(*key, row)
+    with Wire(broker.address, key) as wire:
+        eventually(lambda: wire.call(106).code == 0)
+        yield wire, wire.topic(queues=2, name=f"MQ_INST_{uid}_turnsaaa%halves", message_type="TRANSACTION")
+
+
+def test_an_account_with_many_half_messages_delays_nobody_elses_checks(broker: BrokerProcess) -> None:
+    with member_of_an_account(broker) as (many, crowded), member_of_an_account(broker) as (one, topic):
+        producer = fresh("PG")
+        one.heartbeat("client-alone", producer=producer)
+        text = properties(TRAN_MSG="true", PGROUP="PG-crowd", CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+        for _ in range(8):
+            with many.at_once():
+                sent = [many.start_publish(crowded, b"half", text, f="4") for _ in range(500)]
+            assert {many.receive(opaque).code for opaque in sent} == {0}
+        half = prepare(one, topic, producer, CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+        began = time.monotonic()
+        assert one.next_push(39, 40).ext["transactionId"] == half.ext["transactionId"]
+        assert time.monotonic() - began < 6

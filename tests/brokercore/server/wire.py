@@ -129,11 +129,15 @@ class Wire:
 
     def publish(self, topic: str, body: bytes = b"hello", text: str = "", **fields: Any) -> Command:
         """Send one message; `text` is its property string, `fields` replace header fields a to n."""
+        return self.receive(self.start_publish(topic, body, text, **fields))
+
+    def start_publish(self, topic: str, body: bytes = b"hello", text: str = "", **fields: Any) -> int:
+        """Send one message and return the opaque of its answer."""
         ext = {
             "a": "PG", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
             "i": text or properties(UNIQ_KEY=fresh("ID")), "j": "0", "k": "false", "m": "false",
         } | fields  # fmt: skip
-        return self.call(310, ext, body)
+        return self.send(310, ext, body)
 
     def pull(self, group: str, topic: str, offset: int = 0, /, **fields: Any) -> Command:
         """Pull once; a subscription to everything unless `fields` say otherwise."""

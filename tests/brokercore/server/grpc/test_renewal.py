@@ -34,7 +34,7 @@ async def test_a_message_is_kept_for_its_client_for_three_hours_and_no_longer(st
     flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
     sessions = SimpleNamespace(is_online=lambda _client: True)
     renewals = Renewals(SimpleNamespace(broker=SimpleNamespace(flights=flights), sessions=sessions))  # type: ignore[arg-type]
-    state, now_ms = flights.open(PLACE, 0, 0), int(time.time() * 1000)
+    state, now_ms = flights.begin(PLACE, 0), int(time.time() * 1000)
     popped_ms = {0: now_ms - LONGEST_MS - 1, 1: now_ms - LONGEST_MS + 600_000}
     for offset, popped in popped_ms.items():
         await flights.take(PLACE, state, [(offset, 0)], next_offset=offset + 1, now_ms=popped, visible_ms=now_ms + 1000)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis as redis_py
 
+from brokercore.protocol.properties import SENDER_ACCOUNT, encode_properties
 from brokercore.server.errors import StoreNewer
 from brokercore.server.storage.index import index_record
 from brokercore.server.storage.layout import LAYOUT
+from brokercore.server.storage.parking import Parking
+from brokercore.server.storage.topics import HALF_TOPIC
 from tests.brokercore.server.storage.test_recovery import opened
 from tests.support.broker import BrokerProcess
 from tests.support.redis_server import RedisServer, redis_server
@@ -86,3 +90,22 @@ def test_a_broker_ends_with_one_sentence_on_a_store_of_a_newer_release(own_redis
         assert "Traceback" not in broker.log
     finally:
         broker.close()
+
+
+async def test_half_messages_of_an_older_release_wait_with_their_senders(own_redis: RedisServer) -> None:
+    store, topics = await opened(own_redis)
+    await store.writer.call("SET", store.keys.layout, "2")
+    queue = topics.get(HALF_TOPIC).queues[0]  # type: ignore[union-attr]
+    for sender in ("42", "", "43", "42"):
+        stored: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        properties = encode_properties({"REAL_TOPIC": "orders", SENDER_ACCOUNT: sender})
+        Parking(store, store.keys.half).park(queue, 1_000, b"", properties, stored.set_result, topic="orders")
+        assert await stored is None
+    await store.close()
+    store, _ = await opened(own_redis)
+    found = {sender: await Parking(store, store.keys.half_of(sender)).due(1_000, 9) for sender in ("", "42", "43")}
+    await store.close()
+    assert {sender: [place - queue.base for place in places] for sender, places in found.items()} == {
+        "": [1], "42": [0, 3], "43": [2],
+    }  # fmt: skip
+    assert client(own_redis).smembers("gantry:broker-a:half:senders") == {b"42", b"43"}

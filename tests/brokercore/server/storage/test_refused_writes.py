@@ -13,7 +13,7 @@ import pytest
 
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.message import decode_stored
-from brokercore.protocol.properties import encode_properties
+from brokercore.protocol.properties import SENDER_ACCOUNT, encode_properties
 from brokercore.server.clients import ClientTable
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.limits import TenantLimits
@@ -158,7 +158,7 @@ async def test_what_was_acknowledged_is_not_given_out_again_when_the_committed_o
 ) -> None:
     offsets = OffsetTable(store.writer, store.keys)
     flights = FlightTable(store.writer, store.keys, offsets)
-    state = flights.open(PLACE, 0, 0)
+    state = flights.begin(PLACE, 0)
     await offsets.flush()  # 0: later ones are written some time afterwards, and the broker ends before
     await flights.take(PLACE, state, [(0, 0), (1, 0)], next_offset=2, now_ms=10, visible_ms=10**15)
     assert await flights.acknowledge(PLACE, 0, 10)
@@ -166,7 +166,8 @@ async def test_what_was_acknowledged_is_not_given_out_again_when_the_committed_o
     stored.commit(*PLACE, 0)
     after = FlightTable(store.writer, store.keys, stored)
     await after.load()
-    found = after.open(PLACE, 0, 0)
+    found = after.current(PLACE, 0)
+    assert found is not None
     assert (found.next_offset, list(found.flights)) == (2, [1])
 
 
@@ -179,7 +180,7 @@ async def test_an_answer_that_nobody_took_gives_back_its_own_deliveries_alone(
     request = PopRequest(
         broker, Reads(), "GID_a", topic, topic.queues, 32, 60_000, None, False, False, lambda: None, None, 10  # type: ignore[arg-type]
     )  # fmt: skip
-    state = flights.open(PLACE, 0, 0)
+    state = flights.begin(PLACE, 0)
     await flights.take(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=10**15)
     await flights.take(PLACE, state, [(1, 0)], next_offset=2, now_ms=11, visible_ms=10**15)
     request.put_back([Popped(0, 0, b""), Popped(0, 1, b"")])
@@ -190,7 +191,7 @@ async def test_an_answer_that_nobody_took_gives_back_its_own_deliveries_alone(
 async def flights(store: MessageStore) -> FlightTable:
     """A table of flights with one delivery at PLACE: offset 0, popped at 10."""
     flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
-    state = flights.open(PLACE, 0, 0)
+    state = flights.begin(PLACE, 0)
     await flights.take(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=20)
     await store.writer.call("RENAME", store.keys.pop_flights, f"{store.keys.pop_flights}:aside")
     await store.writer.call("SET", store.keys.pop_flights, "no hash")
@@ -256,12 +257,30 @@ async def test_a_pop_gives_out_only_what_redis_has_as_in_flight(store: MessageSt
     topic = await topics.save(TopicConfig("orders", 2, 2))
     for queue in topic.queues:
         assert await put(store, queue) is None
-    flights = Trouble(store.writer, store.keys, OffsetTable(store.writer, store.keys))
-    broker = SimpleNamespace(flights=flights, store=store, waiting=WaitingPulls(), pace=Pace())
+    offsets = OffsetTable(store.writer, store.keys)
+    flights = Trouble(store.writer, store.keys, offsets)
+    broker = SimpleNamespace(
+        flights=flights, offsets=offsets, limits=TenantLimits(), store=store, waiting=WaitingPulls(), pace=Pace()
+    )
     request = PopRequest(
         broker, Reads(), "GID_a", topic, topic.queues, 32, 60_000, None, False, False, lambda: None, None  # type: ignore[arg-type]
     )  # fmt: skip
     (given,) = await request.collect()
     states = {queue.queue_id: flights.find(("GID_a", "orders", queue.queue_id)) for queue in topic.queues}
     in_flight = {queue_id: list(state.flights) for queue_id, state in states.items() if state is not None}
-    assert in_flight == {given.queue_id: [0], 1 - given.queue_id: []}
+    assert in_flight == {given.queue_id: [0]}
+
+
+async def test_a_committed_message_leaves_nothing_counted_for_its_sender(
+    store: MessageStore, topics: TopicTable
+) -> None:
+    target = (await topics.save(TopicConfig("orders", 1, 1))).queues[0]
+    transactions = Transactions(store, topics, ClientTable(), None, Timers(store, topics))  # type: ignore[arg-type]
+    queue = topics.get(HALF_TOPIC).queues[0]  # type: ignore[union-attr]
+    sender = {SENDER_ACCOUNT: "1234567890123456"}
+    assert await park(store, queue, store.keys.half_of("1234567890123456"), 1, **sender) is None
+    half = decode_stored((await store.read(queue, 0, 1))[0][1])[0]
+    await transactions.commit(half)
+    assert not await transactions.waits(half)
+    assert not store.parked.waiting
+    assert SENDER_ACCOUNT not in decode_stored((await store.read(target, 0, 1))[0][1])[0].properties
