@@ -11,9 +11,7 @@ import select
 import struct
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ from analytics import lake, wall
 from analytics.errors import LakeError, LakeUnavailable
 from analytics.lake import LakeFile
 from analytics.look_process import ASK, LONGEST_CPU_S, MOST_MEMORY, PACKED, TELL
+from analytics.places import Places
 from analytics.specs import Column
 
 __all__ = ["PACKED", "columns_of"]
@@ -42,8 +41,7 @@ _ENVIRONMENT = {"LANG": "C.UTF-8", "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLO
     ("OMP_NUM_THREADS", "ARROW_IO_THREADS"), "1"
 )
 
-_changed = threading.Condition()
-_busy: Counter[str] = Counter()
+_places = Places(MOST)
 
 
 class _Ended(Exception):  # noqa: N818
@@ -72,19 +70,12 @@ def columns_of(file: LakeFile, file_format: str, options: Mapping[str, str], hol
 
 @contextmanager
 def _place(holder: str, deadline: float) -> Iterator[None]:
-    with _changed:
-        while _busy.total() >= MOST or _busy[holder] >= MOST - 1:
-            if not _changed.wait(max(0.0, deadline - time.monotonic())):
-                raise LakeError("Too many files are being looked at at the moment; try again.")
-        _busy[holder] += 1
+    if not _places.take(holder, deadline):
+        raise LakeError("Too many files are being looked at at the moment; try again.")
     try:
         yield
     finally:
-        with _changed:
-            _busy[holder] -= 1
-            if not _busy[holder]:
-                del _busy[holder]
-            _changed.notify_all()
+        _places.give_back(holder)
 
 
 def _asked(file: IO[bytes], wanted: bytes, deadline: float) -> dict[str, Any]:

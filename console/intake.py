@@ -1,5 +1,7 @@
 """What comes in over HTTP is bounded before Django sees it (docs/limits.md): requests a peer, bytes and time of bodies.
 
+What has come in whole waits for its turn, which goes by account (`console/web/turns.py`).
+
 A request costs nothing but memory of a few KiB until its body is there: no thread, no database, no file. Bodies are
 small unless a signed-in person sends them, and large only where that person may upload. `/healthz` is answered whatever
 else goes on. Refusals are one sentence; callers of the management API get it in the form of their API.
@@ -14,6 +16,7 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any
@@ -35,7 +38,9 @@ from console.openapi.rpc.middleware import RPC_PATH
 from console.openapi.rpc.responses import answer
 from console.sql import buckets
 from console.web.connections import Connections
+from console.web.holders import LOOKED_AT, Holder, Holders, claimed_key, key_digest, listen, session_digest
 from console.web.proxies import client_of, is_trusted, network_of, peer_of
+from console.web.turns import TooManyWaiting, Turn, Turns
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +59,13 @@ SLOWEST_BYTES_PER_S = 16 * 1024
 WRITE_S = 60.0
 #: Bodies beyond DATA_UPLOAD_MAX_MEMORY_SIZE, which lie on the disk, that come in at a time: of one person, and in all.
 UPLOADS_OF_A_PERSON, UPLOADS = 2, 8
+#: How long a request waits for its turn, s.
+_LONGEST_WAIT_S = 60.0
 #: Requests for HEALTH that are looked at together; the others wait their turn.
 _HEALTH_TOGETHER = 8
 #: Looks at who sends a larger body, together: each takes a thread and the database.
 _LOOKS_TOGETHER = 8
+_WAITING = "Too many requests of this account, or of this address, wait for their turn; try again."
 _UPLOAD_VIEW = "sql.bucket_upload"
 
 
@@ -98,6 +106,8 @@ class Intake:
         self._uploads: Counter[int] = Counter()
         self._health = asyncio.Semaphore(_HEALTH_TOGETHER)
         self._looks = asyncio.Semaphore(_LOOKS_TOGETHER)
+        self._holders = Holders()
+        self._turns = Turns(settings.WEB_PLACES, settings.WEB_WAITING)
         self.connections = Connections()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,14 +116,15 @@ class Intake:
         client = _connection(scope)
         self.connections.begin(client, (scope.get("server") or (None, None))[1])
         try:
-            await self._serve(scope, receive, _Answer(send).send)
+            with Turn(self._turns, _LONGEST_WAIT_S) as turn:
+                await self._serve(scope, receive, _Answer(send, turn).send, turn)
         except _UnreadError:
             log.info("a client from %s did not take its answer within %g s", client[0], WRITE_S)
             self.connections.cut(client)
         finally:
             self.connections.end(client)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, turn: Turn) -> None:
         if scope["path"] == HEALTH:
             async with self._health:
                 return await self._application(scope, _without_body(receive), send)
@@ -122,8 +133,9 @@ class Intake:
             return await _refuse(scope, send, _too_many(peer))
         self._open[peer] += 1
         uploading = _Uploading(self._uploads)
+        listen(scope, self._holders, peer)
         # Nothing may refer to it in a circle: the server ends the connection only once nobody can ask for more of it.
-        body = _Body(scope, receive, self._allowance, uploading.count)
+        body = _Body(scope, receive, self._allowance, uploading.count, partial(self._turn_comes, scope, turn))
         try:
             with uploading:
                 if await body.may_begin():
@@ -131,9 +143,30 @@ class Intake:
             if body.refusal is not None:
                 await _refuse(scope, send, body.refusal)
         finally:
+            body.end()
             self._open[peer] -= 1
             if not self._open[peer]:
                 del self._open[peer]
+
+    async def _turn_comes(
+        self, scope: Scope, turn: Turn, beginning: bytes, leaves: Callable[[], asyncio.Future[Message]]
+    ) -> bool:
+        """Wait for it, with the whole body there; False when the client leaves before. Raises _RefusedError."""
+        try:
+            return await turn.take(self._holder(scope, beginning), leaves)
+        except TooManyWaiting:
+            raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, _WAITING) from None
+
+    def _holder(self, scope: Scope, beginning: bytes) -> Holder:
+        """Who a request is counted for, by its head and the beginning of its body."""
+        peer = _peer(scope)
+        if is_api(scope) or scope["path"] == "/":  # where calls are sent too
+            query = scope.get("query_string", b"").decode("latin-1")
+            key = claimed_key(_header(scope, b"authorization"), query, beginning.decode("latin-1"))
+            if key or is_api(scope):
+                return self._holders.of(peer, key_digest(peer, key) if key else None)
+        session = _cookies(scope).get(settings.SESSION_COOKIE_NAME)
+        return self._holders.of(peer, session_digest(session) if session else None)
 
     async def _allowance(self, scope: Scope) -> Allowance:
         if is_api(scope):
@@ -181,6 +214,7 @@ class _Body:
         receive: Receive,
         ask_allowance: Callable[[Scope], Awaitable[Allowance]],
         on_disk: Callable[[int], None],
+        turn_comes: Callable[[bytes, Callable[[], asyncio.Future[Message]]], Awaitable[bool]],
     ) -> None:
         self._scope = scope
         self._receive = receive
@@ -191,6 +225,9 @@ class _Body:
         self._began = time.monotonic()
         self._ended = False
         self._on_disk = on_disk
+        self._turn_comes = turn_comes
+        self._beginning = b""
+        self._following: asyncio.Task[Message] | None = None
         self.refusal: Refusal | None = None
 
     async def may_begin(self) -> bool:
@@ -204,19 +241,40 @@ class _Body:
         return self.refusal is None
 
     async def receive(self) -> Message:
-        """The next piece for Django."""
+        """The next piece for Django; the last one once it is this request's turn."""
         if self._ended:
-            return await self._receive()
+            return await self._after()
         try:
             message = await self._in_time()
-            self._bytes += len(message.get("body", b""))
+            body = message.get("body", b"")
+            self._bytes += len(body)
+            if len(self._beginning) < LOOKED_AT:
+                self._beginning += body[:LOOKED_AT]
             await self._check(self._bytes)
+            self._ended = not message.get("more_body", False)
+            whole = self._ended and message["type"] == "http.request"
+            if whole and not await self._turn_comes(self._beginning, self._leaves):
+                return await self._after()
         except _RefusedError as refused:
             self.refusal = refused.refusal
             self._ended = True
             return {"type": "http.disconnect"}
-        self._ended = not message.get("more_body", False)
         return message
+
+    def _leaves(self) -> asyncio.Task[Message]:
+        if self._following is None:
+            self._following = asyncio.ensure_future(_next(self._receive))
+        return self._following
+
+    async def _after(self) -> Message:
+        """What comes behind the body: that the client has left."""
+        return await (self._receive() if self._following is None else asyncio.shield(self._following))
+
+    def end(self) -> None:
+        """Nobody asks any more."""
+        if self._following is not None:
+            self._following.cancel()
+            self._following = None
 
     async def _in_time(self) -> Message:
         allowed_s = settings.WEB_BODY_SECONDS + self._bytes / SLOWEST_BYTES_PER_S
@@ -243,18 +301,23 @@ class _Body:
 
 
 class _Answer:
-    """What Django answers; a client that does not take it holds nothing for long."""
+    """What Django answers; a client that does not take it holds nothing for long, and no place at all."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, turn: Turn) -> None:
         self._send = send
+        self._turn = turn
 
     async def send(self, message: Message) -> None:
         """Hand a piece to the server. Raises _UnreadError."""
+        if message["type"] == "http.response.body":
+            self._turn.give_back()
         try:
             async with asyncio.timeout(WRITE_S):
                 await self._send(message)
         except TimeoutError:
             raise _UnreadError from None
+        if message.get("more_body", False):
+            await self._turn.take_again()
 
 
 def is_api(scope: Scope) -> bool:
@@ -326,6 +389,10 @@ def _too_many(peer: str) -> Refusal:
         HTTPStatus.TOO_MANY_REQUESTS,
         f"{settings.WEB_PEER_REQUESTS} requests from {peer} are open; more are answered when one of them has ended.",
     )
+
+
+async def _next(receive: Receive) -> Message:
+    return await receive()
 
 
 def _without_body(receive: Receive) -> Receive:

@@ -51,6 +51,9 @@ WEB_CONNECTIONS = env_int("GANTRY_WEB_CONNECTIONS", 8192, low=64)
 WEB_PEER_CONNECTIONS = env_int("GANTRY_WEB_PEER_CONNECTIONS", 512, low=8)
 WEB_PEER_REQUESTS = env_int("GANTRY_WEB_PEER_REQUESTS", 256, low=4)
 WEB_BODY_SECONDS = env_int("GANTRY_WEB_BODY_SECONDS", 20, low=1)
+# Requests that are worked for at a time; those of one account, or of one stranger's address, that wait for it.
+WEB_PLACES = env_int("GANTRY_WEB_PLACES", 12, low=4)
+WEB_WAITING = env_int("GANTRY_WEB_WAITING", 128, low=1)
 SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
@@ -19,6 +20,7 @@ from console.accounts import mfa
 from console.accounts.models import User
 from console.accounts.services import sessions
 from console.accounts.visits import actor_of
+from console.web import holders
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 _OPEN_TO_ALL = frozenset({"account_logout", "account_login", "account_inactive", "health"})
@@ -48,10 +50,13 @@ class ActorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         user = request.user
-        if isinstance(user, User):
-            if mfa.is_at_home(user) and sessions.keep_alive(request):
-                request.actor = actor_of(request, user)  # type: ignore[attr-defined]
-            else:
+        if isinstance(user, User) and mfa.is_at_home(user) and sessions.keep_alive(request):
+            request.actor = actor_of(request, user)  # type: ignore[attr-defined]
+            account = holders.account_name(user.tenant_id, user.pk)
+            holders.tell_session(request, request.session.session_key, account)
+        else:
+            holders.tell_session(request, request.COOKIES.get(settings.SESSION_COOKIE_NAME), None)
+            if isinstance(user, User):
                 logout(request)
         return self.get_response(request)
 

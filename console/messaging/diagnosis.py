@@ -17,6 +17,7 @@ from console.instances import broker
 from console.messaging.names import RETRY_PREFIX, shown_name
 from console.messaging.status import online_clients, shown_consume_type
 from console.topics.models import Group
+from console.web import turns
 
 MAX_CLIENTS = 32
 """Clients asked at once; of a larger group the rest is listed as not asked."""
@@ -102,7 +103,8 @@ def _ask_all(admin: Admin, group: Group, connections: list[Connection], *, jstac
     asked, rest = connections[:MAX_CLIENTS], connections[MAX_CLIENTS:]
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="running-info")
     answers = [pool.submit(admin.consumer_running_info, group.physical_name, c.client_id, jstack) for c in asked]
-    wait_for(answers, timeout=DEADLINE_SECONDS)
+    with turns.aside():
+        wait_for(answers, timeout=DEADLINE_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     clients = [_client_status(group, c, answer) for c, answer in zip(asked, answers, strict=True)]
     return clients + [ClientStatus(c, problem=f"Not asked: more than {MAX_CLIENTS} clients are online.") for c in rest]

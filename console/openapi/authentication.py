@@ -14,6 +14,7 @@ from console.audit import services as audit
 from console.openapi import codes, reuse, throttle
 from console.openapi.registry import Operation
 from console.openapi.signature import ACCESS_KEY, SIGNATURE, verify
+from console.web import holders
 from console.web.errors import Refused
 from console.web.http import Request
 
@@ -57,7 +58,15 @@ def accepted(request: Request, key: AccessKey) -> Actor:
     """The actor of a key whose signature was found right."""
     address = request.META.get("REMOTE_ADDR", "")
     note_use(key, "api", address)
-    return actor_of(key, channel="api", source_ip=address, secure=request.is_secure(), request_id=request.request_id)
+    secure, request_id = request.is_secure(), request.request_id
+    actor = actor_of(key, channel="api", source_ip=address, secure=secure, request_id=request_id)
+    holders.tell_key(request, key.access_key_id, _account_of(actor))
+    return actor
+
+
+def _account_of(actor: Actor) -> str:
+    tenant, person = actor.own_tenant, actor.user
+    return holders.account_name(tenant.pk if tenant else None, person.pk if person else None)
 
 
 def _problem(request: Request, parameters: Mapping[str, str], key: AccessKey | None, *, any_case: bool) -> str:
@@ -78,6 +87,7 @@ def note_refusal(request: Request, access_key_id: str, problem: str) -> None:
 
     Raises Refused BIZ_THROTTLED after too many.
     """
+    holders.tell_key(request, access_key_id, None)
     address = request.META.get("REMOTE_ADDR", "")
     if throttle.note_failure(address, access_key_id):
         raise Refused(codes.THROTTLED, "Too many refused signatures with this access key; try again in a minute.")

@@ -17,12 +17,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import IO, Any, cast
 
 from sqlglot import serde
 
+from analytics.places import Places
 from console.sql.parser_process import LONGEST_CPU_S
 from console.sql.parsing_time import Budget
 from console.web.errors import Refused
@@ -124,10 +124,9 @@ class Parsers:
 
     def forget(self) -> None:
         """Begin anew, without the processes that there were."""
-        self._changed = threading.Condition()
+        self._places = Places(MOST, most_waiting=MOST_WAITING)
+        self._lock = threading.Lock()
         self._idle: list[Parser] = []
-        self._busy: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()
 
     def ask(self, text: str, holder: str) -> tuple[str, Any]:
         """The outcome for a text of `holder`, an account.
@@ -162,42 +161,33 @@ class Parsers:
 
     def warm(self) -> None:
         """Start one, so that the first statement does not wait for it."""
-        with self._changed:
-            if not self._idle and not self._busy:
+        with self._lock:
+            if not self._idle and self._places.are_free:
                 self._idle.append(Parser())
 
     def _take(self, holder: str, deadline: float) -> Parser:
-        with self._changed:
-            self._waiting[holder] += 1
-            try:
-                while self._busy.total() >= MOST or self._busy[holder] >= MOST - 1:
-                    left_s = deadline - time.monotonic() if self._waiting[holder] <= MOST_WAITING else 0.0
-                    if not self._changed.wait(max(0.0, left_s)):
-                        raise Refused(
-                            "TOO_MANY_WAITING", "Too many statements are being read at the moment; try again.", "text"
-                        )
-            finally:
-                self._waiting[holder] -= 1
-                self._waiting += Counter()  # forgets who has none
-            self._busy[holder] += 1
+        if not self._places.take(holder, deadline):
+            raise Refused("TOO_MANY_WAITING", "Too many statements are being read at the moment; try again.", "text")
+        try:
+            return self._idle_one() or Parser()
+        except BaseException:
+            self._give_back(holder, None)
+            raise
+
+    def _idle_one(self) -> Parser | None:
+        with self._lock:
             while self._idle:
                 parser = self._idle.pop()
                 if parser.lives:
                     return parser
                 parser.end()
-        try:
-            return Parser()
-        except BaseException:
-            self._give_back(holder, None)
-            raise
+        return None
 
     def _give_back(self, holder: str, parser: Parser | None) -> None:
-        with self._changed:
-            self._busy[holder] -= 1
-            self._busy += Counter()  # forgets who holds none
-            if parser is not None:
+        if parser is not None:
+            with self._lock:
                 self._idle.append(parser)
-            self._changed.notify_all()
+        self._places.give_back(holder)
 
 
 parsers = Parsers(Budget())

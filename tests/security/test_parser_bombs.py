@@ -224,7 +224,9 @@ def test_small_texts_cost_no_question_to_redis_or_the_database(monkeypatch: pyte
 def test_threads_that_wait_for_a_parser_are_few(parsers: Parsers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or those of one account would be all that the web server has."""
     monkeypatch.setattr(pool, "MOST_WAITING", 2)
-    parsers._busy["mallory"] = pool.MOST - 1
+    parsers.forget()
+    for _ in range(pool.MOST - 1):
+        assert parsers._places.take("mallory", time.monotonic())
     refused: list[str] = []
 
     def ask() -> None:
@@ -238,11 +240,12 @@ def test_threads_that_wait_for_a_parser_are_few(parsers: Parsers, monkeypatch: p
         thread.start()
     eventually(lambda: len(refused) == 6)  # all but two, at once
     assert parsers.ask("select 1", "bob")[0] == "trees"
-    parsers._give_back("mallory", None)
+    for _ in range(pool.MOST - 1):
+        parsers._give_back("mallory", None)
     for thread in threads:
         thread.join(60)
     assert refused == ["TOO_MANY_WAITING"] * 6
-    assert not parsers._waiting
+    assert parsers._places.are_free
 
 
 def test_a_parser_that_was_killed_is_replaced(parsers: Parsers) -> None:

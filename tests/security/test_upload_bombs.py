@@ -236,7 +236,7 @@ def test_without_the_wall_that_is_required_nothing_is_looked_at(lake: Path, monk
     monkeypatch.setattr(wall, "abi", lambda: 0)
     with pytest.raises(engine.LakeError, match=r"Files cannot be looked at: .* GANTRY_ENGINE_WALL requires"):
         engine.infer_table(location, None, {})
-    assert not look._busy
+    assert look._places.are_free
 
 
 @pytest.mark.skipif(not wall.is_available(), reason="no Landlock")
@@ -285,7 +285,7 @@ def test_one_account_leaves_a_process_for_the_others(
     for thread in attackers:
         thread.join(60)
     assert len(refused) == 6
-    assert not look._busy
+    assert look._places.are_free
 
 
 # --- Through the pages ----------------------------------------------------------------------------------------------

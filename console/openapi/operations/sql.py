@@ -21,6 +21,7 @@ from console.sql import queries, runs, services, task_queries
 from console.sql.catalog import Answer
 from console.sql.models import QueryTask
 from console.sql.services import Parameter
+from console.web import turns
 from console.web.errors import Refused
 
 _READ = "dla:QueryTask"
@@ -261,7 +262,8 @@ def _waited(task: QueryTask, seconds: int) -> QueryTask:
     deadline = time.monotonic() + seconds
     looks = 0
     while not task.ended and (left := deadline - time.monotonic()) > 0:
-        time.sleep(min(_LOOKS[min(looks // 5, len(_LOOKS) - 1)], left))
+        with turns.aside():
+            time.sleep(min(_LOOKS[min(looks // 5, len(_LOOKS) - 1)], left))
         looks += 1
         task.refresh_from_db()
     return task
