@@ -51,8 +51,8 @@ class Broker:
         self.region = settings.region.encode()
         self.started_ms = int(time.time() * 1000)
         keys = Keys(settings.broker_name)
-        self.watchdog = Watchdog()
-        self.turn = Turn(asyncio.get_running_loop(), self.watchdog.stir)
+        self.turn = Turn(asyncio.get_running_loop())
+        self.watchdog = Watchdog(self.turn)
         self.rounds = Rounds(asyncio.get_running_loop())
         self.store = MessageStore(settings, self.store_host, keys, self.turn)
         writer = self.store.writer

@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         share = self._share() if account is None else account.share
         if share is not self._rounds.latest:
             self._rounds.others(share, now)
-        if share.is_used_up or self._in_line or self._untaken:
+        if share.left <= 0 or share.waiting or share.unstored > MOST_UNSTORED_BYTES or self._in_line or self._untaken:
             self._keep_for_later(share, data)
             return
         self._turn.begin()
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
                 self.frame_began = now
             if self.stranger and self._gate is not None:
                 self._gate.holds(self, self._reader.pending)
-            elif self.account is not None:
+            elif self.account is not None and (self._reader.pending > _LARGE or self.account.incoming):
                 self.note_incoming(self.account, self._reader.pending)
         except FrameError as error:
             self._malformed(error)

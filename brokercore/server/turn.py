@@ -17,12 +17,12 @@ class Turn:
     of them have been read in this round, so that their commands share one write.
     """
 
-    __slots__ = ("_depth", "_flushes", "_last", "_loop", "_on_begin", "_scheduled")
+    __slots__ = ("_depth", "_flushes", "_last", "_loop", "_scheduled", "on_begin")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_begin: Callable[[], None] | None = None) -> None:
-        """`on_begin` is told whenever work begins."""
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._on_begin = on_begin
+        self.on_begin: Callable[[], None] | None = None
+        """Called when work begins, until it sets itself to None: to call it for every message would cost time."""
         self._flushes: list[Callable[[], None]] = []
         self._depth = 0
         self._scheduled = False
@@ -37,8 +37,8 @@ class Turn:
     def begin(self) -> None:
         """Work begins that may ask for flushes."""
         self._depth += 1
-        if self._on_begin is not None:
-            self._on_begin()
+        if self.on_begin is not None:
+            self.on_begin()
 
     def end(self, source: object = None) -> None:
         """The work is done; `source` is the client whose bytes it was, None for Redis."""

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import deque
 
+from brokercore.server.turn import Turn
+
 LOOK_SECONDS = 0.005
 """Between two looks: what holds the loop for longer is seen."""
 
@@ -23,21 +25,23 @@ class Watchdog:
     held anything. While nothing comes in there is nothing to look at, and no processor time is taken.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
+        """What begins a turn of `turn` is looked at."""
+        self._turn = turn
         self.long_turns = 0
         """Turns longer than LONG_SECONDS since the start."""
         self._longest: deque[tuple[float, float]] = deque()
         """The moment and length of turns, each shorter than the one before it."""
-        self._stirred = True
         self._resting: asyncio.Future[None] | None = None
         self._seen = self._spent = 0.0
 
     def stir(self) -> None:
         """Something came in: what it causes begins now."""
-        self._stirred = True
+        self._turn.on_begin = None
         if self._resting is not None:
             self._seen, self._spent = time.monotonic(), time.thread_time()
-            self._resting.set_result(None)
+            if not self._resting.done():  # or nobody looks any more
+                self._resting.set_result(None)
             self._resting = None
 
     async def run(self) -> None:
@@ -49,10 +53,10 @@ class Watchdog:
             now, total = time.monotonic(), time.thread_time()
             self.took(min(now - self._seen - LOOK_SECONDS, total - self._spent), now)
             self._seen, self._spent = now, total
-            if not self._stirred:
+            if self._turn.on_begin is not None:  # nothing has begun since the last look
                 self._resting = resting = loop.create_future()
                 await resting
-            self._stirred = False
+            self._turn.on_begin = self.stir
 
     def took(self, seconds: float, now: float) -> None:
         """A turn that ended at `now` (monotonic) has held the loop for so long."""

@@ -6,11 +6,18 @@ import asyncio
 import threading
 import time
 
+import pytest
+
+from brokercore.server.turn import Turn
 from brokercore.server.watchdog import LONG_SECONDS, SHOWN_SECONDS, Watchdog
 
 
-def test_the_longest_turn_of_the_last_minute_is_shown() -> None:
-    watchdog = Watchdog()
+@pytest.fixture
+async def watchdog() -> Watchdog:
+    return Watchdog(Turn(asyncio.get_running_loop()))
+
+
+async def test_the_longest_turn_of_the_last_minute_is_shown(watchdog: Watchdog) -> None:
     assert watchdog.longest(0.0) == 0.0
     for moment, seconds in ((10.0, 0.01), (20.0, 0.5), (30.0, 0.1), (40.0, 0.2)):
         watchdog.took(seconds, moment)
@@ -19,15 +26,13 @@ def test_the_longest_turn_of_the_last_minute_is_shown() -> None:
     assert watchdog.longest(40.1 + SHOWN_SECONDS) == 0.0
 
 
-def test_turns_above_the_bound_are_counted() -> None:
-    watchdog = Watchdog()
+async def test_turns_above_the_bound_are_counted(watchdog: Watchdog) -> None:
     for seconds in (LONG_SECONDS, LONG_SECONDS / 2, LONG_SECONDS * 1.01, LONG_SECONDS * 3):
         watchdog.took(seconds, 1.0)
     assert watchdog.long_turns == 2
 
 
-async def test_a_turn_counts_with_the_processor_time_that_it_took() -> None:
-    watchdog = Watchdog()
+async def test_a_turn_counts_with_the_processor_time_that_it_took(watchdog: Watchdog) -> None:
     looking = asyncio.ensure_future(watchdog.run())
     await asyncio.sleep(0)
     threading.Event().wait(0.3)  # waiting takes no processor: another process had it
@@ -44,8 +49,7 @@ async def test_a_turn_counts_with_the_processor_time_that_it_took() -> None:
     assert watchdog.long_turns >= 1
 
 
-async def test_what_comes_after_a_rest_is_measured_from_its_beginning() -> None:
-    watchdog = Watchdog()
+async def test_what_comes_after_a_rest_is_measured_from_its_beginning(watchdog: Watchdog) -> None:
     looking = asyncio.ensure_future(watchdog.run())
     await asyncio.sleep(0.2)  # nothing comes: it rests
     before = time.thread_time()
@@ -60,3 +64,11 @@ async def test_what_comes_after_a_rest_is_measured_from_its_beginning() -> None:
     assert 0.08 <= watchdog.longest(time.monotonic()) < 0.2
     assert watchdog.long_turns == 1
     assert rested < 0.005, "a rest takes no processor time"
+
+
+async def test_what_comes_after_the_last_look_harms_nobody(watchdog: Watchdog) -> None:
+    looking = asyncio.ensure_future(watchdog.run())
+    await asyncio.sleep(0.1)
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    watchdog.stir()
