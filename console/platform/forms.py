@@ -11,6 +11,7 @@ from django import forms
 from console.accounts.limits import KINDS
 from console.accounts.models import Organization, Tenant
 from console.platform import queries
+from console.web import sizes
 
 
 class FilterForm(forms.Form):
@@ -106,15 +107,13 @@ class KeyForm(forms.Form):
 class SizeField(forms.CharField):
     """A number of bytes, as `512 MiB` or in digits; None when nothing is written."""
 
-    _UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1, "": 1}
-
     def clean(self, value: Any) -> int | None:
         """Bytes. Raises ValidationError for what is no size."""
         text = super().clean(value).strip()
         if not text:
             return None
         found = re.fullmatch(r"(\d{1,16}(?:\.\d{1,6})?)\s*([A-Za-z]*)", text, re.ASCII)
-        units = {name.upper(): size for name, size in self._UNITS.items()}
+        units = {name.upper(): size for name, size in sizes.UNITS.items()} | {"": 1}
         unit = units.get(found[2].upper()) if found else None
         if found is None or unit is None:
             raise forms.ValidationError("Write a number with B, KiB, MiB, GiB or TiB, such as 512 MiB.")
@@ -124,7 +123,7 @@ class SizeField(forms.CharField):
         """Bytes as the largest unit that holds them exactly."""
         if not isinstance(value, int):
             return value
-        exact = (f"{value // size} {unit}" for unit, size in self._UNITS.items() if value and value % size == 0)
+        exact = (f"{value // size} {unit}" for unit, size in sizes.UNITS.items() if value and value % size == 0)
         return next(exact, "0")
 
 

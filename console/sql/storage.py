@@ -20,6 +20,7 @@ from console.accounts import limits
 from console.accounts.models import Tenant, TenantUse
 from console.sql.models import ENDED, Bucket, QueryTask, TaskStatus
 from console.web.errors import Refused
+from console.web.sizes import in_words
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,6 @@ STEP_BYTES = 1024**2
 KEPT, KEPT_WHEN_WAITED_FOR = timedelta(days=1), timedelta(hours=1)
 #: What nobody has changed here is counted anew after this time: files come and go by other ways too.
 _COUNTED_AGAIN = timedelta(hours=1)
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 #: Results that are deleted at once to make room.
 _MOST_DELETED = 1000
 
@@ -166,7 +166,7 @@ def _why_no_room(task: QueryTask, kind: str, written: int) -> str:
     if not _is_beyond(tenant, kind, limit, written, others):
         return ""
     return (
-        f"{tenant.name} may keep {_size(limit)} of results, and those of the last"
+        f"{tenant.name} may keep {in_words(limit)} of results, and those of the last"
         f" {KEPT // timedelta(hours=1)} hours, which are never deleted for new ones, leave no room for this one: select"
         " less, write it into a table with CREATE TABLE … AS, or ask the platform's administrator, who sets this limit."
     )
@@ -183,8 +183,8 @@ def _is_beyond(tenant: Tenant, kind: str, limit: int, written: int, others: int)
 def _lake_sentence(tenant: Tenant, limit: int) -> str:
     used = getattr(_row(tenant), LAKE) + _being_written(tenant, LAKE)
     return (
-        f"{tenant.name} may store {_size(limit)} in the lake and has {_size(used)}: delete files or drop tables, or ask"
-        " the platform's administrator, who sets this limit."
+        f"{tenant.name} may store {in_words(limit)} in the lake and has {in_words(used)}: delete files or drop tables,"
+        " or ask the platform's administrator, who sets this limit."
     )
 
 
@@ -233,8 +233,3 @@ def _row(tenant: Tenant) -> TenantUse:
         recount(tenant)
         row.refresh_from_db()
     return row
-
-
-def _size(size: int) -> str:
-    unit, name = next(((unit, name) for unit, name in _UNITS if size >= unit), (1, "bytes"))
-    return f"{size / unit:.4g} {name}"

@@ -22,13 +22,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.web import zone
+from console.web.sizes import largest_unit
 
 register = template.Library()
 
 _SPRITE = "vendor/tabler-icons-3.51.0/sprite.svg"
 _DASH = "–"
 _SCALES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
-_SIZES = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 _AGES = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
 
@@ -105,12 +105,10 @@ def byte_size(value: int | None) -> SafeString:
     """A size such as 1.4 KiB, with the exact number of bytes on hover; a dash for None."""
     if value is None:
         return format_html('<span class="num text-secondary">{}</span>', _DASH)
-    for size, unit in _SIZES:
-        if value >= size:
-            return format_html(
-                '<span class="num" title="{} bytes">{} {}</span>', f"{value:,}", f"{value / size:.1f}", unit
-            )
-    return format_html('<span class="num">{} B</span>', value)
+    unit, size = largest_unit(value)
+    if size == 1:
+        return format_html('<span class="num">{} B</span>', value)
+    return format_html('<span class="num" title="{} bytes">{} {}</span>', f"{value:,}", f"{value / size:.1f}", unit)
 
 
 def _moment(value: datetime | int | float | None) -> datetime | None:
