@@ -45,6 +45,18 @@ def test_the_broker_counts_on_from_retry_to_retry(wire: Wire) -> None:
     assert twice.properties["ORIGIN_MESSAGE_ID"] == first.offset_message_id
 
 
+def test_what_is_handed_back_counts_for_the_topic_that_it_is_in_whatever_the_message_says(wire: Wire) -> None:
+    topic, group, forged = wire.topic(), wire.group(), fresh("forged")
+    wire.publish(topic, b"work", properties(RETRY_TOPIC=forged))
+    hand_back(wire, group, wire.messages(group, topic)[-1], delayLevel=1)
+
+    def counted(of: str) -> bool:
+        return wire.call(315, {"statsName": "SNDBCK_PUT_NUMS", "statsKey": f"{of}@{group}"}).code == 0
+
+    assert counted(topic)
+    assert not counted(forged), "a name that nobody bounds would be kept for ever"
+
+
 def test_without_a_level_the_first_retry_is_ten_seconds_away(wire: Wire) -> None:
     topic, group = wire.topic(), wire.group()
     before = wire.ok(30, {"topic": "SCHEDULE_TOPIC_XXXX", "queueId": 2}).ext["offset"]
