@@ -65,6 +65,7 @@ def test_a_message_of_hostile_words(harmless: Visitor, producer: Producer) -> No
     )
     page = harmless.go(message_path(sent))
     expect(page.get_by_role("main")).to_contain_text("<script>window.hacked=1</script>")
+    expect(page.get_by_role("main")).not_to_contain_text("&lt;")
     assert_harmless(page)
     harmless.shoot("hostile-message")
     for mode in ("text", "hex"):

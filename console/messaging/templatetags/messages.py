@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django import template
 
 from console.instances.models import Instance
@@ -56,6 +58,12 @@ def preview(body: bytes) -> str:
 def shown(text: str) -> str:
     """Text that a client chose, with control and deceptive characters made visible."""
     return visible(str(text))
+
+
+@register.filter
+def shown_together(texts: Iterable[str]) -> str:
+    """Several of them with blanks between: filter `join` would escape them, and the page would do so once more."""
+    return shown(" ".join(texts))
 
 
 register.filter("release", release)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.template import Context, Template
 from django.utils import timezone
 
 from console.messaging.names import release
@@ -41,3 +42,8 @@ def test_version_ordinals_have_names() -> None:
     assert release(232) == "4.1.0-SNAPSHOT"
     assert release(300) == "4.4.4-SNAPSHOT"
     assert release(121) == "version 121"
+
+
+def test_keys_that_look_like_markup_are_shown_as_they_are() -> None:
+    page = Template("{% load messages %}{{ keys|shown_together }}").render(Context({"keys": ("<b>", "N\u202e1")}))
+    assert page == "&lt;b&gt; N⟨U+202E⟩1"

@@ -156,7 +156,7 @@ def test_a_body_is_shown_in_the_wanted_form_and_downloaded_as_a_file(live: Live,
     as_hex = text(htmx(cast, "alice", f"{path}?body=hex"))
     assert as_hex.lstrip().startswith('<div class="card mb-3" id="body">')
     assert "00000000  7b 22 68 74" in as_hex
-    assert "Only the first 8.0" in as_hex
+    assert '8,192 bytes">8.0 KiB</span> of' in as_hex
     download = cast.client("alice").get(url(live, "messaging.body", topic.name, sent.message_id))
     assert download.content == body
     assert download["Content-Type"] == "application/octet-stream"
