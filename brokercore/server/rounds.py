@@ -107,6 +107,8 @@ class Rounds:
     def wait(self, share: Share, go_on: Callable[[], None]) -> None:
         """Call `go_on` once it is its turn; it tells what it `spent`, and may wait again."""
         share.waiting.append(go_on)
+        if share.left < FEW_SECONDS:
+            self._used[share] = None
         if not share.in_line:
             share.in_line = True
             self._lines.append(share)

@@ -133,7 +133,7 @@ class Transactions:
     async def _check_all(self) -> None:
         due = await self._due(int(time.time() * 1000))
         left = dict(due)
-        async with aclosing(self._store.in_pieces(left)) as pieces:
+        async with aclosing(self._store.in_pieces(list(left))) as pieces:
             async for frames in pieces:
                 halves, broken = readable(frames)
                 for half in halves:

@@ -41,6 +41,14 @@ async def test_whoever_asks_for_little_is_not_looked_after_at_all() -> None:
     assert not rounds._scheduled, "a round of its own would cost more than the request"
 
 
+async def test_whoever_waits_has_its_turn_whatever_took_its_share() -> None:
+    rounds, share, taken = crowded(), Share(), asyncio.Event()
+    share.left -= 2 * ROUND_SECONDS  # as a request does on a connection whose share is another one so far
+    rounds.wait(share, taken.set)
+    async with asyncio.timeout(5):
+        await taken.wait()
+
+
 async def test_a_request_that_took_long_is_paid_for_in_the_following_rounds() -> None:
     rounds, share, order = crowded(), Share(), list[str]()
     rounds.spent(share, 5 * ROUND_SECONDS)
