@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from brokercore.protocol.recall import RecallHandle
 from brokercore.server.account import MOST_INCOMING, MOST_UNREAD
 from brokercore.server.grpc.endpoint import SERVICE
 from brokercore.server.grpc.line import STRANGER_BYTES
+from brokercore.server.grpc.receiving import MOST_ANSWERING
 from brokercore.server.handlers.clients import MAX_NAME, MAX_SUBSCRIPTIONS, MOST_GROUPS
 from tests.brokercore.server.grpc.caller import Caller, resource
 from tests.brokercore.server.wire import Wire, fresh, properties
@@ -378,21 +379,31 @@ def test_frames_that_are_begun_and_not_ended_are_bounded_for_an_account(victim: 
         eventually(lambda: "has begun more requests than it may send" in victim.log, 30)
 
 
+Text = tuple[str, str]
+
+
 class Http2:
     """A peer that speaks HTTP/2 itself: it begins calls, sends all that it may of their requests, and ends none."""
 
     _HEAD = (
-        (b":method", b"POST"), (b":scheme", b"http"), (b":path", f"/{SERVICE}/SendMessage".encode()),
-        (b":authority", b"x"), (b"content-type", b"application/grpc"), (b"te", b"trailers"),
+        (":method", "POST"), (":scheme", "http"), (":authority", "x"),
+        ("content-type", "application/grpc"), ("te", "trailers"),
     )  # fmt: skip
 
-    def __init__(self, address: str, calls: int) -> None:
+    def __init__(self, address: str, calls: int, call: str = "SendMessage", metadata: Sequence[Text] = ()) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=20)
         self.windows = dict.fromkeys([0, *range(1, 2 * calls, 2)], 65_535)
-        head = b"".join(b"\0%c%b%c%b" % (len(key), key, len(value), value) for key, value in self._HEAD)
+        pairs = [*self._HEAD, (":path", f"/{SERVICE}/{call}"), *metadata]
+        pairs.sort(key=lambda pair: not pair[0].startswith(":"))
+        head = b"".join(b"\0%c%b%c%b" % (len(key), key.encode(), len(value), value.encode()) for key, value in pairs)
         begin = b"".join(self._frame(1, 4, stream, head) for stream in list(self.windows)[1:])
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self._frame(4, 0, 0, b"") + begin)
+
+    def ask(self, request: bytes) -> None:
+        """Send the whole request of each call, and read nothing of any answer."""
+        body = b"\0" + len(request).to_bytes(4, "big") + request
+        self.socket.sendall(b"".join(self._frame(0, 1, stream, body) for stream in list(self.windows)[1:]))
 
     def flood(self, most: int) -> int:
         """Send up to so many bytes; how many it was, when the broker closed before."""
@@ -438,3 +449,28 @@ def test_a_stranger_that_begins_a_hundred_grpc_calls_makes_the_broker_hold_littl
             stranger = Http2(victim.grpc, 100)
             assert stranger.flood(400 << 20) < 2 * STRANGER_BYTES
             stranger.socket.close()
+
+
+def test_calls_that_read_nothing_of_their_answers_are_bounded_for_an_account(
+    victim: BrokerProcess, attacker: Wire, group: str
+) -> None:
+    topic, calls = attacker.topic(name=name()), MOST_ANSWERING // len(LARGE)
+    fill(attacker, topic)
+    request = pb.ReceiveMessageRequest(
+        group=resource(group), message_queue=pb.MessageQueue(topic=resource(topic)), batch_size=1
+    )
+    request.invisible_duration.FromSeconds(60)
+    request.long_polling_timeout.FromSeconds(20)
+    with Caller(victim.grpc, ATTACKER) as client, ExitStack() as stack:
+        with bounded(victim):
+            for _ in range(calls):
+                idle = Http2(victim.grpc, 1, "ReceiveMessage", client.metadata())
+                stack.callback(idle.socket.close)
+                idle.ask(request.SerializeToString())
+                eventually(lambda idle=idle: len(idle.socket.recv(1 << 16, socket.MSG_PEEK)) > 200)
+            assert next(client.start_receiving(group, topic, batch_size=1)).status.code == pb.Code.TOO_MANY_REQUESTS
+        stack.close()
+        eventually(
+            lambda: next(client.start_receiving(group, topic, batch_size=1)).status.code != pb.Code.TOO_MANY_REQUESTS,
+            30,
+        )
