@@ -92,6 +92,8 @@ class PopRequest:
         self._woken = asyncio.Event()
         self._over = False
         self._refusal: Refusal | None = None
+        self._passed: list[QueueState] = []
+        """States of queues from which another request was taking when this one looked."""
         self._work = self.broker.pace.work(self.account)
 
     async def run(self, wait_seconds: float) -> list[Popped]:
@@ -106,6 +108,7 @@ class PopRequest:
         """Take what is visible now. Raises StoreUnavailable."""
         self.popped_ms = int(time.time() * 1000)  # of all messages of the answer: their receipt handles name it
         answer = _Answer(self.count)
+        self._passed.clear()
         turn = next(_turns) % len(self.queues)
         for queue in self.queues[turn:] + self.queues[:turn]:
             if self._work.is_over:
@@ -117,6 +120,7 @@ class PopRequest:
                     continue
                 state = self.broker.flights.begin(place, first)
             if state.busy:
+                self._passed.append(state)
                 continue
             state.busy = True
             try:
@@ -128,6 +132,8 @@ class PopRequest:
             finally:
                 state.busy = False
                 self.broker.flights.end(place, state)
+                if queue.waiters and state.next_offset < queue.max_offset:
+                    self.broker.waiting.wake(queue)  # who came meanwhile has passed it
             if answer.is_full:
                 break
         return answer.messages
@@ -301,7 +307,8 @@ class PopRequest:
             left = deadline - time.monotonic()
             if found or self._over or left <= 0:
                 return found
-            await self._wait(left)
+            if all(state.busy for state in self._passed):
+                await self._wait(left)
             if self._refusal is not None:
                 raise self._refusal
 

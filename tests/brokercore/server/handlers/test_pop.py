@@ -69,6 +69,17 @@ def test_what_is_popped_nobody_else_gets(wire: Wire, place: tuple[str, str]) -> 
     assert wire.pull(wire.group(), place[1]).code == 0
 
 
+def test_who_comes_while_another_takes_from_the_queue_has_what_is_left_of_it_at_once(wire: Wire) -> None:
+    topic, group = wire.topic(queues=1), wire.group()
+    for number in range(40):
+        wire.publish(topic, b"%d" % number)
+    with wire.at_once():
+        opaques = [ask(wire, group, topic, maxMsgNums=1, pollTime=30_000) for _ in range(40)]
+    answers = [wire.receive(opaque, 10) for opaque in opaques]  # and not only when their polls end
+    popped = [message.body for answer in answers for message in decode_stored(answer.body)]
+    assert sorted(popped, key=int) == [b"%d" % number for number in range(40)]
+
+
 def test_one_queue_can_be_named(wire: Wire, place: tuple[str, str]) -> None:
     assert bodies(wire, *place, queueId=1) == [b"m1", b"m3", b"m5"]
     assert pop(wire, *place, queueId=7)[0].code == 29
