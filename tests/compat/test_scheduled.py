@@ -17,9 +17,12 @@ def lateness_ms(world: World, producer: str, consumer: str, **options: Any) -> i
     """Send one message with a delay and return how long after the send it came."""
     topic, group = world.topic("delay", message_type="DELAY"), world.group("delay")
     running = world.start(consumer, topic, group).wait_ready()
+    # A client that does not hear of its queues at the first try, on a busy machine, asks again half a minute later.
+    world.run(producer, topic, group, body="first", **options)
+    running.wait_received(["first-sync-0"])
     events = world.run(producer, topic, group, body="later", **options)
     assert failures(events) == []
-    (message,) = running.wait_received(["later-sync-0"])
+    message = running.wait_received(["first-sync-0", "later-sync-0"])[-1]
     sending: Event = sent(events)[0]
     return int(message["at"]) - int(sending["at"])
 
