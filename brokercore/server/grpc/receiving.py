@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncGenerator
 
 from brokercore.protocol.bodies.heartbeat import ConsumerData
@@ -39,8 +38,8 @@ from brokercore.server.handlers.pop import LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS
 POLLING_SECONDS = 20.0
 """How long a receive waits that does not say so itself."""
 
-MOST_ANSWERING = 32 << 20
-"""Bytes of messages that calls of one account have been given and have not read; on its way each is there thrice."""
+MOST_ANSWERING = 16 << 20
+"""Bytes of messages that calls of one account have been given and have not read; each takes five times its memory."""
 
 ANSWER_SECONDS = 0.3
 """What is left of a call's time for its answer."""
@@ -59,10 +58,8 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
     topic, group = topic_name(request.message_queue.topic), group_name(request.group)
     answer = check(await _pop(call, request, topic, group))
     popped_ms, invisible_ms = int(answer.ext["popTime"]), int(answer.ext["invisibleTime"])
-    found, size, account = deque(decode_stored(answer.body)), len(answer.body), call.account
-    places = [((group, topic, stored.queue_id), stored.queue_offset, popped_ms) for stored in found]
+    found, size, account = decode_stored(answer.body), len(answer.body), call.account
     given = False
-    del answer  # a client that does not read makes all that is named here stay
     if account is not None:
         account.answering += size
     try:
@@ -73,19 +70,17 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
             await _know_again(call, group)
         yield ReceiveMessageResponse(status=OK)
         space = request.message_queue.topic.resource_namespace
-        while found:
-            stored = found.popleft()
+        for stored in found:
             offset = stored.queue_offset
             receipt = Receipt(offset, popped_ms, invisible_ms, call.broker.name, stored.queue_id, offset)
-            part = ReceiveMessageResponse(message=build_message(stored, space, str(receipt), invisible_ms))
-            del stored
-            yield part
+            yield ReceiveMessageResponse(message=build_message(stored, space, str(receipt), invisible_ms))
         yield _delivered_now()
         given = True
     finally:
         if account is not None:
             account.answering -= size
-        for held in places:
+        for stored in found:
+            held = (group, topic, stored.queue_id), stored.queue_offset, popped_ms
             if not given:
                 call.door.renewals.give_back(*held)
             elif request.auto_renew:
