@@ -136,6 +136,7 @@ class Connection(asyncio.Protocol):
         share = self._share() if account is None else account.share
         if share is not self._rounds.latest:
             self._rounds.others(share, now)
+        # `share.is_used_up` without its call: such calls, a few for every message, cost 5 to 10 % of all sends.
         if share.left <= 0 or share.waiting or share.unstored > MOST_UNSTORED_BYTES or self._in_line or self._untaken:
             self._keep_for_later(share, data)
             return
