@@ -24,6 +24,8 @@ pytestmark = pytest.mark.real
 
 #: A message whose last retry failed becomes a letter at once; the Java client reports what it did every few seconds.
 PATIENCE_SECONDS = 60
+#: `consumer/status` may be called 60 times a minute.
+PAUSE_SECONDS = 1.5
 
 
 @dataclass
@@ -57,11 +59,16 @@ class Java:
     def until(self, path: str, right: Any, **own: str) -> Any:
         """`data` of the operation once `right` holds for it."""
 
-        def answer() -> Any:
-            found = self.api(path, **own)
-            return found["data"] if found["success"] and right(found["data"]) else None
+        last: list[Any] = []
 
-        return eventually(answer, PATIENCE_SECONDS)
+        def answer() -> Any:
+            last[:] = [self.api(path, **own)]
+            return last[0]["data"] if last[0]["success"] and right(last[0]["data"]) else None
+
+        try:
+            return eventually(answer, PATIENCE_SECONDS, pause=PAUSE_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"the last answer of {path}: {last}") from error
 
 
 @pytest.fixture

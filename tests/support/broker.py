@@ -161,15 +161,15 @@ def _free_ports(count: int) -> list[int]:
     raise AssertionError(f"none of the ports {first} to {last} is free")
 
 
-def eventually(condition: Any, seconds: float = 10.0) -> Any:
-    """The first true value of `condition()`; AssertionError when it stays false for so long."""
+def eventually(condition: Any, seconds: float = 10.0, pause: float = 0.02) -> Any:
+    """The first true value of `condition()`, asked every `pause` seconds; AssertionError when it stays false."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 @contextmanager
