@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from analytics import lake, wall
+from analytics import confined, lake, wall
 from analytics.errors import LakeError, LakeUnavailable
 from analytics.lake import LakeFile
 from analytics.look_process import ASK, LONGEST_CPU_S, MOST_MEMORY, PACKED, TELL
@@ -101,16 +101,7 @@ def _started() -> "subprocess.Popen[bytes]":
             program = wall.command(wall.Rules([sys.prefix, sys.base_prefix], [str(_PROGRAM)]), program)
     except wall.NoWall as error:
         raise LakeUnavailable(f"Files cannot be looked at: {error}") from error
-    return subprocess.Popen(  # noqa: S603
-        program,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_ENVIRONMENT,
-        cwd="/",
-        start_new_session=True,
-        bufsize=0,
-    )
+    return confined.start(program, _ENVIRONMENT, bufsize=0)
 
 
 def _conversation(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from launcher import brokers, readiness, rewriting, secrets
 from launcher.config import ROOT, Config
@@ -32,6 +32,8 @@ class Service:
     environ: Mapping[str, str] = field(default_factory=dict)
     pass_fds: tuple[int, ...] = ()
     """Descriptors of this process that the child inherits."""
+    turn: Literal["soon", "later"] = "later"
+    """When it gets the processor beside others that want it (launcher/bound.py)."""
     locks: Path | None = None
     """A folder that the child alone may write to: it inherits the lock on it, which ends with the child."""
     beside: Callable[[Child], Coroutine[Any, Any, None]] | None = None
@@ -126,6 +128,7 @@ def _redis(config: Config) -> Service:
         ready=readiness.redis_answers(config.redis_socket),
         deadline=120,
         locks=config.home / "redis",
+        turn="soon",
         beside=rewriting.when_quiet(config.redis_socket, config.home / "redis", rewriting.Bounds()),
     )
 
@@ -143,6 +146,7 @@ def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...])
             deadline=120,
             environ=shared | brokers.environment(config, number, os.environ),
             pass_fds=() if name_server is None else (name_server,),
+            turn="soon",
         )
         found.append(service)
     return found

@@ -64,6 +64,7 @@ class Child:
         reaper: Reaper,
         on_line: Callable[[str], None],
         pass_fds: Sequence[int] = (),
+        turn: str = "later",
     ) -> None:
         self.mark = mark
         self.tail: deque[str] = deque(maxlen=TAIL)
@@ -75,7 +76,7 @@ class Child:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - commands come from plan.py
                 # Not to outlive this process, whatever ends it and whatever the child makes of its environment.
-                [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), *command],
+                [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), turn, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=subprocess.STDOUT,

