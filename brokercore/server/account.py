@@ -25,6 +25,10 @@ MOST_POSITIONS = 200_000
 which of its groups consume which topics by POP. 100 bytes of the broker each, 500 while POP has a state, and 70 of
 Redis."""
 
+MOST_IN_FLIGHT = 100_000
+"""Messages that groups of an account have popped from one broker, and neither acknowledged nor let go: some 300 bytes
+of the broker each, and 150 of Redis."""
+
 _SHARED = ("messages_per_second", "bytes_per_second", "stored_bytes")
 
 
@@ -67,9 +71,9 @@ class Account:
     """
 
     __slots__ = (
-        "answering", "bytes_in", "bytes_paid_until", "connections", "incoming", "incoming_bytes", "limits", "making",
-        "messages_in", "messages_paid_until", "most_stored", "positions", "queues", "reads", "refused",
-        "seconds_per_byte", "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
+        "answering", "bytes_in", "bytes_paid_until", "connections", "in_flight", "incoming", "incoming_bytes",
+        "limits", "making", "messages_in", "messages_paid_until", "most_stored", "positions", "queues", "reads",
+        "refused", "seconds_per_byte", "seconds_per_message", "share", "stored_bytes", "uid", "unread", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, uid: str, limits: Limits) -> None:
@@ -77,6 +81,8 @@ class Account:
         self.connections = self.messages_in = self.bytes_in = self.stored_bytes = self.queues = 0
         self.positions = 0
         """Places of its groups that are kept (MOST_POSITIONS)."""
+        self.in_flight = 0
+        """Messages that its groups have popped (MOST_IN_FLIGHT)."""
         self.messages_paid_until = self.bytes_paid_until = 0.0
         self.limits, self.most_stored = Limits(), 1 << 62
         self.seconds_per_message = self.seconds_per_byte = 0.0

@@ -71,7 +71,7 @@ class Broker:
         self.waiting = WaitingPulls()
         self.pace = Pace()
         self.replies = AwaitedReplies()
-        self.flights = FlightTable(writer, keys, self.offsets)
+        self.flights = FlightTable(writer, keys, self.offsets, self.limits.note_in_flight)
         self.request_modes = RequestModes(writer, keys)
         self.traces = Traces(self.store, self.topics, self.limits)
         self.timers = Timers(self.store, self.topics)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from brokercore.protocol.codes import ResponseCode
-from brokercore.server.account import BURST_SECONDS, MOST_POSITIONS, Account, Limits
+from brokercore.server.account import BURST_SECONDS, MOST_IN_FLIGHT, MOST_POSITIONS, Account, Limits
 from brokercore.server.errors import Refusal
 from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
 from brokercore.server.storage.topics import group_of
@@ -266,6 +266,28 @@ class TenantLimits:
                 resource=group,
             )
         owner.positions += more
+
+    def note_in_flight(self, group: str, more: int) -> None:
+        """So many more messages of a group are in flight, or fewer when negative."""
+        self.account(self.group_owner_uid(group)).in_flight += more
+
+    def room_in_flight(self, account: Account | None, group: str) -> int:
+        """How many more messages a client may pop for a group; None is the system key, which may always."""
+        if account is None:
+            return MOST_IN_FLIGHT
+        return max(0, MOST_IN_FLIGHT - self.account(self.group_owner_uid(group)).in_flight)
+
+    def too_many_in_flight(self, group: str) -> LimitReached:
+        """What a client is told that may pop no more for a group."""
+        owner = self.account(self.group_owner_uid(group))
+        who = f"groups of account {owner.uid} have" if owner.uid else "groups of no account have"
+        return LimitReached(
+            ResponseCode.SYSTEM_BUSY,
+            f"{who} popped {owner.in_flight} messages that are neither acknowledged nor visible again; allowed are"
+            f" {MOST_IN_FLIGHT}; acknowledge some, or try again later",
+            kind="in_flight",
+            resource=group,
+        )
 
     def _again(self, owner: Account, topic: str) -> None:
         if owner.stored_bytes >= owner.most_stored * SECOND_CHANCE_FACTOR:

@@ -91,6 +91,7 @@ class TenantUse:
             account.stored_bytes = stored[account] + account.stored_bytes - before.get(uid, account.stored_bytes)
             account.queues = queues[account] + account.queues - queues_before.get(uid, account.queues)
         await self._measure_positions()
+        await self._measure_flights()
         self._measured = time.monotonic()
 
     async def _measure_positions(self) -> None:
@@ -105,6 +106,18 @@ class TenantUse:
             positions[limits.account(limits.group_owner_uid(group))] += count
         for uid, account in limits.accounts.items():
             account.positions = positions[account] + account.positions - before.get(uid, account.positions)
+
+    async def _measure_flights(self) -> None:
+        """They are counted as they come and go; who owns a group may not have been known then."""
+        broker, limits = self._broker, self._broker.limits
+        before = {uid: account.in_flight for uid, account in limits.accounts.items()}
+        flights: defaultdict[Account, int] = defaultdict(int)
+        for number, (group, count) in enumerate(broker.flights.counts()):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            flights[limits.account(limits.group_owner_uid(group))] += count
+        for uid, account in limits.accounts.items():
+            account.in_flight = flights[account] + account.in_flight - before.get(uid, account.in_flight)
 
     def _owner(self, queue: Queue) -> Account:
         if queue.topic == TRACE_TOPIC:

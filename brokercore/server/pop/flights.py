@@ -130,8 +130,15 @@ class QueueState:
 class FlightTable:
     """All queues that are consumed by POP, in memory and in two Redis hashes."""
 
-    def __init__(self, writer: RedisConnection, keys: Keys, offsets: OffsetTable) -> None:
-        self._writer, self._keys, self._offsets = writer, keys, offsets
+    def __init__(
+        self,
+        writer: RedisConnection,
+        keys: Keys,
+        offsets: OffsetTable,
+        note: Callable[[str, int], None] = lambda _group, _more: None,
+    ) -> None:
+        """`note` is told the group and how many more messages of it are in flight, or how many fewer."""
+        self._writer, self._keys, self._offsets, self._note = writer, keys, offsets, note
         self._states: dict[Place, QueueState] = {}
 
     async def load(self) -> None:
@@ -147,6 +154,10 @@ class FlightTable:
         for place, state in self._states.items():
             known = self._offsets.get(*place)
             state.committed = state.done_before if known is None else known
+
+    def counts(self) -> list[tuple[str, int]]:
+        """How many messages are in flight, by group and queue."""
+        return [(group, len(state.flights)) for (group, _, _), state in self._states.items()]
 
     def find(self, place: Place) -> QueueState | None:
         """The state of a group's queue, None when there is none: then the committed offset says where it is."""
@@ -231,8 +242,10 @@ class FlightTable:
         await self._writer.call_all(commands)
         state.kept = True
         state.next_offset = next_offset
+        before = len(state.flights)
         for offset, flight in flights.items():
             state.add(offset, flight)
+        self._note(place[0], len(state.flights) - before)
         self._commit(place, state)
 
     async def acknowledge(self, place: Place, offset: int, popped_ms: int) -> bool:
@@ -247,11 +260,13 @@ class FlightTable:
         if flight.popped_ms != popped_ms:
             return False
         del state.flights[offset]
+        self._note(place[0], -1)
         try:
             await self._writer.call("HDEL", self._keys.pop_flights, _field(place, offset))
         except Exception:
             if offset not in state.flights:
                 state.add(offset, flight)
+                self._note(place[0], 1)
             raise
         self._commit(place, state)
         return True
@@ -326,8 +341,10 @@ class FlightTable:
     def _drop(self, place: Place, state: QueueState, offsets: list[int]) -> None:
         if offsets:
             self._writer.send("HDEL", self._keys.pop_flights, *[_field(place, offset) for offset in offsets])
+        before = len(state.flights)
         for offset in offsets:
             state.flights.pop(offset, None)
+        self._note(place[0], len(state.flights) - before)
 
     def _commit(self, place: Place, state: QueueState) -> None:
         state.committed = state.done_before

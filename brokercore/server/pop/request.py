@@ -240,7 +240,7 @@ class PopRequest:
                 answer.add(queue, offset, _with_attempts(frame, attempts))
                 taken.append((offset, attempts))
         next_offset = state.next_offset
-        if not answer.is_full and not (self.ordered and due):
+        if not answer.is_full and not (self.ordered and due) and self._has_room(queue, next_offset, answer):
             next_offset = await self._new(queue, next_offset, answer, taken)
         if taken or next_offset != state.next_offset:
             place = self._place(queue)
@@ -253,6 +253,16 @@ class PopRequest:
             except (StoreUnavailable, RedisError, LimitReached):
                 del answer.messages[before:]
                 raise
+
+    def _has_room(self, queue: Queue, offset: int, answer: _Answer) -> bool:
+        """Whether messages from `offset` on may be in flight too; the answer takes no more. Raises LimitReached."""
+        if offset >= queue.max_offset:
+            return False
+        room = self.broker.limits.room_in_flight(self.account, self.group)
+        if not room and not answer.messages:
+            raise self.broker.limits.too_many_in_flight(self.group)
+        answer.room = min(answer.room, len(answer.messages) + room)
+        return room > 0
 
     async def _again(self, queue: Queue, state: QueueState, offset: int) -> bytes | None:
         """The frame of a message that is visible again; None when it is gone, or now a dead letter."""

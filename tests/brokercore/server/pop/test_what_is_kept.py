@@ -9,7 +9,7 @@ import redis
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
-from brokercore.server.account import MOST_POSITIONS, Account, Limits
+from brokercore.server.account import MOST_IN_FLIGHT, MOST_POSITIONS, Account, Limits
 from brokercore.server.limits import LimitReached, TenantLimits
 from tests.brokercore.server.handlers.test_pop import acknowledge, bodies, pop
 from tests.brokercore.server.wire import Wire, fresh
@@ -125,3 +125,33 @@ def test_an_account_keeps_so_many_places_of_groups_and_no_more(own_broker: Broke
         assert bodies(wire, first, topics[0]) == [b"for nobody"]
         wire.ok(Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": groups[0], "cleanOffset": "true"})
         eventually(lambda: wire.call(Code.UPDATE_CONSUMER_OFFSET, commit).code == 0, 20)
+
+
+def test_an_account_has_so_many_messages_in_flight_and_no_more(own_broker: BrokerProcess) -> None:
+    uid, key = str(int.from_bytes(fresh().encode()[-5:])), (fresh("AK"), "secret")
+    instance = f"MQ_INST_{uid}_flights"
+    anything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    own_broker.allow(*key, {"tenant": uid, "boundary": [f"acs:mq:*:*:MQ_INST_{uid}_*"], "statements": [anything]})
+    messages, groups = 4_000, -(-MOST_IN_FLIGHT // 4_000) + 1
+    with Wire(own_broker.address, key) as wire:
+        eventually(lambda: wire.call(Code.GET_BROKER_CLUSTER_INFO).code == 0)
+        topic = wire.topic(name=f"{instance}%flights")
+        with wire.at_once():
+            sent = [wire.start_publish(topic, b"%d" % number) for number in range(messages)]
+        assert [wire.receive(opaque).code for opaque in sent] == [0] * messages
+        names = [wire.group(f"{instance}%GID_{number}") for number in range(groups)]
+        for name in names[:-1]:
+            taken = sum(len(pop(wire, name, topic, maxMsgNums=32, invisibleTime=600_000)[1]) for _ in range(125))
+            assert taken == messages
+        refused, _ = pop(wire, names[-1], topic, maxMsgNums=32)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert f"groups of account {uid} have popped {MOST_IN_FLIGHT} messages" in str(refused.remark)
+        wire.ok(Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": names[0], "cleanOffset": "true"})
+        answer, found = pop(wire, names[-1], topic, maxMsgNums=32)
+        assert (len(found), found[0].body) == (32, b"0"), "there is room at once"
+        rest = sum(len(pop(wire, names[-1], topic, maxMsgNums=32)[1]) for _ in range(messages // 32 - 1))
+        assert rest == messages - 32
+        wire.publish(topic, b"one too many")
+        assert pop(wire, names[-1], topic)[0].code == ResponseCode.SYSTEM_BUSY
+        assert acknowledge(wire, names[-1], topic, answer, found[0]) == 0
+        assert bodies(wire, names[-1], topic, maxMsgNums=32) == [b"one too many"], "as many as there is room for"
