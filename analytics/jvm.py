@@ -4,16 +4,21 @@ PySpark's own way hands the whole environment on and lets every port be chosen b
 and PySpark is told how to reach it, which it calls a gateway that exists already.
 """
 
+import contextlib
+import ctypes
 import glob
 import logging
 import os
 import shlex
+import signal
 import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -49,6 +54,10 @@ _OF_SPARK = 2
 #: A JVM that has not told its port after this long is stuck, s.
 _START_S = 120
 _LOOK_S = 0.02
+
+
+_LIBRARY = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 class HeldPorts:
@@ -232,7 +241,7 @@ def _started(command: Sequence[str], environment: Mapping[str, str], told: Path)
     """The process, once it has told how it is reached. It ends when its standard input does."""
     told.parent.mkdir(exist_ok=True)
     told.unlink(missing_ok=True)
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603
+    process = _Bound(command, environment).process()
     deadline = time.monotonic() + _START_S
     while not told.exists():  # it appears whole, by a rename
         if process.poll() is not None:
@@ -243,6 +252,45 @@ def _started(command: Sequence[str], environment: Mapping[str, str], told: Path)
             raise EngineUnavailable(f"Spark cannot start: its JVM was not ready after {_START_S} s.")
         time.sleep(_LOOK_S)
     return process
+
+
+class _Bound(threading.Thread):
+    """Starts a process that the kernel kills with this one, and waits for its end.
+
+    Linux tells a process of the death of the thread that started it (PR_SET_PDEATHSIG, prctl(2)), so the thread must
+    live as long. That a JVM ends with its standard input is not enough: one that failed early, on a full disk for
+    instance, does not read it.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        super().__init__(name="jvm", daemon=True)
+        self._command, self._environment = command, environment
+        self._outcome: Future[subprocess.Popen[bytes]] = Future()
+
+    def process(self) -> "subprocess.Popen[bytes]":
+        """Start it. Raises OSError."""
+        self.start()
+        return self._outcome.result()
+
+    def run(self) -> None:
+        """Start it and stay until it has ended; whoever has it collects it."""
+        try:
+            process = subprocess.Popen(  # noqa: S603
+                self._command,
+                stdin=subprocess.PIPE,
+                env=self._environment,
+                preexec_fn=_end_with_thread,  # noqa: PLW1509
+            )
+        except OSError as error:
+            self._outcome.set_exception(error)
+            return
+        self._outcome.set_result(process)
+        with contextlib.suppress(ChildProcessError):  # it was collected meanwhile
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+
+def _end_with_thread() -> None:
+    _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _connected(process: "subprocess.Popen[bytes]", told: Path) -> "JavaGateway":

@@ -8,6 +8,7 @@ import time
 from analytics import session as spark_session
 from analytics import settings
 from analytics.errors import AnalyticsError, EngineLost, QueryFailed
+from brokercore import full_disk
 
 _log = logging.getLogger(__name__)
 #: An error condition of Spark (error-conditions.json) and its text, up to the SQLSTATE, the position or the plan.
@@ -25,6 +26,10 @@ _EXHAUSTED = {
     ),
     "OutOfMemoryError": ("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY"),
 }
+#: What the JVM says when it cannot write: Spark's exceptions around it do not tell.
+_FULL = re.compile(r"java\.n?io\.[\w.]*Exception: [^\n]*(?:No space left on device|Disk quota exceeded)")
+#: Exceptions that only say that another one was thrown elsewhere.
+_WRAPPERS = re.compile(r"Exception thrown in awaitResult|^java\.util\.concurrent\.\w+Exception")
 #: An error that our source of messages raised in a Python worker; the rest is its traceback.
 _MESSAGES = re.compile(r"MessagesUnreadable: (.+)")
 _LONGEST = 800
@@ -56,9 +61,12 @@ def _of_text(text: str, error: BaseException) -> QueryFailed:
     unreadable = _MESSAGES.search(text)
     if unreadable is not None:
         return QueryFailed(_cleaned(unreadable[1]), "MESSAGES_UNREADABLE")
+    if _FULL.search(text):
+        return QueryFailed(full_disk.sentence("the SQL engine"), "DISK_FULL")
     found = _CONDITION.search(text)
     if found is None:
-        return QueryFailed(_cleaned(text.strip().splitlines()[0] if text.strip() else type(error).__name__))
+        lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+        return QueryFailed(_cleaned(next((line for line in lines if not _WRAPPERS.search(line)), lines[0])))
     return QueryFailed(_cleaned(found[2]) + _position(text), found[1])
 
 
@@ -95,13 +103,12 @@ def text_of(error: BaseException) -> str:
     """All that an error says, with the causes inside the JVM, which Spark wraps more than once."""
     from py4j.protocol import Py4JJavaError
 
-    if not isinstance(error, Py4JJavaError):
-        return str(error)
     said: list[str] = []
-    cause = error.java_exception
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else error
     while cause is not None and len(said) < _MOST_CAUSES:
-        said.append(str(cause.toString()))
-        cause = cause.getCause()
+        said.append(str(cause) if isinstance(cause, BaseException) else str(cause.toString()))
+        # PySpark keeps the cause of an exception that it knows in `_cause`, already made one of its own.
+        cause = getattr(cause, "_cause", None) if isinstance(cause, BaseException) else cause.getCause()
     return "\n".join(said)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy
@@ -18,24 +20,28 @@ RESULT_ROWS = 5_000_000
 _ROW_GROUP = 500_000
 _BUCKET = "gantry-demo"
 
-#: Run in the copy's own environment: accounts with a schema `bench` each, whose tables are the same files.
+#: Run in the copy's own environment: accounts with a bucket and a schema `bench` each.
 _CODE = """
-import json, sys
-from django.db import transaction
-from console.accounts import policies, services as accounts
+import json
+from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization
-from console.sql.models import ExternalTable, Schema
+from console.sql.models import Bucket, ExternalTable, Schema
 
-folder, columns, flights = json.loads(sys.argv[-1])
+columns = json.loads({columns!r})
+known = ExternalTable.objects.get(schema__name="demo", name="flights")
 organization, _ = Organization.objects.get_or_create(parent=None, name="bench")
 keys = []
 for number in range({accounts}):
     user = accounts.create_tenant(name=f"bench{{number}}", organization=organization, password=accounts.draw_password())
-    schema = Schema.objects.create(tenant=user.tenant, name="bench")
-    known = ExternalTable.objects.get(schema__name="demo", name="flights")
-    ExternalTable.objects.create(schema=schema, name="flights", location=known.location, columns=known.columns)
-    ExternalTable.objects.create(schema=schema, name="big", location=folder, columns=columns)
+    Bucket.objects.create(tenant=user.tenant, name=f"bench-{{number}}")
+    location = f"oss://bench-{{number}}/bench/"
+    schema = Schema.objects.create(tenant=user.tenant, name="bench", location=location)
+    ExternalTable.objects.create(
+        schema=schema, name="flights", location=f"{{location}}flights/", columns=known.columns,
+        format=known.format, partitions=known.partitions, options=known.options,
+    )
+    ExternalTable.objects.create(schema=schema, name="big", location=f"{{location}}big/", columns=columns)
     key = accounts.create_access_key(actor=Actor(user), user=user)
     keys.append([key.access_key_id, key.access_key_secret])
 print("KEYS " + json.dumps(keys))
@@ -57,11 +63,17 @@ def big_table(product: Product) -> Path:
 
 
 def accounts(product: Product) -> list[tuple[str, str]]:
-    """Ten accounts that may query `flights` and `big` in their schema `bench`: their AccessKey pairs."""
+    """Ten accounts that may query `flights` and `big` in their schema `bench`: their AccessKey pairs.
+
+    A table lies in a bucket of its account, so that each has the files under names of its own.
+    """
+    lake = product.home / "lake"
+    for number in range(ACCOUNTS):
+        for name, folder in (("flights", "demo/flights"), ("big", "bench/big")):
+            shutil.copytree(lake / _BUCKET / folder, lake / f"bench-{number}/bench" / name, copy_function=os.link)
     types = {"int64": "bigint", "double": "double", "string": "string"}
     columns = [{"name": field.name, "type": types[str(field.type)]} for field in _schema()]
-    arguments = json.dumps([f"oss://{_BUCKET}/bench/big/", columns, None])
-    code = _CODE.format(accounts=ACCOUNTS).replace("sys.argv[-1]", repr(arguments))
+    code = _CODE.format(accounts=ACCOUNTS, columns=json.dumps(columns))
     done = product.manage("shell", "--no-imports", "-c", code)
     lines = [line for line in done.stdout.splitlines() if line.startswith("KEYS ")]
     if not lines:
