@@ -36,9 +36,8 @@ from analytics.lake import (
 )
 from analytics.lake.locations import Place
 from analytics.lake.locations import parse as parse_location
+from analytics.option_values import problem as option_problem
 from analytics.specs import (
-    COMPRESSIONS,
-    NAME_PATTERN,
     READER_OPTIONS,
     Archived,
     ArchiveRanges,
@@ -56,8 +55,6 @@ from analytics.specs import (
 from analytics.sql.ids import new_query_id
 
 __all__ = [
-    "COMPRESSIONS",
-    "NAME_PATTERN",
     "READER_OPTIONS",
     "AnalyticsError",
     "ArchiveRanges",
@@ -104,6 +101,7 @@ __all__ = [
     "new_query_id",
     "open_file",
     "open_result",
+    "option_problem",
     "parse_location",
     "plan_archive",
     "preview_result",

@@ -1,6 +1,5 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -25,10 +24,6 @@ READER_OPTIONS = {
     "csv": (*_COMMON, *_DATES, "header", "delimiter", "sep", "quote", "escape", "multiLine", "nullValue", "emptyValue",
             "comment", "nanValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema"),
 }  # fmt: skip
-#: What `pathGlobFilter` may be: it is compared with names of files, and never becomes a path.
-NAME_PATTERN = re.compile(r"[A-Za-z0-9_.=@+*?-]{1,200}")
-#: What `compression` may be: Spark takes any other word for the name of a class, and loads it.
-COMPRESSIONS = ("none", "uncompressed", "gzip", "bzip2", "deflate", "snappy", "zlib", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,7 +32,10 @@ class FolderStore:
         return Path(path)
 
     def files(self, place: Place, *, hidden: bool = False) -> Iterator[LakeFile]:
-        """By walking the folder; what vanishes meanwhile was never there."""
+        """By walking the folder; what vanishes meanwhile was never there.
+
+        Nor is what is no file, or a link that leads out of the bucket or nowhere.
+        """
         top = str(self.path(place))
         for folder, folders, names in os.walk(top):
             if not hidden:
@@ -39,11 +43,24 @@ class FolderStore:
             for name in names:
                 if hidden or not is_hidden(name):
                     path = os.path.join(folder, name)
-                    with contextlib.suppress(FileNotFoundError):
-                        status = os.stat(path)
+                    status = self._status(path, place.bucket)
+                    if status is not None:
                         location = f"{place.location}/{os.path.relpath(path, top)}"
                         changed = status.st_mtime_ns
                         yield LakeFile(location, status.st_size, changed // 1_000_000, f"{status.st_ino}-{changed}")
+
+    def _status(self, path: str, bucket: str) -> os.stat_result | None:
+        """What the system knows of a file; None for what is none, or is not the bucket's."""
+        try:
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                path = os.path.realpath(path)
+                if not path.startswith(os.path.join(self.root, bucket, "")):
+                    return None
+                status = os.stat(path)
+        except OSError:
+            return None
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def size(self, place: Place) -> int:
         """Files grow in sight here."""

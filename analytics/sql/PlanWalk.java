@@ -18,12 +18,20 @@ public class PlanWalk implements java.util.function.Function {
     private static final int MOST_NODES = 200000;
     /** Functions that are told a type by a text, and which of their arguments it is (from 0). */
     private static final java.util.Map TYPE_ARGUMENTS = new java.util.HashMap();
+    /** Functions that are told options of Spark's readers, and which of their arguments they are (from 0). */
+    private static final java.util.Map OPTIONS_ARGUMENTS = new java.util.HashMap();
 
     static {
         TYPE_ARGUMENTS.put("from_json", Integer.valueOf(1));
         TYPE_ARGUMENTS.put("from_csv", Integer.valueOf(1));
         TYPE_ARGUMENTS.put("variant_get", Integer.valueOf(2));
         TYPE_ARGUMENTS.put("try_variant_get", Integer.valueOf(2));
+        OPTIONS_ARGUMENTS.put("from_json", Integer.valueOf(2));
+        OPTIONS_ARGUMENTS.put("from_csv", Integer.valueOf(2));
+        OPTIONS_ARGUMENTS.put("to_json", Integer.valueOf(1));
+        OPTIONS_ARGUMENTS.put("to_csv", Integer.valueOf(1));
+        OPTIONS_ARGUMENTS.put("schema_of_json", Integer.valueOf(1));
+        OPTIONS_ARGUMENTS.put("schema_of_csv", Integer.valueOf(1));
     }
 
     /** Class names with what is needed to judge them; nodes are separated by \u0002, their fields by \u0001. */
@@ -104,6 +112,7 @@ public class PlanWalk implements java.util.function.Function {
         } else if (kind.equals("UnresolvedFunction")) {
             fields(out, call(node, "nameParts"));
             describeType(node, out);
+            describeOptions(node, out);
         } else if (kind.equals("UnresolvedAttribute")) {
             fields(out, call(node, "nameParts"));
         } else if (kind.equals("UnresolvedTableValuedFunction")) {
@@ -152,6 +161,50 @@ public class PlanWalk implements java.util.function.Function {
                 field(out, "other");
             }
         }
+    }
+
+    /** The options of a function, as a node of its own: "map" with names and values of texts in turn, or "other". */
+    private void describeOptions(Object function, StringBuilder out) throws Exception {
+        scala.collection.Seq names = (scala.collection.Seq) call(function, "nameParts");
+        Object place = OPTIONS_ARGUMENTS.get(String.valueOf(names.last()).toLowerCase(java.util.Locale.ROOT));
+        scala.collection.Seq arguments = (scala.collection.Seq) call(function, "arguments");
+        if (place == null) {
+            return;
+        }
+        for (int number = 0; number < arguments.size(); number++) {
+            Object argument = arguments.apply(number);
+            boolean isNamed = argument.getClass().getName().endsWith(".NamedArgumentExpression");
+            if (!isNamed && number < ((Integer) place).intValue()) {
+                continue;
+            }
+            out.append(NODE).append("OptionsArgument");
+            field(out, String.valueOf(names.last()));
+            fields(out, optionsOf(argument));
+        }
+    }
+
+    private scala.collection.Iterable optionsOf(Object argument) throws Exception {
+        scala.collection.mutable.ArrayBuffer told = new scala.collection.mutable.ArrayBuffer();
+        if (argument.getClass().getName().endsWith(".UnresolvedFunction")) {
+            scala.collection.Seq names = (scala.collection.Seq) call(argument, "nameParts");
+            scala.collection.Seq pairs = (scala.collection.Seq) call(argument, "arguments");
+            if (names.size() == 1 && String.valueOf(names.last()).equalsIgnoreCase("map") && pairs.size() % 2 == 0) {
+                told.append("map");
+                for (int number = 0; number < pairs.size(); number++) {
+                    Object value = pairs.apply(number) instanceof org.apache.spark.sql.catalyst.expressions.Literal
+                        ? ((org.apache.spark.sql.catalyst.expressions.Literal) pairs.apply(number)).value() : null;
+                    if (!(value instanceof org.apache.spark.unsafe.types.UTF8String)) {
+                        told.clear();
+                        break;
+                    }
+                    told.append(value.toString());
+                }
+            }
+        }
+        if (told.isEmpty()) {
+            told.append("other");
+        }
+        return told;
     }
 
     private Object call(Object node, String method) throws Exception {

@@ -6,8 +6,8 @@ import secrets
 import time
 
 from analytics import session as spark_session
-from analytics import settings
 from analytics.errors import AnalyticsError, EngineLost, QueryFailed
+from analytics.lake import as_locations
 from brokercore import full_disk
 
 _log = logging.getLogger(__name__)
@@ -18,6 +18,14 @@ _CONDITION = re.compile(
 _POSITION = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)\)?")
 #: Advice that a tenant cannot follow.
 _USELESS = re.compile(r"\s*(?:If necessary s|S)et \"?spark\.[\w.]+\"? (?:config )?to \"?\w+\"?[^.]*\.")
+#: What Spark puts in front of the reason: the task and the machine that it failed on, classes of errors.
+_WRAPPING = re.compile(
+    r"^(?:Job aborted due to stage failure: Task \d+ in stage [\d.]+ failed .*?\(TID \d+\) \(.*?\): "
+    r"|requirement failed: "
+    r"|(?:[a-z]\w*\.)+[A-Z][\w$]*(?:: |$))+"
+)
+#: What is all that an error of Spark says when its cause has the reason.
+_SAYS_NOTHING = re.compile(r"Exception thrown in awaitResult: *|Task failed while writing rows.*|")
 #: Errors of the JVM that a statement survived: what to say, and the condition.
 _EXHAUSTED = {
     "StackOverflowError": (
@@ -28,8 +36,6 @@ _EXHAUSTED = {
 }
 #: What the JVM says when it cannot write: Spark's exceptions around it do not tell.
 _FULL = re.compile(r"java\.n?io\.[\w.]*Exception: [^\n]*(?:No space left on device|Disk quota exceeded)")
-#: Exceptions that only say that another one was thrown elsewhere.
-_WRAPPERS = re.compile(r"Exception thrown in awaitResult|^java\.util\.concurrent\.\w+Exception")
 #: An error that our source of messages raised in a Python worker; the rest is its traceback.
 _MESSAGES = re.compile(r"MessagesUnreadable: (.+)")
 _LONGEST = 800
@@ -65,9 +71,15 @@ def _of_text(text: str, error: BaseException) -> QueryFailed:
         return QueryFailed(full_disk.sentence("the SQL engine"), "DISK_FULL")
     found = _CONDITION.search(text)
     if found is None:
-        lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-        return QueryFailed(_cleaned(next((line for line in lines if not _WRAPPERS.search(line)), lines[0])))
+        return QueryFailed(_cleaned(_reason(text)))
     return QueryFailed(_cleaned(found[2]) + _position(text), found[1])
+
+
+def _reason(text: str) -> str:
+    """The first line that says something, without the classes, tasks and machines that the engine is made of."""
+    said = (_WRAPPING.sub("", line.strip()) for line in text.splitlines() if not line.startswith(("\tat ", "== ")))
+    found = next((line for line in said if not _SAYS_NOTHING.fullmatch(line)), "")
+    return found or "The SQL engine gives no reason; its log has it."
 
 
 def _is_of_spark(error: BaseException) -> bool:
@@ -119,7 +131,5 @@ def _position(text: str) -> str:
 
 def _cleaned(text: str) -> str:
     """One line, without our paths, without the name of Spark's inner catalog."""
-    lake = str(settings.load().lake)
-    line = " ".join(_USELESS.sub("", text).split())
-    line = line.replace("`spark_catalog`.", "").replace(f"file:{lake}/", "oss://").replace(f"{lake}/", "oss://")
+    line = as_locations(" ".join(_USELESS.sub("", text).split())).replace("`spark_catalog`.", "")
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"

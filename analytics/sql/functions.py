@@ -7,6 +7,7 @@ with Spark's own registry, so a function that a new Spark brings is refused unti
 import difflib
 import re
 
+from analytics import option_values
 from analytics.errors import QueryFailed, QueryRefused
 
 _JAVA = "it calls any method of Java"
@@ -191,6 +192,18 @@ def require_type(function: str, kind: str, *said: str) -> None:
             f"The type that {function} is told must be written as in CREATE TABLE, as 'id int, name string' or"
             " 'array<int>'; JSON is not allowed there."
         )
+
+
+def require_options(function: str, kind: str, *said: str) -> None:
+    """Judge the options that a function is told, as PlanWalk.java tells them.
+
+    Among the options that Spark knows is one that names a class, which it would load. Raises QueryRefused.
+    """
+    if kind != "map":
+        raise QueryRefused(f"The options of {function} must be written as map('name', 'value'), with texts in quotes.")
+    for name, value in zip(said[::2], said[1::2], strict=True):
+        if problem := option_values.problem_of_function(name, value):
+            raise QueryRefused(f"The option {name[:80]!r} of {function} cannot be {value[:80]!r}; {problem}.")
 
 
 def require_allowed(parts: tuple[str, ...]) -> None:

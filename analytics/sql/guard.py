@@ -102,6 +102,9 @@ class Judge:
         if node.name == walk.TYPE_ARGUMENT:
             functions.require_type(*node.fields)
             return
+        if node.name == walk.OPTIONS_ARGUMENT:
+            functions.require_options(*node.fields)
+            return
         if node.name not in allowed.PLAN_NODES and not node.name.startswith(allowed.EXPRESSIONS):
             what = allowed.NODE_WORDS.get(node.kind, first_word)
             raise QueryRefused(f"{what}: not allowed here; only queries are (SELECT, WITH, VALUES, FROM, TABLE).")

@@ -13,7 +13,7 @@ from analytics.errors import AnalyticsError, QueryFailed
 from analytics.lake import reach
 from analytics.lake.locations import parse
 from analytics.session import TASK_PATIENCE_S
-from analytics.specs import COMPRESSIONS, Column, Target
+from analytics.specs import Column, Target
 from analytics.sql import assignment, moves, tables
 from analytics.sql.backend import Backend, unless
 from analytics.sql.moves import Plan
@@ -205,10 +205,8 @@ def _options(target: Target) -> dict[str, str]:
         raise QueryFailed(f"Tables of the format {target.table.format} cannot be written.")
     if any(name.startswith(("_", ".")) for name in target.table.partitions):
         raise QueryFailed("A partition column whose name begins with _ or . cannot be written: its folders are hidden.")
+    tables.require_options(target.table)
     given = tables.FILE_FORMATS[target.table.format] | dict(target.table.options)
-    for name, value in given.items():
-        if name.lower() == "compression" and value.lower() not in COMPRESSIONS:
-            raise QueryFailed(f"The compression {value} cannot be written; possible are {', '.join(COMPRESSIONS)}.")
     return {name: value for name, value in given.items() if name.lower() in heeded}
 
 

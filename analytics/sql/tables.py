@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from analytics import option_values
 from analytics.errors import QueryFailed
 from analytics.lake import reach
-from analytics.specs import NAME_PATTERN, READER_OPTIONS, TableSpec
+from analytics.specs import READER_OPTIONS, TableSpec
 from analytics.sql import messages, naming, snapshots
 from analytics.sql.spelling import column_list, full_name, quoted, text
 
@@ -53,15 +54,15 @@ def create_statement(spark: "SparkSession", relation: tuple[str, str], table: Ta
 
 
 def require_options(table: TableSpec) -> None:
-    """Raise QueryFailed for an option that a table of its format cannot have: Spark would take it for a setting."""
+    """Raise QueryFailed for an option that a table of its format cannot have: Spark would take it for a setting.
+
+    Also for a value that the option cannot have.
+    """
     known = {name.lower() for name in READER_OPTIONS.get(table.format, ())}
     for name, value in table.options:
         if name.lower() not in known:
             raise QueryFailed(
                 f"The table {table.name} has the option {name!r}, which is not offered.", "TABLE_UNUSABLE"
             )
-        if name.lower() == "pathglobfilter" and not NAME_PATTERN.fullmatch(value):
-            raise QueryFailed(
-                f"The table {table.name} has the pathGlobFilter {value[:80]!r}; letters, digits, * and ? are allowed.",
-                "TABLE_UNUSABLE",
-            )
+        if problem := option_values.problem(name, value):
+            raise QueryFailed(f"The table {table.name} has the {name} {value[:80]!r}; {problem}.", "TABLE_UNUSABLE")

@@ -11,8 +11,8 @@ from analytics.errors import QueryRefused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The name of what is no node, but an argument of one.
-TYPE_ARGUMENT = "TypeArgument"
+#: The names of what is no node, but an argument of one.
+TYPE_ARGUMENT, OPTIONS_ARGUMENT = "TypeArgument", "OptionsArgument"
 _NODE, _FIELD, _TOO_COMPLEX = "\2", "\1", "TOO COMPLEX"
 _lock = threading.Lock()
 _walkers: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
@@ -24,7 +24,8 @@ class Node:
 
     UnresolvedRelation: "options" or "", "streaming" or "", then the parts of the name · functions, columns: the
     parts of the name · UnresolvedWith: the names it defines · TypeArgument: the function, "text" and the text, or
-    "function" and the parts of its name, or "other".
+    "function" and the parts of its name, or "other" · OptionsArgument: the function, "map" with names and values in
+    turn, or "other".
     """
 
     name: str

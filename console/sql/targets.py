@@ -62,7 +62,11 @@ def prepare(actor: Actor, parsed: TargetStatement, schema: str) -> dict[str, Any
 
 
 def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, Any]:
-    table = _table(schema, parsed.table)
+    found = schema.tables.filter(name__iexact=parsed.table).first()
+    # Before it is told that there is none: who may write nothing is not told which tables there are.
+    name = found.name if found else parsed.table
+    require(actor, INSERT, dla_resource(actor.tenant, schema.name, name), owner=actor.tenant)
+    table = found or _table(schema, parsed.table)
     _require(actor, INSERT, schema, table.name, table.location)
     names = {column["name"].lower(): column["name"] for column in table.columns}
     partitions = {name.lower() for name in table.partitions}
@@ -91,6 +95,7 @@ def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, A
 def _prepare_create(actor: Actor, parsed: CreateTableAs, schema: Schema) -> dict[str, Any]:
     locations.checked_name(parsed.table, "table")
     _no_twice([name.lower() for name in parsed.partitions], "PARTITIONED BY")
+    require(actor, CREATE, dla_resource(actor.tenant, schema.name, parsed.table), owner=actor.tenant)
     location = parsed.location or locations.of_managed_table(schema, parsed.table)
     location = _require(actor, CREATE, schema, parsed.table, location)
     storage, options = _storage(parsed)
@@ -117,7 +122,8 @@ def _storage(parsed: CreateTableAs) -> tuple[str, dict[str, str]]:
     hive = {key: value for key, value in parsed.properties.items() if key.lower() in formats.HIVE_PROPERTIES}
     others = {key: value for key, value in parsed.properties.items() if key not in hive}
     options = formats.checked(name, parsed.options | others, 1)
-    return formats.Storage(format=parsed.format, options=options).resolved(hive)
+    name, options = formats.Storage(format=parsed.format, options=options).resolved(hive)
+    return name, formats.checked(name, options, 1)
 
 
 def reserve(task: QueryTask) -> None:

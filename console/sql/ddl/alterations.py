@@ -115,7 +115,7 @@ def set_properties(actor: Actor, table: ExternalTable, wish: SetProperties) -> d
     """`set tblproperties`: the comment, and what tells how to read the files."""
     properties = dict(wish.properties)
     comment = properties.pop("comment", None)
-    options = formats.of_properties(table.format, properties)
+    options = formats.checked(table.format, formats.of_properties(table.format, properties), 1)
     rest = {name: value for name, value in properties.items() if name.lower() not in formats.HIVE_PROPERTIES}
     table.options = table.options | options | formats.checked(table.format, rest, 1)
     if comment is not None:

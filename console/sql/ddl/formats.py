@@ -99,14 +99,8 @@ def checked(name: str, options: Mapping[str, str], line: int) -> dict[str, str]:
             raise refusal(
                 line, f"the option {written!r} is not offered for {name}; allowed are {', '.join(OPTIONS[name])}."
             )
-        if option == "pathGlobFilter" and not engine.NAME_PATTERN.fullmatch(value):
-            raise refusal(
-                line, f"the pathGlobFilter {value[:80]!r} is not offered; letters, digits, * and ? are allowed."
-            )
-        if option == "compression" and value.lower() not in engine.COMPRESSIONS:
-            raise refusal(
-                line, f"the compression {value[:80]!r} is not offered; allowed are {', '.join(engine.COMPRESSIONS)}."
-            )
+        if problem := engine.option_problem(option, value):
+            raise refusal(line, f"the {option} {value[:80]!r} is not offered; {problem}.")
         found[option] = value
     return found
 

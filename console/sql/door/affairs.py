@@ -182,7 +182,7 @@ class OwnAffairs:
         cipher, version = self._session.client.stream.cipher
         return {
             "Connections": len(self._connections()),
-            "Questions": door.questions,
+            "Questions": sum(c.session.questions for c in self._connections().values()),
             "Ssl_cipher": cipher,
             "Ssl_version": version,
             "Threads_connected": len(self._connections()),

@@ -9,7 +9,7 @@
 1021 the disk is full
 1115 unknown character set     1193 unknown variable          1231 a value it cannot have
 1227 not for this account      1238 the variable is read-only
-1203 too many of one account
+1203 too many of one account   1390 too many parameters
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ READ_ONLY = 1238
 UNKNOWN_STATEMENT = 1243
 OUT_OF_RANGE = 1264
 INTERRUPTED = 1317
+TOO_MANY_PARAMETERS = 1390
 TOO_MANY_STATEMENTS = 1461
 MALFORMED = 1835
 TIME_LIMIT = 3024
@@ -58,6 +59,7 @@ SQLSTATES.update(
         NOT_PERMITTED: b"42000",
         UNKNOWN_TABLE: b"42S02",
         INTERRUPTED: b"70100",
+        TOO_MANY_PARAMETERS: b"HY000",
         TOO_MANY_STATEMENTS: b"42000",
         UNKNOWN_CHARSET: b"42000",
         NOT_FOR_YOU: b"42000",

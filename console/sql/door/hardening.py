@@ -11,7 +11,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -24,7 +24,8 @@ from console.sql.door import errors, scrambles
 from console.sql.door.commands import Commands
 from console.sql.door.errors import DoorError
 from console.sql.door.handshake import SignIn, TlsRequest, read_change_user, read_response
-from console.sql.door.limits import AFTER_SIGN_IN, BEFORE_SIGN_IN
+from console.sql.door.limits import AFTER_SIGN_IN, BEFORE_SIGN_IN, MOST_KEPT_OF_ACCOUNT, PACKET_S
+from console.sql.door.room import LARGE
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,9 @@ class DoorConnection(Commands):
         self._find_account = find_account
         self._kill: KillKind | None = None
         self._busy = False
+        #: Room for the large packet that is read or worked for.
+        self._room = AsyncExitStack()
+        self.stream.before_large = self._take_room
         commands = types.Commands
         self._handlers: dict[int, Callable[[bytes], Awaitable[None]]] = {
             commands.COM_QUERY: self.handle_query,
@@ -99,6 +103,7 @@ class DoorConnection(Commands):
         except (ConnectionClosed, ConnectionError) as error:
             log.info("connection %s closed: %s", self.connection_id, error)
         finally:
+            await self._room.aclose()
             await self.forget_statements()
             await self.session.close()
 
@@ -120,8 +125,9 @@ class DoorConnection(Commands):
         return False
 
     async def tell(self, error: MysqlError) -> None:
-        """Send an error packet."""
-        await self.stream.write(self.error(msg=error.msg, code=error.code))
+        """Send an error packet; what the client's character set does not have is told as `?`."""
+        codec = self.results_charset.codec
+        await self.stream.write(self.error(msg=str(error.msg).encode(codec, "replace").decode(codec), code=error.code))
 
     # --- Sign-in ----------------------------------------------------------------------------------------------------
 
@@ -206,6 +212,7 @@ class DoorConnection(Commands):
             if not data or data[0] == types.Commands.COM_QUIT:
                 return
             try:
+                await self.control.turns.wait(self.control.holder(self))
                 self._busy = True
                 await self._dispatch(data)
             except asyncio.CancelledError:
@@ -219,6 +226,21 @@ class DoorConnection(Commands):
             finally:
                 self._busy = False
                 self.stream.reset_seq()
+                await self._room.aclose()
+
+    async def _take_room(self, size: int) -> None:
+        """Wait until the account has room for a packet of so many bytes. Raises ConnectionClosed when it has none."""
+        try:
+            async with asyncio.timeout(PACKET_S):
+                await self._room.enter_async_context(self.control.room.of(self.control.holder(self), size))
+        except TimeoutError as error:
+            raise ConnectionClosed("the account's other connections have large packets under way") from error
+
+    def keep(self, size: int) -> bool:
+        """Count so many bytes more, which the account may keep over all its connections."""
+        if self.kept + size > LARGE and self.control.kept(self.control.holder(self)) + size > MOST_KEPT_OF_ACCOUNT:
+            return False
+        return super().keep(size)
 
     async def _dispatch(self, data: bytes) -> None:
         handler = self._handlers.get(data[0])

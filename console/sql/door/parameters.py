@@ -16,12 +16,19 @@ from console.sql.door.reader import PacketError, Reader
 
 Value = str | int | float | bool | None
 
-#: What may hold a `?` or a `;` that is none, and the two themselves. What is never closed reaches to the end, and the
-#: repetitions are possessive: no text is gone over twice.
-_PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.?|'')*+(?:'|\Z)|"(?:[^"\\]|\\.?|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*+|\#[^\n]*+
-      |/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)|(?P<placeholder>\?)|(?P<end>;)""",
-    re.DOTALL | re.VERBOSE,
+#: Parameters that a statement may have, and attributes besides: the loop reads all of them before anybody else's turn.
+MOST_PARAMETERS, MOST_ATTRIBUTES = 16_384, 128
+
+#: What may hold a `?` or a `;` that is none. What is never closed reaches to the end, and the repetitions are
+#: possessive: no text is gone over twice.
+_CLOSED = (
+    r"""'(?:[^'\\]|\\.?|'')*+(?:'|\Z)|"(?:[^"\\]|\\.?|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|--[^\n]*+|\#[^\n]*+"""
+    r"""|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)"""
+)
+_PIECES = re.compile(rf"{_CLOSED}|(?P<placeholder>\?)|(?P<end>;)", re.DOTALL)
+#: From anywhere to behind the next one, in one step: a text may have a million of what is neither.
+_TO_PLACEHOLDER, _TO_END = (
+    re.compile(rf"(?:[^{sign}'\"`\-#/]++|{_CLOSED}|[^{sign}])*+\{sign}", re.DOTALL) for sign in "?;"
 )
 _BLANK_OR_COMMENT = re.compile(r"(?:[\s;]|--[^\n]*+|\#[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))*+")
 _NO_CURSOR, _READ_ONLY_CURSOR, _COUNT_AVAILABLE = 0, 1, 8
@@ -43,7 +50,8 @@ _UNSIGNED = 0x80
 class Binding:
     """What a client has said about the values of one statement: types are sent once, values each time."""
 
-    types: list[tuple[int, bool]] = field(default_factory=list)
+    #: Two bytes for each value: its type, and whether it is unsigned.
+    types: bytes = b""
     long_data: dict[int, bytearray] = field(default_factory=dict)
 
 
@@ -57,15 +65,29 @@ class Execution:
 
 def count_placeholders(text: str) -> int:
     """Number of `?` outside quotes and comments."""
-    return sum(1 for piece in _PIECES.finditer(text) if piece["placeholder"])
+    count, found = 0, _TO_PLACEHOLDER.match(text)
+    while found is not None:
+        count += 1
+        found = _TO_PLACEHOLDER.match(text, found.end())
+    return count
+
+
+def has_too_many_placeholders(text: str) -> bool:
+    """True with more than MOST_PARAMETERS; what is behind them is not looked at."""
+    found = _TO_PLACEHOLDER.match(text)
+    for _ in range(MOST_PARAMETERS):
+        if found is None:
+            return False
+        found = _TO_PLACEHOLDER.match(text, found.end())
+    return found is not None
 
 
 def single(text: str) -> str | None:
     """The statement without its closing `;` and comments behind that; None when another statement follows."""
-    end = next((piece for piece in _PIECES.finditer(text) if piece["end"]), None)
+    end = _TO_END.match(text)
     if end is None:
         return text
-    return text[: end.start()] if _BLANK_OR_COMMENT.fullmatch(text, end.end()) else None
+    return text[: end.end() - 1] if _BLANK_OR_COMMENT.fullmatch(text, end.end()) else None
 
 
 def bound(text: str, values: tuple[Value, ...]) -> str:
@@ -90,6 +112,8 @@ def read_query(data: bytes, capabilities: Capabilities, decode: Callable[[bytes]
     reader = Reader(data)
     count = reader.length()
     reader.length()  # number of parameter sets, always 1
+    if count > MOST_ATTRIBUTES:
+        raise PacketError(f"A statement has at most {MOST_ATTRIBUTES} attributes.")
     if count:
         _read_values(reader, count, Binding(), named=True, decode=decode)
     return decode(reader.rest())
@@ -111,8 +135,10 @@ def read_execution(
     given = count
     if named and (count or flags & _COUNT_AVAILABLE):
         given = reader.length()
-    if given < count:
-        raise PacketError(f"The statement has {count} parameters, {given} were given.")
+    if not count <= given <= count + MOST_ATTRIBUTES:
+        raise PacketError(
+            f"The statement has {count} parameters, {given} were given; {MOST_ATTRIBUTES} can be attributes."
+        )
     values = _read_values(reader, given, binding, named, decode) if given else []
     return Execution(tuple(values[:count]), bool(flags & _READ_ONLY_CURSOR))
 
@@ -122,22 +148,22 @@ def _read_values(
 ) -> list[Value]:
     nulls = reader.take((count + 7) // 8)
     if reader.take(1)[0]:
-        binding.types = []
+        types = bytearray()
         for _ in range(count):
-            kind, sign = reader.take(2)
+            types += reader.take(2)
             if named:
-                reader.text(decode)
-            binding.types.append((kind, bool(sign & _UNSIGNED)))
-    if len(binding.types) != count:
+                reader.bytes_with_length()
+        binding.types = bytes(types)
+    if len(binding.types) != 2 * count:
         raise PacketError("The types of the parameters were never sent.")
     values: list[Value] = []
-    for number, (kind, unsigned) in enumerate(binding.types):
+    for number, (kind, sign) in enumerate(zip(binding.types[::2], binding.types[1::2], strict=True)):
         if nulls[number // 8] >> (number % 8) & 1:
             values.append(None)
         elif number in binding.long_data:
             values.append(decode(bytes(binding.long_data[number])))
         else:
-            values.append(_read_value(reader, kind, unsigned, decode))
+            values.append(_read_value(reader, kind, bool(sign & _UNSIGNED), decode))
     return values
 
 

@@ -16,6 +16,8 @@ from console.sql.catalog import Answer
 Row = Sequence[Any]
 #: Rows that are taken at once.
 PIECE_ROWS = 1000
+#: What a cell takes besides its text.
+_CELL_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,26 @@ class ListedRows:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class HeldRows(ListedRows):
+    """Rows in memory that are so many that somebody counts them, until they are given up."""
+
+    def __init__(self, rows: Iterable[Row], given_up: Callable[[], None]) -> None:
+        super().__init__(rows)
+        self._given_up: Callable[[], None] | None = given_up
+
+    async def close(self) -> None:
+        """Forget the rows."""
+        given_up, self._given_up = self._given_up, None
+        self._rows.clear()
+        if given_up is not None:
+            given_up()
+
+
+def weight(rows: Iterable[Row]) -> int:
+    """About the memory that rows take, in bytes."""
+    return sum(_CELL_BYTES + (len(cell) if isinstance(cell, str) else 0) for row in rows for cell in row)
 
 
 @dataclass(frozen=True, slots=True)

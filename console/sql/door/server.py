@@ -19,7 +19,9 @@ from console.sql.door import errors
 from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
 from console.sql.door.hardening import Account, DoorConnection, FindAccount
+from console.sql.door.room import Room
 from console.sql.door.stream import BoundedStream
+from console.sql.door.turns import Turns
 from console.web.proxies import network_of
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class DoorControl(LocalControl):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._signed: dict[int, tuple[str, str]] = {}
+        self.turns, self.room = Turns(), Room()
 
     async def add(self, connection: DoorConnection) -> int:
         """Take a connection in, before it has signed in; the oldest of those of its kind makes room."""
@@ -78,6 +81,16 @@ class DoorControl(LocalControl):  # type: ignore[misc]
     def sign_out(self, connection: DoorConnection) -> None:
         """It is nobody's until it signs in again."""
         self._signed.pop(connection.connection_id, None)
+
+    def holder(self, connection: DoorConnection) -> str:
+        """Whom what a connection costs is counted for: its account, or its peer's address when it has none."""
+        peer, tenant = self._signed.get(connection.connection_id, ("", ""))
+        return tenant or peer or network_of(connection.stream.peer)
+
+    def kept(self, holder: str) -> int:
+        """Bytes that the holder's connections keep for later."""
+        every = ((self._connections.get(number), owner) for number, owner in self._signed.items())
+        return sum(c.kept for c, (peer, tenant) in every if c is not None and (tenant or peer) == holder)
 
     def used(self) -> Counter[str]:
         """How many connections each account has."""

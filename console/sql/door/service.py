@@ -46,17 +46,19 @@ class SqlDoor:
             await asyncio.wait([self._telling])
         await self.server.stop()
         await self._shared.waiter.close()
-        for threads in (self._shared.threads, self._shared.files.threads):
+        shared = self._shared
+        for threads in (shared.threads, shared.sign_in_threads, shared.own_threads, shared.files.threads):
             await asyncio.to_thread(threads.close)
 
     async def _find_account(self, name: str) -> SqlAccount | None:
-        return await self._shared.threads.run(auth.find_account, name)
+        return await self._shared.sign_in_threads.run(auth.find_account, name)
 
     async def _tell(self, name: str) -> None:
         """Write down for ever what each account has open, for the page that shows its limits."""
         while True:
             try:
-                await self._shared.threads.run(limits.tell_sql_connections, name, self.server.control.used())
+                used = self.server.control.used()
+                await self._shared.own_threads.run(limits.tell_sql_connections, name, used)
             except RedisError as error:
                 log.info("the open connections cannot be written down: %s", error)
             await asyncio.sleep(TELL_EVERY_S)

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -23,10 +25,11 @@ from console.sql.door.affairs import OwnAffairs
 from console.sql.door.auth import SqlAccount, load_actor, record_refusal
 from console.sql.door.commands import DoorSession
 from console.sql.door.errors import DoorError
+from console.sql.door.files import LARGE_ROW
 from console.sql.door.limits import WRITE_S
 from console.sql.door.parameters import Value, bound, single
 from console.sql.door.questions import Warned
-from console.sql.door.results import Result
+from console.sql.door.results import HeldRows, Result, Row
 from console.sql.door.shared import Shared
 from console.sql.relations import INFORMATION_SCHEMA
 from console.web import full_disk
@@ -41,6 +44,8 @@ log = logging.getLogger(__name__)
 _CONNECTION_ID_BASE = 10**13
 #: What writes: an attempt that fails is worth an entry in the trail.
 _CHANGES = (statements.CancelTask, statements.Ddl)
+#: Characters that are kept of an error, which may name what is as long as a statement.
+_LONGEST_WARNING = 2000
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -54,6 +59,7 @@ class SqlSession(DoorSession):
         self.warned: list[Warned] = []
         self.found_rows = 0
         self.changed_rows = -1
+        self.questions = 0
         #: The statement that runs, and since when something runs or nothing does.
         self.statement = ""
         self.since = time.monotonic()
@@ -75,6 +81,11 @@ class SqlSession(DoorSession):
         connection: DoorConnection = self.connection
         return connection
 
+    @property
+    def _holder(self) -> str:
+        """Whom what this session costs is counted for."""
+        return (self.account.tenant if self.account else "") or self.client.stream.peer
+
     # --- What the connection asks for -------------------------------------------------------------------------------
 
     async def sign_in(self, account: SqlAccount, schema: str | None) -> None:
@@ -92,12 +103,12 @@ class SqlSession(DoorSession):
     async def reset(self) -> None:
         """Variables, warnings and counts are as at the beginning."""
         await super().reset()
-        self.warned, self.found_rows, self.changed_rows = [], 0, -1
+        self.warned, self.found_rows, self.changed_rows, self.questions = [], 0, -1, 0
         self.client.stream.write_s = WRITE_S
 
     async def sign_in_refused(self, account: SqlAccount) -> None:
         """Put a wrong password into the trail of the account that it was tried on."""
-        await self.door.threads.run(record_refusal, account, self.client.stream.peer)
+        await self.door.sign_in_threads.run(record_refusal, account, self.client.stream.peer)
 
     async def use(self, database: str) -> None:
         """Change the default schema. Raises DoorError when the user may query nothing in it."""
@@ -121,13 +132,13 @@ class SqlSession(DoorSession):
 
     async def execute(self, text: str, parameters: tuple[Value, ...]) -> Result:
         """Answer one statement. Every failure is a MysqlError; what is not ours to show is logged."""
-        self.door.questions += 1
+        self.questions += 1
         self.statement, self.since = text[:1000], time.monotonic()
         try:
             result: Result = await self._guarded(self._answer(text, parameters))
             return result
         except MysqlError as error:
-            self.warned = [Warned("Error", int(error.code), str(error.msg))]
+            self.warned = [Warned("Error", int(error.code), str(error.msg)[:_LONGEST_WARNING])]
             raise
         finally:
             self.statement, self.since = "", time.monotonic()
@@ -175,7 +186,9 @@ class SqlSession(DoorSession):
         statement = single(hint.statement)
         if statement is None:
             raise DoorError(errors.SYNTAX, "One statement at a time: something follows the `;`. Send it by itself.")
-        form = bound(statement, parameters) if parameters else statement
+        # With values of megabytes it is none of the short forms, which alone need them as text.
+        is_short = sum(len(value) for value in parameters if isinstance(value, str)) <= statements.LONGEST_FORM
+        form = bound(statement, parameters) if parameters and is_short else statement
         if not hint.run_async:
             own = await self._affairs.answer(form)
             if own is not None:
@@ -193,12 +206,20 @@ class SqlSession(DoorSession):
         if looks_around or not isinstance(statement, statements.Query):
             name = _CAPITAL.sub("_", type(statement).__name__).lower()
             reads = not isinstance(statement, _CHANGES)
-            answer = await self.in_thread(name, answers.answer, statement, self.database or "", reads=reads)
-            if answer is not None:
-                return self._noted(results.of_answer(answer), len(answer.rows))
+            answered = await self.in_thread(name, _answer_of, statement, self.database or "", reads=reads)
+            if answered is not None:
+                return self._noted(self._held(*answered), len(answered[1]))
         if form == "select $$":  # MySQL's command line asks whether `$` may begin a name
             raise DoorError(errors.UNKNOWN_COLUMN, "Unknown column '$$'.")
         return await self._run(text, parameters)
+
+    def _held(self, result: Result, rows: Sequence[Row], weight: int) -> Result:
+        """The result; rows that are many count for the account until the client has them. Raises DoorError."""
+        if weight <= LARGE_ROW:
+            return result
+        files, holder = self.door.files, self._holder
+        files.take_room(holder, weight)
+        return replace(result, rows=HeldRows(rows, partial(files.leave_room, holder, weight)))
 
     async def _submit(self, text: str, parameters: tuple[Value, ...], *, synchronous: bool = False) -> str:
         number = _CONNECTION_ID_BASE + self.client.connection_id
@@ -215,7 +236,7 @@ class SqlSession(DoorSession):
                 if not await self.door.waiter.ended(task_id, lambda: self.client.stream.client_gone):
                     raise ConnectionAbortedError("the client went away")
         except BaseException as error:
-            await asyncio.shield(self.door.threads.run(work.give_up, task_id))
+            await asyncio.shield(self.door.own_threads.run(work.give_up, task_id))
             if isinstance(error, TimeoutError):
                 raise DoorError(errors.TIME_LIMIT, work.too_slow(limit_s)) from error
             raise
@@ -224,7 +245,7 @@ class SqlSession(DoorSession):
             return self._noted(Result(affected=done.row_count), 0)
         columns = [results.column_of(column["name"], column["type"]) for column in done.columns]
         most = int(self.variables.get("sql_select_limit") or 0)
-        rows = await self.door.files.rows(done.location, most if most < done.row_count else None)
+        rows = await self.door.files.rows(done.location, most if most < done.row_count else None, self._holder)
         return self._noted(Result(columns, rows), min(most, done.row_count))
 
     def _time_limit_s(self) -> float:
@@ -255,4 +276,10 @@ class SqlSession(DoorSession):
             with attempt(actor, f"sql.statement.{name}", reads=reads):
                 return call(actor, *args, **options)
 
-        return await self.door.threads.run(act)
+        return await self.door.threads.run_for(self._holder, act)
+
+
+def _answer_of(actor: Actor, statement: statements.Statement, schema: str) -> tuple[Result, Sequence[Row], int] | None:
+    """The console's answer as a result, with its rows and about the bytes that they take; None when it is Spark's."""
+    answer = answers.answer(actor, statement, schema)
+    return None if answer is None else (results.of_answer(answer), answer.rows, results.weight(answer.rows))

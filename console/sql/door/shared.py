@@ -12,6 +12,8 @@ from console.sql.door.waiting import Waiter
 
 #: Statements whose database work can go on at once.
 _DATABASE_THREADS = 8
+#: Apart from those and from each other: finding who signs in, and looking for tasks that have ended.
+_SIGN_IN_THREADS, _OWN_THREADS = 2, 2
 #: Result files that can be read at once; apart, since an object store may be slow.
 _FILE_THREADS = 4
 
@@ -22,8 +24,9 @@ class Shared:
     def __init__(self, connections: Callable[[], Mapping[int, Any]]) -> None:
         self.threads = Threads("sql-door", _DATABASE_THREADS)
         self.files = ResultFiles(Threads("sql-door-files", _FILE_THREADS))
-        self.waiter = Waiter(self.threads)
+        self.sign_in_threads = Threads("sql-door-sign-in", _SIGN_IN_THREADS)
+        self.own_threads = Threads("sql-door-own", _OWN_THREADS)
+        self.waiter = Waiter(self.own_threads)
         self.connections = connections
         #: Reading of the monotonic clock, seconds.
         self.started = time.monotonic()
-        self.questions = 0

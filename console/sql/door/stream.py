@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import struct
 from asyncio import sslproto
+from collections.abc import Awaitable, Callable
 from ssl import SSLContext
 
 from mysql_mimic.errors import ErrorCode, MysqlError
 from mysql_mimic.stream import ConnectionClosed, MysqlStream
 
 from console.sql.door.limits import BEFORE_SIGN_IN, IDLE_S, PACKET_S, WRITE_S
+from console.sql.door.room import LARGE
 
 TLS_HANDSHAKE_S = 10
 _CONTINUES = 0xFFFFFF
@@ -29,6 +31,8 @@ class BoundedStream:
         self.writer = writer
         self.limit = BEFORE_SIGN_IN
         self.write_s: float = WRITE_S
+        #: Awaited with the size of a large packet before it is read.
+        self.before_large: Callable[[int], Awaitable[None]] | None = None
         # Never sends of its own accord: what waits for the client is to have a time limit.
         self._stock = stock = MysqlStream(reader, writer, buffer_size=2**31)
         self.seq = stock.seq
@@ -65,6 +69,8 @@ class BoundedStream:
                 raise MysqlError("The packet is out of order.", ErrorCode.MALFORMED_PACKET)
             if len(data) + size > self.limit:
                 raise ConnectionClosed(f"a packet is larger than {self.limit} bytes")
+            if size > LARGE and self.before_large is not None:
+                await self.before_large(size)
             data += await self._exactly(size, PACKET_S)
             if size < _CONTINUES:
                 return data

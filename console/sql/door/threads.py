@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from django.db import connections
 
@@ -23,6 +24,8 @@ class Threads:
 
     def __init__(self, name: str, size: int) -> None:
         self._executor = ThreadPoolExecutor(size, thread_name_prefix=name)
+        self._most_of_one = max(1, size // 2)
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._kept: set[Any] = set()
         self._lock = threading.Lock()
 
@@ -34,6 +37,25 @@ class Threads:
         """As `run`, for a caller that goes on meanwhile; the call itself cannot be cancelled once it runs."""
         work = partial(contextvars.copy_context().run, self._run, partial(call, *args, **kwargs))
         return asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def run_for(self, holder: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `run`, for a holder that has half of the threads at most: its further calls wait in a line of its own.
+
+        A call that nobody waits for any more, because its client left, still counts until it ends.
+        """
+        places = self._places.get(holder)
+        if places is None:
+            places = self._places[holder] = asyncio.Semaphore(self._most_of_one)
+        await places.acquire()
+        loop = asyncio.get_running_loop()
+        work = partial(contextvars.copy_context().run, self._run, partial(call, *args, **kwargs))
+        try:
+            begun: Future[T] = self._executor.submit(work)
+        except BaseException:
+            places.release()
+            raise
+        begun.add_done_callback(lambda _: loop.call_soon_threadsafe(places.release))
+        return await asyncio.wrap_future(begun)
 
     def _run(self, call: Callable[[], T]) -> T:
         try:

@@ -26,9 +26,9 @@ _FLAGS = {
 }
 _CHARSETS = {name for name in VARIABLES if name.startswith("character_set_")}
 _WORDS = {"on": 1, "off": 0, "true": 1, "false": 0}
-#: User variables that a connection may have, and the length of a value.
+#: User variables that a connection may have, the length of a name or value, and of all of them together.
 _MOST_USER_VARIABLES = 100
-_LONGEST_VALUE = 4096
+_LONGEST_VALUE, _LONGEST_TOGETHER = 4096, 65_536
 
 _TEXT = r"'(?:[^'\\]|''|\\.)*+'|\"(?:[^\"\\]|\"\"|\\.)*+\""
 _SCOPES = r"(?:(?P<scope>session|local|global|persist|persist_only)\s+)?"
@@ -132,6 +132,11 @@ class SessionVariables:
             raise DoorError(
                 errors.WRONG_VALUE,
                 f"The name or value of '@{name[:80]}' is longer than {_LONGEST_VALUE} characters.",
+            )
+        kept = sum(len(known) + len(str(has)) for known, has in self._users.items() if known != name)
+        if kept + len(name) + len(str(value)) > _LONGEST_TOGETHER:
+            raise DoorError(
+                errors.WRONG_VALUE, f"The user variables have more than {_LONGEST_TOGETHER} characters together."
             )
         self._users[name] = value
 

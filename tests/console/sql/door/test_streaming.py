@@ -16,6 +16,7 @@ from analytics.errors import LakeError
 from analytics.specs import Column
 from console.sql.door import files, limits
 from console.sql.door.results import PIECE_ROWS
+from console.sql.door.threads import Threads
 from tests.console.sql.door.conftest import PASSWORD, Engine, connect, rows
 from tests.support import sql_door
 from tests.support.broker import eventually
@@ -228,8 +229,9 @@ def test_cursors_end_with_their_connection_and_are_counted(door: int, spark: Eng
 def test_a_piece_ends_where_it_is_large(spark: Engine, door: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "PIECE_CHARACTERS", 10)
     cells = iter([["x" * 6], ["x" * 6], ["x"]])
-    assert files._piece(cells, PIECE_ROWS) == ([["x" * 6], ["x" * 6]], False)  # type: ignore[arg-type]
-    assert files._piece(cells, PIECE_ROWS) == ([["x"]], True)  # type: ignore[arg-type]
+    rows = files.FileRows(files.ResultFiles(Threads("test-files", 1)), cells, None, "alice")  # type: ignore[arg-type]
+    assert rows._piece(cells, PIECE_ROWS) == ([["x" * 6], ["x" * 6]], False)  # type: ignore[arg-type]
+    assert rows._piece(cells, PIECE_ROWS) == ([["x"]], True)  # type: ignore[arg-type]
 
 
 def test_threads_keep_their_database_connections(door: int) -> None:
