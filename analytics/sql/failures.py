@@ -79,7 +79,9 @@ def _reason(text: str) -> str:
     """The first line that says something, without the classes, tasks and machines that the engine is made of."""
     said = (_WRAPPING.sub("", line.strip()) for line in text.splitlines() if not line.startswith(("\tat ", "== ")))
     found = next((line for line in said if not _SAYS_NOTHING.fullmatch(line)), "")
-    return found or "The SQL engine gives no reason; its log has it."
+    if not found:
+        _log.error("Spark gave no reason for the end of a statement: %s", text)
+    return found or "The SQL engine gives no reason; its log has what it said."
 
 
 def _is_of_spark(error: BaseException) -> bool:

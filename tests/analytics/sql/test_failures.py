@@ -50,4 +50,4 @@ def test_what_was_thrown_is_told_and_not_that_something_was(jvm: Any) -> None:
 
 def test_an_exception_that_says_nothing_is_no_sentence_for_a_user(jvm: Any) -> None:
     alone = jvm.org.apache.spark.SparkException(AWAITED, None)
-    assert str(failures.translate(raised(alone))) == "The SQL engine gives no reason; its log has it."
+    assert str(failures.translate(raised(alone))) == "The SQL engine gives no reason; its log has what it said."
