@@ -19,6 +19,7 @@ from django.conf import settings
 
 from launcher import config, plan, secrets
 from tests.support import processes
+from tests.support.product import free_ports
 from tests.support.redis_server import RedisServer
 
 START_SECONDS = 60
@@ -67,9 +68,7 @@ class WebServer:
 def web_server(redis: RedisServer, **environment: str) -> Iterator[WebServer]:
     """Serve on an empty database that has all tables. Environment values are given by keyword, lower or upper case."""
     home = Path(tempfile.mkdtemp(prefix="gantry-web-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     given = {"GANTRY_HOME": str(home), "REDIS_URL": redis.url, "GANTRY_WEB_PORT": str(port)}
     given |= {name.upper(): value for name, value in environment.items()}
     wanted = config.read(given)
