@@ -315,7 +315,7 @@ CROWD = 200
 """Connections of the attacker, each of which has as much to ask as fits."""
 
 CROWDED_PATIENCE_SECONDS = 10.0
-"""The longest turn is the judge here: the broker works on for the crowd while the bystander itself waits for its turn."""
+"""The longest turn is the judge here: the broker works on for the crowd while the bystander waits for the machine."""
 
 
 def flood(key: tuple[str, str], last_opaque: int) -> bytes:

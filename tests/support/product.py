@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.support.patience import Patience
+
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = ("GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT")
 #: Stretches every deadline on a slow machine.
@@ -41,12 +43,12 @@ def free_ports(count: int) -> list[int]:
 
 def eventually(probe: Callable[[], T], *, seconds: float = 30.0, every: float = 0.2, what: str = "") -> T:
     """The first true answer of `probe`; fails after `seconds` with the last answer."""
-    deadline = time.monotonic() + seconds * SLOWNESS
+    patience = Patience(seconds * SLOWNESS, every)
     while True:
         answer = probe()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise AssertionError(f"not within {seconds} s: {what or probe}; the last answer was {answer!r}")
         time.sleep(every)
 

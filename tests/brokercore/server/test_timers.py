@@ -12,7 +12,6 @@ from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import broker_process
 from tests.support.redis_server import RedisServer, redis_server
 
-
 #: The machine may be busy: how late timers are on a quiet one is measured elsewhere.
 MOST_LATE_MS = 5000
 

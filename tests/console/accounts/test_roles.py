@@ -28,6 +28,7 @@ from console.audit.models import Entry
 from console.web.errors import Refused
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_topic
+from tests.support.patience import Patience
 from tests.support.roles import make_role, role_key, trusting
 
 DEADLINE_SECONDS = 5.0
@@ -348,9 +349,9 @@ def _refusal(cast: Cast, key: IssuedKey, topic: str, *, token: str | None = None
 
 
 def _until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+    patience = Patience(seconds)
     while not holds():
-        if time.monotonic() > deadline:
+        if patience.is_over():
             pytest.fail(f"not within {seconds} s")
         time.sleep(0.05)
 

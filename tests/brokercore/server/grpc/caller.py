@@ -18,7 +18,7 @@ from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET
 
 SECONDS = 20.0
 
-#: Of a channel that lets 64 KiB of an answer come and no more before somebody reads it; else its window grows meanwhile.
+#: Of a channel whose window does not grow: of an answer 64 KiB come, and no more before somebody reads it.
 READS_NOTHING_AHEAD = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_535))
 
 
