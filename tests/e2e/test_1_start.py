@@ -53,8 +53,8 @@ def test_a_second_copy_on_the_same_ports_says_which_port_and_ends(product: Produ
 
 def test_a_broken_frame_closes_that_connection_only(product: Product) -> None:
     port = int(product.environ["GANTRY_BROKER_PORT"])
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as broken:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as broken:
         broken.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert broken.recv(100) == b""
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
+    with socket.create_connection(("127.0.0.1", port), timeout=60):
         pass

@@ -14,6 +14,7 @@ import pytest
 
 from launcher import leftovers
 from launcher.config import ROOT
+from tests.support.patience import Patience
 
 
 class Launched:
@@ -78,9 +79,9 @@ class Launched:
 
 def poll(condition: Callable[[], object], deadline: float, said: Callable[[], str]) -> None:
     """Look until `condition` holds; fail with what `said` returns after `deadline` seconds."""
-    end = time.monotonic() + deadline
+    patience = Patience(deadline)
     while not condition():
-        if time.monotonic() > end:
+        if patience.is_over():
             pytest.fail(f"not within {deadline} s; the output:\n{said()}")
         time.sleep(0.02)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 
 from launcher import brokers, checks, config, plan
 from launcher.errors import LauncherError
+from tests.support.product import free_ports
 
 
 def test_each_broker_has_a_name_and_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +69,7 @@ def test_a_cluster_of_ones_own_opens_no_ports_for_brokers() -> None:
 
 
 def test_a_second_copy_on_the_same_name_server_port_is_refused(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_ports(1)[0])
     settings = config.read({"GANTRY_BROKERS": "2", "GANTRY_NAMESRV_PORT": port, "GANTRY_HOME": str(tmp_path)})
     shared = brokers.open_name_server(settings)
     assert shared is not None

@@ -31,6 +31,7 @@ from tests.brokercore.hostile.attack import metrics_port
 from tests.brokercore.server.grpc.caller import Caller, message, resource
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, broker_process, eventually
+from tests.support.processes import loop_seconds
 from tests.support.redis_server import redis_server
 
 UID = "1"
@@ -38,7 +39,12 @@ INSTANCE = f"MQ_INST_{UID}_budget01"
 ATTACKER = "LTAIbudget", "secret of the attacker"
 
 PATIENCE_SECONDS = 1.0
-"""Longest that a bystander may wait on a machine that does many other things; the attacks held it for seconds."""
+"""Most of the broker's processor time that may go to others while a bystander waits; the attacks took seconds.
+
+How long it waits besides is a matter of what else the machine does: LONGEST_WAIT_SECONDS is for what waits without end.
+"""
+
+LONGEST_WAIT_SECONDS = 20.0
 
 LONGEST_TURN_SECONDS = 0.25
 """Processor time of the longest turn: ten times what no request shall take, as processors differ."""
@@ -89,14 +95,15 @@ def figure(victim: BrokerProcess, wanted: str) -> float:
 @contextmanager
 def bystander(victim: BrokerProcess, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
     """Somebody else asks small things all the time, and has to be answered all the time."""
-    over, waits = threading.Event(), [0.0]
+    over, waits, worked = threading.Event(), [0.0], [0.0]
 
     def ask() -> None:
         with Wire(victim.address) as wire:
             wire.socket.settimeout(300)
             while not over.is_set():
-                began = time.monotonic()
+                began, before = time.monotonic(), loop_seconds(victim.pid)
                 wire.receive(wire.send(Code.GET_BROKER_CLUSTER_INFO), seconds=300)
+                worked.append(loop_seconds(victim.pid) - before)
                 waits.append(time.monotonic() - began)
                 over.wait(0.005)
 
@@ -111,9 +118,11 @@ def bystander(victim: BrokerProcess, patience: float = PATIENCE_SECONDS) -> Iter
     longest, turns = figure(victim, "gantry_longest_turn_seconds"), figure(victim, "gantry_long_turns_total") - before
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition("::")[2]
     print(
-        f"\n{test}: bystander {max(waits) * 1000:.0f} ms, longest turn {longest * 1000:.1f} ms, above 20 ms {turns:.0f}"
+        f"\n{test}: bystander {max(waits) * 1000:.0f} ms, of them {max(worked) * 1000:.0f} of the processor, "
+        f"longest turn {longest * 1000:.1f} ms, above 20 ms {turns:.0f}"
     )
-    assert max(waits) < patience
+    assert max(worked) < patience
+    assert max(waits) < LONGEST_WAIT_SECONDS
     assert longest < LONGEST_TURN_SECONDS
 
 
@@ -305,8 +314,8 @@ def test_a_grpc_call_with_the_worst_that_it_may_hold_stops_nobody(
 CROWD = 200
 """Connections of the attacker, each of which has as much to ask as fits."""
 
-CROWDED_PATIENCE_SECONDS = 20.0
-"""The longest turn is the judge here; those who fill it need the machine as much as the broker does."""
+CROWDED_PATIENCE_SECONDS = 10.0
+"""The longest turn is the judge here: the broker works on for the crowd while the bystander waits for the machine."""
 
 
 def flood(key: tuple[str, str], last_opaque: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -375,7 +375,8 @@ def test_frames_that_are_begun_and_not_ended_are_bounded_for_an_account(victim: 
             wire = stack.enter_context(Wire(victim.address, ATTACKER))
             wire.ok(Code.GET_BROKER_CLUSTER_INFO)
             wire.socket.settimeout(60)  # a busy machine takes its time for so much
-            wire.socket.sendall(begun)
+            with suppress(ConnectionError):  # one that has sent most of its own is closed, and this may be the one
+                wire.socket.sendall(begun)
         eventually(lambda: "has begun more requests than it may send" in victim.log, 30)
 
 

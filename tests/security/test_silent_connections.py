@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pymysql
@@ -127,8 +127,9 @@ def test_a_handshake_of_tls_that_stalls_has_the_time_of_a_sign_in(
     with running_door(lambda: EchoDoor(context)) as port:
         for early in (b"", b"\x16\x03\x01\x02\x00", b"no TLS at all"):
             with RawClient(port) as client:
-                client.send(SSL_REQUEST)
-                client.socket.sendall(early)
+                with suppress(ConnectionError):  # on a slow machine its time is over already
+                    client.send(SSL_REQUEST)
+                    client.socket.sendall(early)
                 assert ended(client.socket)
 
 

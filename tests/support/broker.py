@@ -21,6 +21,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 
+from tests.support.patience import Patience
 from tests.support.redis_server import RedisServer, redis_server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -163,12 +164,12 @@ def _free_ports(count: int) -> list[int]:
 
 def eventually(condition: Any, seconds: float = 10.0, pause: float = 0.02) -> Any:
     """The first true value of `condition()`, asked every `pause` seconds; AssertionError when it stays false."""
-    deadline = time.monotonic() + seconds
+    patience = Patience(seconds, pause)
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
+        assert not patience.is_over(), f"still {value!r} after {seconds} s"
         time.sleep(pause)
 
 

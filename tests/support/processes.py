@@ -17,6 +17,11 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(_cpu_ticks(pid) for pid in pids) / _TICKS_PER_SECOND
 
 
+def loop_seconds(pid: int) -> float:
+    """User and system time that the first thread of a process has used, in which its event loop runs."""
+    return _ticks_of(Path(f"/proc/{pid}/task/{pid}/stat")) / _TICKS_PER_SECOND
+
+
 def resident_bytes(pids: Iterable[int]) -> int:
     """Resident memory of the processes together; pages that two of them share count twice."""
     return sum(_resident_kib(pid) for pid in pids) * 1024
@@ -40,8 +45,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _cpu_ticks(pid: int) -> int:
+    return _ticks_of(Path(f"/proc/{pid}/stat"))
+
+
+def _ticks_of(stat: Path) -> int:
     # The name in field 2 may hold blanks: count from the closing parenthesis. utime and stime are fields 14 and 15.
-    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    after_name = stat.read_text().rpartition(")")[2].split()
     return int(after_name[11]) + int(after_name[12])
 
 

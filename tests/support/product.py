@@ -4,43 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.support.patience import Patience
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = ("GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT")
 #: Stretches every deadline on a slow machine.
 SLOWNESS = float(os.environ.get("GANTRY_TEST_SLOWNESS", "1"))
+#: None that the system gives to whoever wants any port: it would give one away before it is used, to another suite.
+_DRAWN_FROM = range(10_000, 20_000)
+#: Not seeded: each suite draws others.
+_draw = random.SystemRandom()
 T = TypeVar("T")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; held together while they are drawn, so that all differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    """Ports that nobody listens on now, all of them different."""
+    found: list[int] = []
+    for port in _draw.sample(_DRAWN_FROM, len(_DRAWN_FROM)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"none of the ports {_DRAWN_FROM[0]} to {_DRAWN_FROM[-1]} is free")
 
 
 def eventually(probe: Callable[[], T], *, seconds: float = 30.0, every: float = 0.2, what: str = "") -> T:
     """The first true answer of `probe`; fails after `seconds` with the last answer."""
-    deadline = time.monotonic() + seconds * SLOWNESS
+    patience = Patience(seconds * SLOWNESS, every)
     while True:
         answer = probe()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise AssertionError(f"not within {seconds} s: {what or probe}; the last answer was {answer!r}")
         time.sleep(every)
 

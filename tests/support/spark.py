@@ -21,6 +21,7 @@ import pyspark
 
 from analytics import jvm
 from analytics.java import find_java
+from tests.support.product import free_ports
 
 START_SECONDS = 120
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -76,12 +77,6 @@ class SparkProgram:
             return False
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @contextmanager
 def _folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
@@ -94,7 +89,7 @@ def _folder() -> Iterator[Path]:
 @contextmanager
 def standalone_cluster() -> Iterator[str]:
     """A master and a worker with two cores and 1 GB for executors; gives the address of the master."""
-    port, page, worker, worker_page = (free_port() for _ in range(4))
+    port, page, worker, worker_page = free_ports(4)
     with _folder() as folder, ExitStack() as stack:
         deploy, spark_class = "org.apache.spark.deploy", str(SPARK_HOME / "bin" / "spark-class")
         url = f"spark://127.0.0.1:{port}"

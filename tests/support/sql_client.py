@@ -8,6 +8,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import DictCursor
 
+from tests.support.patience import Patience
 from tests.support.product import SLOWNESS
 
 Row = dict[str, Any]
@@ -72,12 +73,12 @@ class SqlClient:
 
     def ended(self, task_id: str, *, notified: bool = False, seconds: float = 120, every: float = 0.05) -> Row:
         """The task once it, and if wanted its notification, has ended."""
-        deadline = time.monotonic() + seconds * SLOWNESS
+        patience = Patience(seconds * SLOWNESS, every)
         while True:
             row = self.task(task_id)
             if row["status"] != "RUNNING" and (row["mq_status"] or not notified):
                 return row
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 raise AssertionError(f"not ended within {seconds} s: {row}")
             time.sleep(every)
 

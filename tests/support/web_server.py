@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import socket
@@ -9,7 +10,6 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,9 +19,12 @@ from django.conf import settings
 
 from launcher import config, plan, secrets
 from tests.support import processes
+from tests.support.product import free_ports
 from tests.support.redis_server import RedisServer
 
 START_SECONDS = 60
+#: Whence `is_well` asks. Tests open connections from 127.0.0.1, and what is too much of those is closed.
+BYSTANDER = "127.0.0.2"
 
 
 @dataclass
@@ -49,9 +52,11 @@ class WebServer:
         return connection
 
     def is_well(self) -> bool:
-        """True when `/healthz` is answered with 200 within ten seconds."""
-        with suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=10) as answer:
-            return bool(answer.status == 200)
+        """True when `/healthz` is answered with 200 within ten seconds to somebody at another address."""
+        asking = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10, source_address=(BYSTANDER, 0))
+        with closing(asking), suppress(OSError, http.client.HTTPException):
+            asking.request("GET", "/healthz")
+            return asking.getresponse().status == 200
         return False
 
     def held_files(self) -> int:
@@ -63,9 +68,7 @@ class WebServer:
 def web_server(redis: RedisServer, **environment: str) -> Iterator[WebServer]:
     """Serve on an empty database that has all tables. Environment values are given by keyword, lower or upper case."""
     home = Path(tempfile.mkdtemp(prefix="gantry-web-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     given = {"GANTRY_HOME": str(home), "REDIS_URL": redis.url, "GANTRY_WEB_PORT": str(port)}
     given |= {name.upper(): value for name, value in environment.items()}
     wanted = config.read(given)

@@ -154,6 +154,8 @@ class GrpcEndpoint:
             async with aclosing(receiving.receive(call, pb.ReceiveMessageRequest.FromString(data))) as parts:
                 async for part in parts:
                     await context.write(part.SerializeToString())
+        except grpc.aio.InternalError:
+            return  # the client's connection has ended: nobody is there to be answered
         except Exception as error:  # noqa: BLE001 (the border, as above)
             for part in receiving.refusal(status_of(error, "ReceiveMessage")):
                 await context.write(part.SerializeToString())

@@ -146,10 +146,9 @@ def test_a_running_query_is_cancelled(spark: SparkSession) -> None:
     spec = specification(ENDLESS, {"demo": []})
     thread, outcome = in_background(spec)
     wait_for_its_job(spec)
-    started = time.monotonic()
     assert run.cancel(spec.task_id)
-    thread.join(20)
-    assert time.monotonic() - started < 10
+    thread.join(60)
+    assert not thread.is_alive(), "it would go on for ever"
     assert isinstance(outcome[0], run.QueryCancelled)
     assert not run.cancel(spec.task_id)
     assert not Path(run.lake_path(spec.result_file)).exists()
@@ -173,7 +172,7 @@ def test_a_query_ends_at_its_time_limit(ask: Callable[..., run.QueryResult]) -> 
     started = time.monotonic()
     with pytest.raises(run.QueryTimedOut, match=r"ran longer than its limit of 1 s\."):
         ask(ENDLESS, time_limit_s=1)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60, "it would go on for ever"
 
 
 def test_a_short_query_does_not_wait_for_a_long_one_of_another_tenant(

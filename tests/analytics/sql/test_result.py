@@ -133,7 +133,7 @@ def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
     with pytest.raises(run.QueryFailed, match="The result is larger than"):
         ask("select a.id, repeat('x', 1000) as x from range(100000) a cross join range(100000) b")
     scala: Any = spark.sparkContext._jsc.sc()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(executor.numRunningTasks() for executor in scala.statusTracker().getExecutorInfos()):
         assert time.monotonic() < deadline, "its tasks go on after the statement has ended"
         threading.Event().wait(0.1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from brokercore.protocol.command import Command, decode
 from brokercore.protocol.frame import FrameReader
+from tests.support.patience import Patience
 
 Answer = Callable[["Peer", socket.socket, Command], None]
 
@@ -79,8 +79,8 @@ class Peer:
 
 def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     """Wait until a condition holds; fail after the deadline."""
-    deadline = time.monotonic() + seconds
+    patience = Patience(seconds)
     while not condition():
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise AssertionError(f"it did not happen within {seconds} s")
         threading.Event().wait(0.01)

@@ -187,7 +187,8 @@ def test_a_delayed_message_is_delivered_in_time(admin: Admin, cluster: ClusterUn
         begun = time.time()
         producer.send(Message(topic, b"level 1", delay_level=1))
         producer.send(Message(topic, b"timed", deliver_at_ms=int((begun + 2) * 1000)))
-        assert stored(admin, topic) == []
+        early = stored(admin, topic)
+        assert early == [] or time.time() - begun > 1.0
         until(lambda: len(stored(admin, topic)) == 2)
     assert time.time() - begun > 1.0
 

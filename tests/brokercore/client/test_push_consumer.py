@@ -84,7 +84,7 @@ def test_a_waiting_consumer_is_woken_by_the_message(
         begun = time.monotonic()
         producer.send(Message(topic, b"second"))
         until(lambda: len(received) == 2)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 10, "and not when its long poll of 15 s ends"
 
 
 def test_only_subscribed_tags_arrive_and_the_rest_is_committed_over(

@@ -77,9 +77,9 @@ def test_other_paths_and_methods_are_answered(watched: Watched) -> None:
 def test_rubbish_is_closed_and_harms_nobody(watched: Watched) -> None:
     for rubbish in (b"\r\n\r\n", b"x" * 100_000, b"\x16\x03\x01\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", watched.port), timeout=20) as connection:
-            connection.sendall(rubbish)
             connection.settimeout(20)
             try:
+                connection.sendall(rubbish)
                 while connection.recv(65536):
                     pass
             except ConnectionError:

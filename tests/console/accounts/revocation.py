@@ -15,6 +15,7 @@ from brokercore.client.errors import NoPermission
 from console.accounts.services import IssuedKey
 from console.openapi.signature import sign
 from tests.support.cast import Cast
+from tests.support.patience import Patience
 
 TOPIC = "orders"
 #: What the product promises: a change of rights holds everywhere after so many seconds.
@@ -86,8 +87,8 @@ def still_answers(cursor: pymysql.cursors.Cursor) -> bool:
 
 def until(holds: Callable[[], bool], otherwise: str, *, seconds: float = PROMISE_SECONDS) -> None:
     """Poll until it holds; fail with `otherwise` after the deadline."""
-    deadline = time.monotonic() + seconds
+    patience = Patience(seconds)
     while not holds():
-        if time.monotonic() > deadline:
+        if patience.is_over():
             pytest.fail(f"{otherwise} within {seconds} s")
         time.sleep(0.05)

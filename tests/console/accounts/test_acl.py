@@ -19,6 +19,7 @@ from console.topics import services as topics
 from console.topics.models import Grant, Relation
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_instance, make_topic
+from tests.support.patience import Patience
 from tests.support.roles import role_key
 
 DEADLINE_SECONDS = 5.0
@@ -141,9 +142,9 @@ def _answer(call: Callable[[], object]) -> Exception | None:
 
 
 def _until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+    patience = Patience(seconds)
     while not holds():
-        if time.monotonic() > deadline:
+        if patience.is_over():
             pytest.fail(f"not within {seconds} s")
         time.sleep(0.05)
 

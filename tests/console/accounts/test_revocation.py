@@ -5,7 +5,6 @@ Real ones: a broker process, signed requests, and a door on a socket.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from console.sql.door.service import SqlDoor
 from console.sql.models import Schema
 from tests.console.accounts import revocation
 from tests.support.cast import Cast, make_topic
+from tests.support.patience import Patience
 from tests.support.sql_door import running_door
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,9 +46,9 @@ class Doors:
 
     def wait_for(self, allowed: bool) -> None:
         """Until every door says so, at the latest when two seconds are over: each answers in its own time."""
-        deadline = time.monotonic() + revocation.PROMISE_SECONDS
+        patience = Patience(revocation.PROMISE_SECONDS)
         while set((answers := self.answers()).values()) != {allowed}:
-            assert time.monotonic() < deadline, answers
+            assert not patience.is_over(), answers
 
 
 @pytest.fixture

@@ -230,9 +230,10 @@ REFUSALS = [
 
 
 def test_information_schema_evaluates_nothing_else(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "LONGEST_S", 0.2)
     monkeypatch.setattr(runner, "MOST_ROWS", 1000)
     for text, symbol, message in REFUSALS:
+        # The others are refused for what they say, however slow the machine is.
+        monkeypatch.setattr(runner, "LONGEST_S", 0.2 if symbol == "STATEMENT_TIME_LIMIT" else 60.0)
         with pytest.raises((Refused, UnknownTableError)) as refused:
             ask(cast.alice, text)
         assert getattr(refused.value, "symbol", None) == symbol, text

@@ -103,10 +103,10 @@ def test_it_refuses_an_endless_hint() -> None:
 
 
 def test_megabytes_of_comments_are_split_in_linear_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert split("/**/" * 500_000 + "select 1").statement == "select 1"
     assert split(" ;" * 1_000_000).statement == ""
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @given(st.text())

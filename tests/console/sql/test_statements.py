@@ -109,8 +109,8 @@ def test_any_text_is_recognised_or_a_query(text: str) -> None:
 
 
 def test_hostile_text_is_recognised_fast() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     for text in ("select " + "'" * 16_000, "select " + "1," * 7_000 + "x", "show tables like '" + "\\" * 16_000):
         s.parse(text)
     s.parse("select " + "(" * 10_000_000)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2

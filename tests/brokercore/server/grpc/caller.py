@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import queue
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,9 @@ from brokercore.server.grpc.endpoint import SERVICE
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET
 
 SECONDS = 20.0
+
+#: Of a channel whose window does not grow: of an answer 64 KiB come, and no more before somebody reads it.
+READS_NOTHING_AHEAD = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_535))
 
 
 def authorization(key_id: str, secret: str, date: str) -> str:
@@ -39,11 +43,15 @@ class Caller:
     """One channel, signing with one AccessKey (None: unsigned)."""
 
     def __init__(
-        self, address: str, key: tuple[str, str] | None = (SYSTEM_KEY, SYSTEM_SECRET), certificate: bytes | None = None
+        self,
+        address: str,
+        key: tuple[str, str] | None = (SYSTEM_KEY, SYSTEM_SECRET),
+        certificate: bytes | None = None,
+        options: Sequence[tuple[str, int]] = (),
     ) -> None:
         self.key, self.client_id = key, f"client-{time.monotonic_ns()}"
         self.extra: dict[str, str] = {}
-        options = [("grpc.use_local_subchannel_pool", 1)]
+        options = [("grpc.use_local_subchannel_pool", 1), *options]
         if certificate is None:
             self.channel = grpc.insecure_channel(address, options)
         else:

@@ -72,7 +72,7 @@ def test_a_waiting_pull_is_woken_by_the_next_message(broker: BrokerProcess, wire
         producer.publish(place[1], b"new")
     began = time.monotonic()
     answer = wire.receive(opaque)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 12, "and not when its time is over"
     assert [message.body for message in decode_stored(answer.body)] == [b"new"]
 
 

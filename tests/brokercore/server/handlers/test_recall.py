@@ -26,7 +26,7 @@ def recall(wire: Wire, topic: str, handle: str) -> Command:
 
 
 def test_a_recalled_message_never_comes_and_the_one_beside_it_does(wire: Wire) -> None:
-    topic, group, at = wire.topic(message_type="DELAY"), wire.group(), str(int(time.time() * 1000) + 1500)
+    topic, group, at = wire.topic(message_type="DELAY"), wire.group(), str(int(time.time() * 1000) + 4000)
     handles = {
         name: wire.publish(topic, name.encode(), properties(TIMER_DELIVER_MS=at, UNIQ_KEY=fresh(name))).ext
         for name in ("gone", "kept")
@@ -99,12 +99,14 @@ def test_a_restart_keeps_what_waits_and_what_was_recalled() -> None:
     with redis_server() as redis, broker_process(redis) as broker:
         with Wire(broker.address) as wire:
             topic, group = wire.topic(message_type="DELAY"), wire.group()
-            before, after = (schedule(wire, topic, 4000).ext["recallHandle"] for _ in range(2))
-            wire.publish(topic, b"kept", properties(TIMER_DELAY_MS="4000", UNIQ_KEY=fresh("ID")))
+            before = schedule(wire, topic, 5000).ext["recallHandle"]
+            wire.publish(topic, b"kept", properties(TIMER_DELAY_MS="5000", UNIQ_KEY=fresh("ID")))
+            after = schedule(wire, topic, 60_000).ext["recallHandle"]  # however long the broker takes to start
             assert recall(wire, topic, before).code == 0
         _restart(broker)
         with Wire(broker.address) as wire:
             assert recall(wire, topic, after).code == 0
+            assert recall(wire, topic, after).code == ResponseCode.ILLEGAL_OPERATION, "it waits no more"
             (message,) = wire.messages(group, topic)
             assert message.body == b"kept"
             assert wire.ok(Code.GET_MAX_OFFSET, {"topic": topic, "queueId": 0}).ext["offset"] == "1"

@@ -112,7 +112,7 @@ def test_reading_texts_front_to_back_never_fails(text: str) -> None:
     assert statement is None or text.startswith(statement)
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("piece", ["/*", "'", '"', "`", "-", "?'", "/* ?", "'\\", "a;"])
 def test_no_text_of_a_megabyte_takes_long(piece: str) -> None:
     text = "select " + piece * (1024 * 1024 // len(piece))
