@@ -32,6 +32,7 @@ import org.apache.rocketmq.tools.command.SubCommand;
 public final class MqadminCommands {
     private static final InheritableThreadLocal<ByteArrayOutputStream> PRINTED = new InheritableThreadLocal<>();
     private static final int ATTEMPTS = 6;
+    private static final long BETWEEN_STARTS_MILLIS = 25;
 
     private final Map<String, Class<?>> commands = new TreeMap<>();
     private final long millis;
@@ -67,20 +68,28 @@ public final class MqadminCommands {
         for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
             ByteArrayOutputStream printed = new ByteArrayOutputStream();
             Thread thread = daemon(() -> execute(words, printed));
-            thread.start();
             try {
+                pause();
+                thread.start();
                 thread.join(millis);
             } catch (InterruptedException error) {
                 Thread.currentThread().interrupt();
             }
             String text = printed.toString(StandardCharsets.UTF_8);
-            // mqadmin names its clients by the millisecond of their start: two of one millisecond are one client.
             boolean clash = text.contains("has created already") || text.contains("has been created before");
             if (!clash || attempt == ATTEMPTS) {
                 Output.event("printed", "name", name, "ended", !thread.isAlive(), "text", text);
                 return;
             }
         }
+    }
+
+    /**
+     * mqadmin names its clients by the millisecond of their start. Of two that have one name the second is refused, and
+     * ends the first one's connections when it shuts down.
+     */
+    private static synchronized void pause() throws InterruptedException {
+        Thread.sleep(BETWEEN_STARTS_MILLIS);
     }
 
     private void execute(String[] words, ByteArrayOutputStream printed) {
