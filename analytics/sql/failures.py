@@ -56,10 +56,10 @@ def translate(error: BaseException) -> AnalyticsError:
         number = secrets.token_hex(4)
         _log.error("A statement ended by an error of ours, %s", number, exc_info=error)
         return QueryFailed(f"The SQL engine failed by an error of its own; its log has it under {number}.")
-    return _of_text(text_of(error), error)
+    return _of_text(text_of(error))
 
 
-def _of_text(text: str, error: BaseException) -> QueryFailed:
+def _of_text(text: str) -> QueryFailed:
     """What Spark said, as one sentence with its condition."""
     for sign, failure in _EXHAUSTED.items():
         if sign in text:

@@ -95,29 +95,31 @@ class TenantUse:
         self._measured = time.monotonic()
 
     async def _measure_positions(self) -> None:
-        broker, limits = self._broker, self._broker.limits
-        before = {uid: account.positions for uid, account in limits.accounts.items()}
+        broker = self._broker
+        before = {uid: account.positions for uid, account in broker.limits.accounts.items()}
         kept = [(group, len(places)) for (group, _), places in broker.offsets.items()]
         kept += [(group, 1) for group, _ in broker.request_modes.popping()]
-        positions: defaultdict[Account, int] = defaultdict(int)
-        for number, (group, count) in enumerate(kept):
-            if number % _AT_ONCE == _AT_ONCE - 1:
-                await asyncio.sleep(0)
-            positions[limits.account(limits.group_owner_uid(group))] += count
-        for uid, account in limits.accounts.items():
+        positions = await self._by_owner(kept)
+        for uid, account in broker.limits.accounts.items():
             account.positions = positions[account] + account.positions - before.get(uid, account.positions)
 
     async def _measure_flights(self) -> None:
         """They are counted as they come and go; who owns a group may not have been known then."""
-        broker, limits = self._broker, self._broker.limits
-        before = {uid: account.in_flight for uid, account in limits.accounts.items()}
-        flights: defaultdict[Account, int] = defaultdict(int)
-        for number, (group, count) in enumerate(broker.flights.counts()):
+        broker = self._broker
+        before = {uid: account.in_flight for uid, account in broker.limits.accounts.items()}
+        flights = await self._by_owner(broker.flights.counts())
+        for uid, account in broker.limits.accounts.items():
+            account.in_flight = flights[account] + account.in_flight - before.get(uid, account.in_flight)
+
+    async def _by_owner(self, counts: list[tuple[str, int]]) -> defaultdict[Account, int]:
+        """Sum up counts by group for the accounts that own the groups, in small steps."""
+        limits = self._broker.limits
+        found: defaultdict[Account, int] = defaultdict(int)
+        for number, (group, count) in enumerate(counts):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
-            flights[limits.account(limits.group_owner_uid(group))] += count
-        for uid, account in limits.accounts.items():
-            account.in_flight = flights[account] + account.in_flight - before.get(uid, account.in_flight)
+            found[limits.account(limits.group_owner_uid(group))] += count
+        return found
 
     def _owner(self, queue: Queue) -> Account:
         if queue.topic == TRACE_TOPIC:
