@@ -4,7 +4,7 @@ WORKDIR /opt/gantry
 RUN pip install --no-cache-dir uv==0.13.8
 COPY pyproject.toml uv.lock ./
 # The project itself is not installed but copied: the command `gantry` is written below.
-RUN uv sync --frozen --no-dev --no-cache --no-install-project
+RUN uv sync --frozen --no-dev --all-extras --no-cache --no-install-project
 
 FROM python:3.11-slim-bookworm
 # Spark's scripts need a Java of 17 or later and ps.
@@ -17,10 +17,11 @@ COPY --from=build /opt/gantry/.venv .venv
 COPY manage.py pyproject.toml LICENSE ./
 COPY console console
 COPY brokercore brokercore
+COPY mysqlwire mysqlwire
 COPY analytics analytics
 COPY launcher launcher
-COPY cli cli
-RUN printf '#!/opt/gantry/.venv/bin/python\nfrom cli.main import main\nmain()\n' > .venv/bin/gantry && chmod 755 .venv/bin/gantry
+COPY gantry_cli gantry_cli
+RUN printf '#!/opt/gantry/.venv/bin/python\nfrom gantry_cli.main import main\nmain()\n' > .venv/bin/gantry && chmod 755 .venv/bin/gantry
 COPY templates templates
 COPY static static
 ENV PATH=/opt/gantry/.venv/bin:$PATH \

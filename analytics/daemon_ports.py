@@ -1,16 +1,24 @@
-"""Puts Spark's daemons of Python workers on ports that the JVM may connect to.
+"""Brings Python processes that Spark starts and the JVM together where the wall stands between most ports.
 
 PySpark's daemon listens on any port that is free, and the wall lets the JVM connect to none but those kept for it
 (`jvm.HeldPorts`). Spark lets the daemon's module be chosen for some kinds of work only, so this is the `sitecustomize`
 of every Python that the JVM starts: Python imports it first, and in a daemon it changes where the one socket is bound.
+
+A reader of a stream is no daemon: it connects to the JVM, on a port that Spark takes as it comes. It goes through
+the door (`stream_door`), and proves at once that it is the process that was started: Spark waits ten seconds for
+each of both, within which a busy machine may not have imported PySpark, which does the second.
 """
 
 import os
+import signal
 import socket
+import struct
 import sys
 from typing import Any
 
 _ORIGINAL = socket.socket
+#: What the JVM says to the right secret, with its length before it.
+_ACCEPTED = struct.pack("!i", 2) + b"ok"
 
 
 class _HeldSocket(_ORIGINAL):
@@ -32,5 +40,75 @@ class _HeldSocket(_ORIGINAL):
         raise OSError(f"All {len(kept)} ports for daemons of Python workers are in use.")
 
 
+class _LetThrough(_ORIGINAL):
+    """Its connection to the JVM is the one that was made through the door, with the proof that was given there.
+
+    PySpark gives it once more, which goes nowhere, and is answered here.
+    """
+
+    _given_already = 0
+    _answer = b""
+
+    def connect(self, address: Any) -> None:
+        if _through is None or address[1] != _waited_for:
+            super().connect(address)
+            return
+        os.dup2(_through.fileno(), self.fileno())
+        _through.close()
+        socket.socket = _ORIGINAL  # type: ignore[misc]
+        self._given_already, self._answer = len(_proof()), _ACCEPTED
+
+    def send(self, data: Any, *flags: Any) -> int:
+        if not self._given_already:
+            return super().send(data, *flags)
+        taken = min(self._given_already, len(data))
+        self._given_already -= taken
+        return taken
+
+    def recv_into(self, buffer: Any, *rest: Any) -> int:
+        if not self._answer:
+            return super().recv_into(buffer, *rest)
+        answer = self._answer[: len(buffer)]
+        self._answer = self._answer[len(answer) :]
+        buffer[: len(answer)] = answer
+        return len(answer)
+
+
+def _proof() -> bytes:
+    """The secret that the JVM gave to the process that it started, as it wants to hear it."""
+    secret = os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
+    return struct.pack("!i", len(secret)) + secret
+
+
+def _go_through(door: int, target: int) -> socket.socket:
+    """A connection to the JVM's port that the JVM has accepted. Raises OSError."""
+    through = _ORIGINAL(socket.AF_INET, socket.SOCK_STREAM)
+    through.connect(("127.0.0.1", door))
+    through.sendall(struct.pack("!H", target))
+    if not through.recv(1):
+        raise ConnectionRefusedError("The door to Spark stays shut.")
+    through.sendall(_proof())
+    if through.recv(len(_ACCEPTED), socket.MSG_WAITALL) != _ACCEPTED:
+        raise ConnectionRefusedError("Spark takes this for another process than the one that it started.")
+    return through
+
+
 if "pyspark.daemon" in sys.orig_argv and os.environ.get("PYTHON_DAEMON_PORTS"):
     socket.socket = _HeldSocket  # type: ignore[misc]
+
+_through: socket.socket | None = None
+_waited_for = int(os.environ.get("PYTHON_WORKER_FACTORY_PORT", "0"))
+
+
+def _end(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it twice
+    sys.exit(143)
+
+
+_READS_STREAM = "pyspark.sql.streaming.python_streaming_source_runner" in sys.orig_argv
+if _READS_STREAM:
+    # Spark ends it so, and PySpark lets a reader stop in order only when it ends by an exception.
+    signal.signal(signal.SIGTERM, _end)
+if _READS_STREAM and os.environ.get("PYTHON_STREAM_DOOR"):
+    _through = _go_through(int(os.environ["PYTHON_STREAM_DOOR"]), _waited_for)
+    socket.socket = _LetThrough  # type: ignore[misc]

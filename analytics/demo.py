@@ -4,25 +4,18 @@ import importlib.util
 import io
 import zipfile
 from pathlib import Path
-from typing import IO, Any
-
-import pyarrow as pa
-import pyarrow.csv as arrow_csv
-import pyarrow.parquet as pq
+from typing import IO, TYPE_CHECKING, Any
 
 from analytics import lake
 from analytics.errors import LakeError
 from analytics.lake import table_location
 from analytics.specs import Column, TableSpec
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: Small enough that a statement with a LIMIT reads little, large enough to compress well.
 _ROW_GROUP_ROWS = 65_536
-_ARROW_TYPES = {
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 #: Columns and their Spark types, in the order of the files.
 TABLES = {
     "flights": """
@@ -62,7 +55,7 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(Column(name, kind) for name, kind in pairs)
 
 
-def _read(name: str, columns: tuple[Column, ...]) -> pa.Table:
+def _read(name: str, columns: tuple[Column, ...]) -> "pa.Table":
     folder = _package_data()
     if not (folder / f"{name}.csv").exists():
         with zipfile.ZipFile(folder / f"{name}.csv.zip") as archive, archive.open(archive.namelist()[0]) as file:
@@ -71,18 +64,29 @@ def _read(name: str, columns: tuple[Column, ...]) -> pa.Table:
         return _parse(file, columns)
 
 
-def _parse(file: IO[Any], columns: tuple[Column, ...]) -> pa.Table:
+def _parse(file: IO[Any], columns: tuple[Column, ...]) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import csv
+
+    arrow_types = {
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
     # An integer column with NA is written with a decimal point in some of the files: read as a number, then cast.
-    types = {column.name: pa.float64() if column.type == "int" else _ARROW_TYPES[column.type] for column in columns}
-    table = arrow_csv.read_csv(
+    types = {column.name: pa.float64() if column.type == "int" else arrow_types[column.type] for column in columns}
+    table = csv.read_csv(
         file,
-        convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=["NA", ""], strings_can_be_null=True),
+        convert_options=csv.ConvertOptions(column_types=types, null_values=["NA", ""], strings_can_be_null=True),
     )
-    wanted = pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
+    wanted = pa.schema([(column.name, arrow_types[column.type]) for column in columns])
     return table.select([column.name for column in columns]).cast(wanted)
 
 
-def _write(table: pa.Table, location: str) -> None:
+def _write(table: "pa.Table", location: str) -> None:
+    import pyarrow.parquet as pq
+
     with io.BytesIO() as file:
         pq.write_table(table, file, row_group_size=_ROW_GROUP_ROWS)
         file.seek(0)

@@ -5,6 +5,9 @@ AnalyticsError
 ├── QueryFailed       Spark gave up on the statement; the message is its reason in one sentence
 │   └── QueryTimedOut the time limit was reached
 ├── QueryCancelled    somebody asked for it
+├── PipelineRefused   a pipeline cannot be started as it is told
+├── PipelineFenced    a later runner has taken the pipeline over
+├── PipelineFailed    a pipeline ended by an error of its source, its query or its sink
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
 ├── EngineUnavailable no Java, no Spark master; nothing was executed
 └── LakeError         a location is malformed or missing
@@ -49,6 +52,33 @@ class QueryTimedOut(QueryFailed):
 
 class QueryCancelled(AnalyticsError):  # noqa: N818
     """The statement was cancelled while it ran."""
+
+
+class PipelineRefused(AnalyticsError):  # noqa: N818
+    """A pipeline was not started: its plan, its queue or the state that it is to go on from does not fit."""
+
+
+class PipelineFenced(AnalyticsError):  # noqa: N818
+    """A runner with a higher fencing number has the pipeline's state; this one must end and touch nothing.
+
+    `number` is that runner's, where it is known.
+    """
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class PipelineFailed(AnalyticsError):  # noqa: N818
+    """A running pipeline ended. `line` is that of the statement in the job's text, when one is to blame."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class EngineBusy(PipelineFailed):
+    """The machine had no time for a process of the engine, which says nothing of the pipeline."""
 
 
 class EngineLost(AnalyticsError):  # noqa: N818

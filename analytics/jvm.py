@@ -1,14 +1,16 @@
 """Starts Spark's JVM: with an environment that holds no secret, behind the wall, and with the ports that it needs.
 
 PySpark's own way hands the whole environment on and lets every port be chosen by chance. Here the JVM is started by us
-and PySpark is told how to reach it, which it calls a gateway that exists already.
+and PySpark is told how to reach it, which it calls a gateway that already exists.
 """
 
 import contextlib
 import ctypes
 import glob
+import hashlib
 import logging
 import os
+import re
 import shlex
 import signal
 import socket
@@ -19,12 +21,13 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from analytics import cores, wall
 from analytics import settings as settings_module
+from analytics import stream_door, wall
 from analytics.errors import EngineUnavailable
 from brokercore.client import Admin, Credentials
 from brokercore.client.errors import ClientError
@@ -33,6 +36,12 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
 log = logging.getLogger(__name__)
+
+#: Tenants, each of which has a place besides the cores. A worker runs eight statements at a time.
+PLACES = 32
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+_SOURCE = Path(__file__).with_name("SharedCores.java")
+_SERVICE = "META-INF/services/org.apache.spark.scheduler.ExternalClusterManager"
 
 #: What the JVM and its Python workers inherit. No setting and no secret of ours; those of Spark and Java that an
 #: operator may need.
@@ -45,7 +54,6 @@ INHERITED = (
 )
 #: The storage's SDK finds its key in these, when none is set for the lake.
 _OF_THE_SDK = "AWS_"
-
 #: Ports kept for the JVM, which asks itself for large results, and for the Python daemons that it starts: one for each
 #: kind of work and each set of options.
 _DAEMONS = 32
@@ -54,10 +62,45 @@ _OF_SPARK = 2
 #: A JVM that has not told its port after this long is stuck, s.
 _START_S = 120
 _LOOK_S = 0.02
-
-
 _LIBRARY = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
+
+
+def master_of(spark_url: str) -> str:
+    """The master for a SPARK_URL: ours for `local`, `local[2]` and `local[*]`, any other as it is."""
+    found = _LOCAL.fullmatch(spark_url)
+    return f"local[shared:{found[1] or '1'}:{PLACES}]" if found else spark_url
+
+
+def cores_folder(home: Path) -> Path:
+    """Where the classes lie, made if need be: on the class path of a JVM only a folder that is there counts."""
+    found = home / "java" / f"cores-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}"
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def provide(jvm: Any, home: Path) -> None:
+    """Let a JVM, without Spark in it yet, compile the classes unless it has them. Raises what Py4J and files raise.
+
+    They are those of SharedCores.java, by which no tenant can take another's cores. Janino, which Spark brings for its
+    generated code, compiles them once for a home and a text.
+    """
+    classes = cores_folder(home)
+    if (classes / _SERVICE).exists():
+        return
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(_SOURCE.read_text())
+    for name, code in dict(compiler.getBytecodes()).items():
+        _write(classes / f"{name}.class", code)
+    _write(classes / _SERVICE, b"SharedCores\n")  # last: it tells that all are there
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Whole or not at all: another process of the same home may do the same."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    draft.replace(file)
 
 
 class HeldPorts:
@@ -87,7 +130,8 @@ def start(
 ) -> "JavaGateway":
     """Start the JVM with a configuration of Spark, behind the wall where there is one.
 
-    Its gateway's `proc` is the process, `held_ports` are to be closed after its end. Raises EngineUnavailable.
+    Its gateway's `proc` is the process; `held_ports`, and the `stream_door` where there is one, are to be closed after
+    its end. Raises EngineUnavailable.
     """
     try:
         walled = wall.is_wanted() and settings.spark_url.startswith(("local", "spark:"))
@@ -95,20 +139,28 @@ def start(
         raise EngineUnavailable(f"Spark cannot start: {error}") from error
     alone = settings.is_local
     held = HeldPorts(_OF_SPARK + _DAEMONS if alone else 0)
+    door = stream_door.StreamDoor() if walled and alone else None
     try:
         environment = _environment(settings, scratch, java_home, held.numbers[_OF_SPARK:])
         configuration = dict(configuration) | (_fixed_ports(*held.numbers[:_OF_SPARK]) if alone else {})
         words = [word for name, value in configuration.items() for word in ("--conf", f"{name}={value}")]
         submit = [str(_spark_home() / "bin" / "spark-submit"), *words]
         submit += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        if walled:
-            submit = wall.command(_rules(settings, scratch, java_home, held.numbers if alone else None), submit)
+        rules = _rules(settings, scratch, java_home, held.numbers if alone else None) if walled else None
+        if door is not None and rules is not None:
+            environment[stream_door.VARIABLE] = str(door.port)
+            rules = replace(rules, ports=[*(rules.ports or ()), door.port])
+        submit = wall.command(rules, submit) if rules else submit
         told = Path(environment["_PYSPARK_DRIVER_CONN_INFO_PATH"])
         gateway: Any = _connected(_started(submit, environment, told), told)
     except BaseException:
         held.close()
+        if door is not None:
+            door.close()
         raise
-    gateway.held_ports = held
+    gateway.held_ports, gateway.stream_door = held, door
+    if door is not None:
+        door.open(gateway.proc.pid)
     if walled:
         # Hadoop would look the user up in /etc/passwd, which is behind the wall.
         users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
@@ -189,7 +241,7 @@ def _rules(
     programs = [java_home, java, *_runtimes(), sys.prefix, sys.base_prefix, _spark_home()]
     return wall.Rules(
         programs=[str(path) for path in programs],
-        reads=[str(path) for path in (*_packages(), *configuration, *spark, *jars, cores.folder(settings.home))],
+        reads=[str(path) for path in (*_packages(), *configuration, *spark, *jars, cores_folder(settings.home))],
         writes=[str(path) for path in (scratch, *lake)],
         ports=None if held is None else [*held, *_ports(settings)],
         listens=held or (),
@@ -206,8 +258,8 @@ def _runtimes() -> Iterable[Path]:
 
 
 def _ports(settings: settings_module.Settings) -> list[int]:
-    """Where brokers are, whose messages Python workers read, and the object storage."""
-    ports = [*settings.broker_ports, *_ports_of_cluster(settings.namesrv), *settings.engine_ports]
+    """Where brokers and the queue service are, whose messages Python processes read, and the object storage."""
+    ports = [*settings.broker_ports, settings.queue_port, *_ports_of_cluster(settings.namesrv), *settings.engine_ports]
     if settings.storage is not None:
         address = urlsplit(settings.storage.endpoint or "https://s3")
         ports.append(address.port or (80 if address.scheme == "http" else 443))
@@ -225,8 +277,7 @@ def _ports_of_cluster(namesrv: str) -> set[int]:
     try:
         tls = ssl.create_default_context(cafile=authority) if authority else None
         with Admin(namesrv, Credentials(key[0], key[1]) if key[0] and key[1] else None, tls=tls) as admin:
-            brokers = admin.routes.cluster().brokers.values()
-            addresses = [address for broker in brokers for address in broker.addresses.values()]
+            addresses = list(admin.brokers.addresses().values())
     except (ClientError, OSError) as error:
         log.warning(
             "The name servers %s do not tell where the brokers are, so until it starts again the SQL engine reaches "

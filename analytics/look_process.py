@@ -1,8 +1,8 @@
 """A process that does nothing but look at one file that a tenant has brought: what that costs it costs nobody else.
 
-Started by `look`, by its path and alone, without settings and secrets, and behind the engine's wall where there is one.
-It opens no file: it asks for pieces of the one on standard output and gets them on standard input. Every frame has its
-length in four bytes in front; a request is an offset and a length, the last frame the outcome as JSON.
+Started by `infer`, by its path and alone, without settings and secrets, and behind the engine's wall where there is
+one. It opens no file: it asks for pieces of the one on standard output and gets them on standard input. Every frame has
+its length in four bytes in front; a request is an offset and a length, the last frame the outcome as JSON.
 """
 
 import io
@@ -28,6 +28,30 @@ _PIECE_BYTES = 1024**2
 ASK, TELL = b"?", b"!"
 #: Endings of text files that are packed, and Arrow's names for these packings.
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".snappy": "snappy"}
+
+#: By Arrow's name. Unsigned numbers take the next larger type, as Spark does.
+_TYPES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "smallint",
+    "uint16": "int",
+    "uint32": "bigint",
+    "uint64": "decimal(20,0)",
+    "halffloat": "float",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "large_string": "string",
+    "string_view": "string",
+    "null": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "date32[day]": "date",
+    "date64[ms]": "date",
+}
 
 
 class Unreadable(Exception):  # noqa: N818
@@ -86,7 +110,7 @@ class _File(io.RawIOBase):
         self._sink.flush()
         (length,) = struct.unpack(">I", self._source.read(4))
         if not length:
-            raise Unreadable("To tell its columns more of it would have to be read than is looked at.")
+            raise Unreadable("Its columns cannot be determined from the part of it that is read.")
         buffer[:length] = self._source.read(length)
         self._at += length
         return int(length)
@@ -108,7 +132,7 @@ def _json(file: BinaryIO, name: str, options: dict[str, str]) -> list[tuple[str,
     import pyarrow.json as arrow_json
 
     if options.get("multiLine", "false").lower() == "true":
-        raise Unreadable("The columns of multi-line JSON cannot be told here.")
+        raise Unreadable("The columns of multi-line JSON cannot be determined here.")
     read = arrow_json.ReadOptions(use_threads=False)
     return _of_schema(arrow_json.read_json(io.BytesIO(_beginning(file, name)), read).schema)
 
@@ -155,7 +179,7 @@ def _of_schema(schema: Any) -> list[tuple[str, str]]:
     names = Counter(field.name.lower() for field in schema)
     twice = next((name for name, times in names.items() if times > 1), None)
     if twice is not None:
-        raise Unreadable(f"The column {twice[:80]} is there twice; the case of letters does not count.")
+        raise Unreadable(f"The column {twice[:80]} appears twice; names are not case-sensitive.")
     return [(field.name, _bounded(_type(field), field.name)) for field in schema]
 
 
@@ -203,31 +227,6 @@ def _nested(kind: Any) -> str:
         inner = [kind.field(number) for number in range(kind.num_fields)]
         return f"struct<{','.join(f'{_quoted(f.name)}:{_type(f)}' for f in inner)}>"
     return ""
-
-
-#: By Arrow's name. Unsigned numbers take the next larger type, as Spark does.
-_TYPES = {
-    "bool": "boolean",
-    "int8": "tinyint",
-    "int16": "smallint",
-    "int32": "int",
-    "int64": "bigint",
-    "uint8": "smallint",
-    "uint16": "int",
-    "uint32": "bigint",
-    "uint64": "decimal(20,0)",
-    "halffloat": "float",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "large_string": "string",
-    "string_view": "string",
-    "null": "string",
-    "binary": "binary",
-    "large_binary": "binary",
-    "date32[day]": "date",
-    "date64[ms]": "date",
-}
 
 
 def _quoted(name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 
 from analytics import lake
-from analytics.sql import snapshots
+from analytics.lake.locations import SNAPSHOTS
 
 
 def drop_samples(before: date) -> int:
@@ -38,7 +38,7 @@ def drop_drafts(before: datetime, buckets: Iterable[str]) -> int:
 
 
 def _drop_snapshots(before_ms: int) -> int:
-    old = [file.location for file in lake.files(snapshots.FOLDER) if file.modified_ms < before_ms]
+    old = [file.location for file in lake.files(SNAPSHOTS) if file.modified_ms < before_ms]
     for location in old:
         lake.remove(location.rpartition("/")[0])
     return len(old)

@@ -1,26 +1,36 @@
 """The only builder of the SparkSession: one for the life of the process, warmed once, shared by all threads.
 
-Tenants never get it directly: `sql.sessions` derives one with a catalog of its own for each of them.
+Tenants never get it directly: `sql.sessions` derives one with a catalog of its own for each of them. Each tenant has a
+scheduler pool, which divides its share of the cores evenly among its own statements.
 """
 
 import contextlib
+import fcntl
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import uuid
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics import cores, jvm, lake
+from analytics import jvm, lake
 from analytics import settings as settings_module
 from analytics.errors import EngineUnavailable
 from analytics.java import JavaNotFound, find_java
-from analytics.lake import reach
-from analytics.scratch import Scratch
+from analytics.lake import allowed_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+_TOP, _LOCK = "spark", "lock"
+_PREFIX = "process-"
 
 #: Functions that call any Java method or tell where files lie; dropped, so that a gap in the guard does not reach them.
 DROPPED_FUNCTIONS = (
@@ -40,10 +50,49 @@ _STOP_S = 8
 #: How long a task may go on after its statement has ended, s: what matches a pattern without end never looks whether it
 #: is to end, and a join looks between batches. Meanwhile it holds its tenant's share of the cores and no other's.
 TASK_PATIENCE_S = 30.0
+
 _lock = threading.Lock()
 _culprit: str | None = None
 _session: "SparkSession | None" = None
-_scratch: Scratch | None = None
+_scratch: "Scratch | None" = None
+_pools_lock = threading.Lock()
+#: What is to be done before the JVM ends, as long as somebody has the object that does it.
+_before_end: "list[weakref.WeakMethod[Callable[[], object]]]" = []
+
+
+class Scratch:
+    """A folder that is this process's until `remove`; several processes may share a home.
+
+    The process holds a lock on a file of its folder, which goes with the process, however that ends.
+    """
+
+    def __init__(self, home: Path) -> None:
+        """Make it, and sweep those of processes that are gone. Raises OSError when nothing can be written there."""
+        top = home / _TOP
+        top.mkdir(parents=True, exist_ok=True)
+        _sweep(top)
+        name = f"{_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        draft = top / f".{name}"  # nobody sweeps it before it is locked
+        draft.mkdir()
+        self._lock = os.open(draft / _LOCK, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = draft.rename(top / name)
+
+    def remove(self) -> None:
+        """Remove the folder with all in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _sweep(top: Path) -> None:
+    for folder in top.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # another process sweeps it too, or lives in it
+            lock = os.open(folder / _LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def get() -> "SparkSession":
@@ -60,9 +109,19 @@ def get() -> "SparkSession":
         return _session
 
 
+def before_end(work: "Callable[[], object]") -> None:
+    """Let `stop` call a method first, unless its object is gone by then."""
+    _before_end[:] = [kept for kept in _before_end if kept() is not None] + [weakref.WeakMethod(work)]
+
+
 def stop() -> None:
     """End Spark and its JVM; the next `get` starts a new one. Does nothing when none runs."""
     global _session, _scratch, _culprit  # noqa: PLW0603  of the one session
+    while _before_end:
+        work = _before_end.pop()()
+        if work is not None:
+            with contextlib.suppress(Exception):  # the JVM may be gone already
+                work()
     with _lock:
         _culprit = None
         session, _session = _session, None
@@ -93,6 +152,8 @@ def _end(session: "SparkSession") -> None:
         process.kill()
         process.wait()
     gateway.held_ports.close()  # type: ignore[union-attr]
+    if gateway.stream_door is not None:  # type: ignore[union-attr]
+        gateway.stream_door.close()  # type: ignore[union-attr]
 
 
 def kill(culprit: str | None = None) -> None:
@@ -140,10 +201,10 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    (scratch / reach.CLASSES).mkdir(exist_ok=True)
+    (scratch / allowed_paths.CLASSES).mkdir(exist_ok=True)
     configuration = {
         "spark.app.name": "gantry",
-        "spark.master": cores.master_of(settings.spark_url),
+        "spark.master": jvm.master_of(settings.spark_url),
         **_configuration(settings, scratch),
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable  # read whenever Python workers are started
@@ -151,7 +212,7 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
         gateway = jvm.start(settings, scratch, java_home, configuration)
         SparkContext._ensure_initialized(gateway=gateway)
         if settings.is_local:
-            cores.provide(gateway.jvm, settings.home)
+            jvm.provide(gateway.jvm, settings.home)
         session = SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise EngineUnavailable(
@@ -164,7 +225,7 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
         hadoop.set(name, value)
     drop_functions(session)
     if settings.is_local:
-        reach.install(session, scratch)
+        allowed_paths.install(session, scratch)
     return session
 
 
@@ -234,7 +295,7 @@ def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[st
     if settings.is_local:
         # Further jars too: the file system that sessions are given finds the storage's class beside its own.
         jars = filter(None, configuration.pop("spark.jars", "").split(","))
-        classes = (str(cores.folder(settings.home)), str(scratch / reach.CLASSES), *jars)
+        classes = (str(jvm.cores_folder(settings.home)), str(scratch / allowed_paths.CLASSES), *jars)
         configuration |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -262,3 +323,29 @@ def drop_functions(session: "SparkSession") -> None:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def ensure_pool(context: "SparkContext", name: str) -> None:
+    """Add the pool unless the scheduler has it (2 ms, else 1): minimum share 0, weight 1, like Spark's own.
+
+    A pool that Spark makes by itself is first come, first served inside: a tenant's short statement would wait for all
+    tasks of its own long one. Naming pools beforehand needs a file; here one is added to the running scheduler. In
+    `local[…]` it is one of SharedCores.java, which cannot take all cores.
+    """
+    jvm: Any = context._jvm
+    scheduler = context._jsc.sc().taskScheduler()
+    if shares_cores(context):
+        scheduler.ensurePool(name)
+        return
+    root = scheduler.rootPool()
+    if root.getSchedulableByName(name) is not None:
+        return
+    with _pools_lock:
+        if root.getSchedulableByName(name) is None:
+            classes = jvm.org.apache.spark.scheduler
+            root.addSchedulable(classes.Pool(name, classes.SchedulingMode.FAIR(), 0, 1))
+
+
+def shares_cores(context: "SparkContext") -> bool:
+    """Whether tasks run in this JVM, by SharedCores.java."""
+    return (context.master or "").startswith("local[shared:")

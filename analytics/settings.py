@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from analytics.errors import EngineUnavailable, LakeUnavailable
+from brokercore.secret_files import SecretError, read_secret
 
 #: What a broker of RocketMQ listens on unless it is told otherwise.
 _BROKER_PORT = 10911
@@ -51,6 +52,8 @@ class Settings:
     broker_ports: tuple[int, ...] = ()
     #: Name servers of a cluster, which know its brokers' ports; empty with embedded brokers.
     namesrv: str = ""
+    #: TCP port of the queue service, which pipelines read.
+    queue_port: int = 8071
     #: Further TCP ports that the engine may connect to.
     engine_ports: tuple[int, ...] = ()
 
@@ -77,6 +80,7 @@ def load() -> Settings:
         spark_jars=tuple(filter(None, (jar.strip() for jar in os.environ.get("GANTRY_SPARK_JARS", "").split(",")))),
         broker_ports=_broker_ports(),
         namesrv=os.environ.get("GANTRY_NAMESRV", ""),
+        queue_port=_number("GANTRY_SMQ_PORT", 8071),
         engine_ports=_ports("GANTRY_ENGINE_PORTS"),
     )
 
@@ -137,10 +141,7 @@ def _one_of(name: str, *allowed: str) -> str:
 
 def _secret(name: str) -> str:
     """From the variable, or from the file that `NAME_FILE` names; a file that cannot be read is an error at once."""
-    file = os.environ.get(f"{name}_FILE", "")
-    if os.environ.get(name) or not file:
-        return os.environ.get(name, "")
     try:
-        return Path(file).read_text().strip()
-    except OSError as error:
-        raise LakeUnavailable(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
+        return read_secret(os.environ, name)
+    except SecretError as error:
+        raise LakeUnavailable(str(error)) from error

@@ -1,10 +1,18 @@
 """The words between the console and analytics: what to run, what came out. Plain data, no Spark."""
 
+import itertools
+import secrets
+import string
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from analytics.lake.locations import Place
+from analytics.lake.locations import LakeFile, Place
+
+_sequence = itertools.count()
+#: Tells the processes apart, as a coordinator's id does in the vendor's.
+_PROCESS_ID = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
 
 #: Decides on files of the lake before they are read or written; raises QueryRefused for the first that must not be.
 Decide = Callable[[Iterable[Place]], None]
@@ -24,6 +32,11 @@ READER_OPTIONS = {
     "csv": (*_COMMON, *_DATES, "header", "delimiter", "sep", "quote", "escape", "multiLine", "nullValue", "emptyValue",
             "comment", "nanValue", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "enforceSchema"),
 }  # fmt: skip
+
+
+def new_query_id() -> str:
+    """`yyyyMMdd_HHmmss_nnnnn_xxxxx`, a new one with each call."""
+    return f"{datetime.now(UTC):%Y%m%d_%H%M%S}_{next(_sequence) % 100_000:05d}_{_PROCESS_ID}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,16 @@ class TableSpec:
     may_be_empty: bool = False
     #: Why a stored table cannot be used, such as a location that breaks a rule; a statement that names it ends with it.
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What the files of a folder look like, a proposal for a table; the columns of partitions are the last ones."""
+
+    format: str
+    columns: tuple[Column, ...]
+    partitions: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +135,7 @@ class QuerySpec:
     decide: Decide | None = None
     #: How much the account may still store of results.
     result_room: Room | None = None
-    #: The engine's own id of this run (`run.new_query_id`); drawn when it is not given.
+    #: The engine's own id of this run (`new_query_id`); drawn when it is not given.
     engine_query_id: str | None = None
 
 
@@ -199,3 +222,5 @@ class Archived:
     messages: int
     files: int
     size: int
+    #: The files as they are in their places.
+    placed: tuple[LakeFile, ...] = ()

@@ -71,6 +71,25 @@ _SYSTEM_SINKS = ("/dev/null",)
 #: before it starts a program when it may not list them.
 _MOST_DESCRIPTORS = 65_536
 
+_ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+#: The call does nothing and says that it did: Hadoop sets modes, which the umask has made right already.
+_PRETEND = _DENY | 0
+
+#: In the type of a socket, what is not a flag.
+_KIND = 0xF
+#: Sends in the packet that opens a connection, and so connects without a call that Landlock judges.
+_MSG_FASTOPEN = 0x20000000
+#: x86_64 has a second interface, whose calls have numbers from here on.
+_SECOND_INTERFACE = 0x40000000
+
+# Instructions: load a word; mask it; go on if it is equal, or at least; answer.
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANSWER = 0x20, 0x54, 0x15, 0x35, 0x06
+_NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
+_ANY = 0xFFFFFFFF
+_Instruction = tuple[int, int, int, int]
+#: A number of an argument, its bits that count, and what they are.
+_Condition = tuple[int, int, int]
+
 
 class NoWall(Exception):  # noqa: N818
     """The wall cannot be built; the message is one sentence that says why."""
@@ -201,10 +220,6 @@ def _open_port(ruleset: int, port: int, rights: int) -> None:
 # What seccomp is told: a program for a small machine (linux/filter.h) that sees the number of a system call and its
 # arguments, but not what they point to.
 
-_ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-#: The call does nothing and says that it did: Hadoop sets modes, which the umask has made right already.
-_PRETEND = _DENY | 0
-
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
@@ -243,21 +258,6 @@ _MACHINES = {
         refused=(5, 6, 14, 15, 117, 270, 271, 45, *_REFUSED_EVERYWHERE),
     ),
 }  # fmt: skip
-
-#: In the type of a socket, what is not a flag.
-_KIND = 0xF
-#: Sends in the packet that opens a connection, and so connects without a call that Landlock judges.
-_MSG_FASTOPEN = 0x20000000
-#: x86_64 has a second interface, whose calls have numbers from here on.
-_SECOND_INTERFACE = 0x40000000
-
-# Instructions: load a word; mask it; go on if it is equal, or at least; answer.
-_LOAD, _AND, _EQUAL, _AT_LEAST, _ANSWER = 0x20, 0x54, 0x15, 0x35, 0x06
-_NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
-_ANY = 0xFFFFFFFF
-_Instruction = tuple[int, int, int, int]
-#: A number of an argument, its bits that count, and what they are.
-_Condition = tuple[int, int, int]
 
 
 def _filter_system_calls(*, names: bool) -> None:

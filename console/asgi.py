@@ -12,12 +12,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 _django = get_asgi_application()
 
-from console.intake import Application, Intake  # noqa: E402 - settings are there only now
-from console.web.checks import require_secrets  # noqa: E402
+from console.request_limits import Application, RequestLimits  # noqa: E402 - settings are there only now
+from console.web.checks import require_ready  # noqa: E402
 
-require_secrets()
+require_ready()
 # Every connection is a file; shells often start programs with room for a thousand.
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (65_536 if _most == resource.RLIM_INFINITY else min(_most, 65_536), _most))
-application = Intake(cast("Application", _django))
+application = RequestLimits(cast("Application", _django))
 application.connections.watch()

@@ -1,4 +1,4 @@
-"""The Celery application: queue `default` for broker work, queue `spark` for everything that needs the JVM."""
+"""The Celery application: queue `default` for broker work, `spark` for what needs the JVM, `pipelines` for SQL jobs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,48 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import beat_init, worker_init, worker_ready
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from kombu.transport import TRANSPORT_ALIASES, redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+
+from console.settings import redis_url
+from console.web.checks import require_ready
+
+
+class Channel(redis.Channel):
+    """A channel that can say that its connection is closed."""
+
+    def _connparams(self, asynchronous: bool = False) -> Any:
+        # A worker that lost its connection closes it, and then gives back what it has not acknowledged. kombu looks
+        # for the address then, which is gone with the connection (AttributeError); Redis has kept these messages.
+        if self.connection.client is None:
+            raise RedisConnectionError("The connection to Redis was closed.")
+        return super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
+
+
+class Transport(redis.Transport):
+    """A transport to which a Redis that takes no writes (a full disk: MISCONF; OOM; READONLY) is one that is away.
+
+    What kombu does not count among its `connection_errors` passes as an error of the program, and Celery then ends the
+    worker once its tasks have ended: a Spark worker takes no other statements until then, and its JVM starts anew.
+    """
+
+    Channel = Channel
+    connection_errors = (*redis.Transport.connection_errors, ResponseError)
+
+
+def install() -> None:
+    """Serve addresses that begin with redis and rediss."""
+    for scheme in ("redis", "rediss"):
+        TRANSPORT_ALIASES[scheme] = f"{__name__}:{Transport.__name__}"
+
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
-from console import celery_transport
-from console.settings import redis_url
-from console.web.checks import require_secrets
-
-celery_transport.install()
+install()
 app = Celery("gantry")
 app.conf.update(
     broker_url=redis_url(1, celery=True),
@@ -31,16 +62,26 @@ app.conf.update(
         "console.sql.tasks.run_query": {"queue": "spark"},
         "console.metrics.tasks.roll_up": {"queue": "spark"},
         "console.archive.tasks.run": {"queue": "spark"},
+        "console.pipelines.tasks.look": {"queue": "pipelines"},
     },
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     beat_schedule={
         "sample": {"task": "console.metrics.tasks.sample", "schedule": 10.0, "options": {"expires": 9}},
+        "queues-sample": {"task": "console.queues.tasks.sample", "schedule": 30.0, "options": {"expires": 29}},
         "roll-up": {"task": "console.metrics.tasks.roll_up", "schedule": 300.0, "options": {"expires": 290}},
         "samples-expire": {"task": "console.metrics.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "results-expire": {"task": "console.sql.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "outbox-sweep": {"task": "console.outbox.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "events-expire": {"task": "console.outbox.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
+        "changes-sweep": {"task": "console.sql.tasks.tell_changes", "schedule": 30.0, "options": {"expires": 29}},
         "query-sweep": {"task": "console.sql.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "pipelines-sweep": {"task": "console.pipelines.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
+        "pipelines-expire": {
+            "task": "console.pipelines.tasks.expire",
+            "schedule": 3600.0,
+            "options": {"expires": 3500},
+        },
         "storage-count": {"task": "console.sql.tasks.count_storage", "schedule": 60.0, "options": {"expires": 50}},
         "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
@@ -51,8 +92,8 @@ app.conf.update(
             "schedule": 3600.0,
             "options": {"expires": 3500},
         },
-        "broker-refusals": {
-            "task": "console.audit.tasks.move_broker_refusals",
+        "audit-from-servers": {
+            "task": "console.audit.tasks.move_from_servers",
             "schedule": 5.0,
             "options": {"expires": 4},
         },
@@ -67,7 +108,7 @@ app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)
 def refuse_without_secrets(**_: Any) -> None:
     """End at once: Celery would only log an exception of a signal's receiver."""
     try:
-        require_secrets()
+        require_ready()
     except ImproperlyConfigured as error:
         raise SystemExit(str(error)) from error
 

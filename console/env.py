@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
+
+from brokercore.secret_files import SecretError, read_secret
+
+_ADDRESS = re.compile(r"https?://[^\s/:@?#]+(?::\d{1,5})?")
 
 
 def env_text(name: str, default: str = "") -> str:
@@ -51,17 +56,30 @@ def env_networks(name: str, default: str = "") -> list[IPv4Network | IPv6Network
         raise ImproperlyConfigured(f"{name} is not a list of networks: {error}.") from error
 
 
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches what listens there."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def env_addresses(name: str) -> list[str]:
+    """Addresses such as `https://queues.example.com,http://10.0.0.7:8071`, separated by commas, without a path."""
+    texts = [text.strip().rstrip("/") for text in os.environ.get(name, "").split(",") if text.strip()]
+    for text in texts:
+        if not _ADDRESS.fullmatch(text):
+            raise ImproperlyConfigured(f"{name} has {text!r}; allowed are addresses such as https://host:port.")
+    return texts
+
+
 def env_secret(name: str, default_file: Path) -> str:
     """A secret from `NAME`, from the file that `NAME_FILE` names, or from `default_file`.
 
     Empty when none of them is there: web, workers and commands then refuse to start (console/web/checks.py). A file
     that `NAME_FILE` names but that cannot be read is an error at once, never a silent fallback.
     """
-    if value := os.environ.get(name, ""):
-        return value
-    if file := os.environ.get(f"{name}_FILE", ""):
-        try:
-            return Path(file).read_text().strip()
-        except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE names {file}, which cannot be read: {error.strerror}.") from error
-    return default_file.read_text().strip() if default_file.is_file() else ""
+    try:
+        return read_secret(os.environ, name, default_file)
+    except SecretError as error:
+        raise ImproperlyConfigured(str(error)) from error

@@ -1,4 +1,4 @@
-"""Every setting of the console, from the environment (docs/settings.md lists them all)."""
+"""Every setting of the console, from the environment (docs/operate/settings.md lists them all)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 import dj_database_url
 
 from brokercore.logs import FORMATTERS
-from console.env import env_bool, env_choice, env_int, env_networks, env_secret, env_text
+from console.env import (
+    env_addresses,
+    env_bool,
+    env_choice,
+    env_int,
+    env_networks,
+    env_secret,
+    env_text,
+    is_loopback,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 HOME = Path(env_text("GANTRY_HOME", str(BASE_DIR / "var"))).resolve()
@@ -46,7 +55,7 @@ HOST = env_text("GANTRY_HOST", "127.0.0.1")
 WEB_PORT = env_int("GANTRY_WEB_PORT", 8000)
 SQL_PORT = env_int("GANTRY_SQL_PORT", 10000)
 # Connections to the web server, in all and of one address; requests of one address that are open at a time; seconds in
-# which the body of a request has come, or keeps coming fast enough (console/intake.py).
+# which the body of a request has come, or keeps coming fast enough (console/request_limits.py).
 WEB_CONNECTIONS = env_int("GANTRY_WEB_CONNECTIONS", 8192, low=64)
 WEB_PEER_CONNECTIONS = env_int("GANTRY_WEB_PEER_CONNECTIONS", 512, low=8)
 WEB_PEER_REQUESTS = env_int("GANTRY_WEB_PEER_REQUESTS", 256, low=4)
@@ -55,6 +64,14 @@ WEB_BODY_SECONDS = env_int("GANTRY_WEB_BODY_SECONDS", 20, low=1)
 WEB_PLACES = env_int("GANTRY_WEB_PLACES", 12, low=4)
 WEB_WAITING = env_int("GANTRY_WEB_WAITING", 128, low=1)
 SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
+# Where the console and its workers reach the queue service.
+SMQ_ADDRESS = env_text("GANTRY_SMQ_ADDRESS") or f"http://127.0.0.1:{SMQ_PORT}"
+# Queue services elsewhere to which notifications of async SQL may go, and the AccessKey with which they are signed.
+SMQ_ENDPOINTS = env_addresses("GANTRY_SMQ_ENDPOINTS")
+# Where addresses may lead that accounts type in, beside public ones: the queue service reads the same for its pushes.
+SMQ_PUSH_ALLOW = env_networks("GANTRY_SMQ_PUSH_ALLOW", "127.0.0.0/8,::1" if is_loopback(HOST) else "")
+SMQ_ACCESS_KEY_ID = env_secret("GANTRY_SMQ_ACCESS_KEY_ID", SECRETS / "smq_access_key_id")
+SMQ_ACCESS_KEY_SECRET = env_secret("GANTRY_SMQ_ACCESS_KEY_SECRET", SECRETS / "smq_access_key_secret")
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 # Brokers other than the embedded one have access control of their own, to which rights are carried over.
@@ -67,6 +84,7 @@ BROKER_CA = env_text("GANTRY_BROKER_CA") or (
 )
 REGION = env_text("GANTRY_REGION", "mq-private")
 # An asynchronous statement that runs longer is stopped; one whose client waits for its rows has limits of its own.
+PIPELINES_PER_WORKER = env_int("GANTRY_PIPELINES_PER_WORKER", 20, low=1)
 SQL_TIME_LIMIT_S = env_int("GANTRY_SQL_TIME_LIMIT_S", 1800, low=1)
 SQL_SYNC_SECONDS = env_int("GANTRY_SQL_SYNC_SECONDS", 60, low=1)
 SQL_SYNC_ROWS = env_int("GANTRY_SQL_SYNC_ROWS", 100_000, low=1)
@@ -87,7 +105,7 @@ SAMPLES_DAYS = env_int("GANTRY_SAMPLES_DAYS", 30)
 RESULTS_DAYS = env_int("GANTRY_RESULTS_DAYS", 30)
 # How far the clock of a management API caller may be off; 0 switches the check off.
 API_WINDOW_MINUTES = env_int("GANTRY_API_WINDOW_MINUTES", 15)
-# What an account may take of the embedded brokers, the lake and the console unless the platform's administrator gave it
+# What an account may use of the embedded brokers, the lake and the console unless the platform's administrator gave it
 # limits of its own; 0 is no limit. Unless set, an account leaves the others a fifth of the store.
 _STORE_MAX_BYTES = env_int("GANTRY_STORE_MAX_BYTES", 1 << 30, low=1) * env_int("GANTRY_BROKERS", 1, low=1)
 TENANT_LIMITS = {
@@ -101,6 +119,13 @@ TENANT_LIMITS = {
     "lake_bytes": env_int("GANTRY_TENANT_LAKE_BYTES", 64 << 30),
     "result_bytes": env_int("GANTRY_TENANT_RESULT_BYTES", 16 << 30),
     "parsing_seconds": env_int("GANTRY_TENANT_PARSING_SECONDS", 60),
+    "smq_queues": env_int("GANTRY_TENANT_SMQ_QUEUES", 20_000),
+    "smq_messages": env_int("GANTRY_TENANT_SMQ_MESSAGES", 2_000_000),
+    "smq_bytes": env_int("GANTRY_TENANT_SMQ_BYTES", 1 << 28),
+    "smq_calls_per_second": env_int("GANTRY_TENANT_SMQ_CALLS_PER_SECOND", 20_000),
+    "smq_waiting": env_int("GANTRY_TENANT_SMQ_WAITING", 5_000),
+    "jobs": env_int("GANTRY_TENANT_JOBS", 200),
+    "running_jobs": env_int("GANTRY_TENANT_RUNNING_JOBS", 10),
     "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5 >> 20 << 20),
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
@@ -166,13 +191,17 @@ INSTALLED_APPS = [
     "django_htmx",
     "console.web",
     "console.accounts",
+    "console.rights",
     "console.instances",
     "console.topics",
     "console.drift",
     "console.cluster",
     "console.messaging",
+    "console.queues",
+    "console.catalog",
     "console.sql",
     "console.archive",
+    "console.pipelines",
     "console.metrics",
     "console.audit",
     "console.outbox",
@@ -181,7 +210,7 @@ INSTALLED_APPS = [
     "console.demo",
 ]
 MIDDLEWARE = [
-    "console.web.proxies.TrustedProxyMiddleware",
+    "console.web.connections.TrustedProxyMiddleware",
     "console.web.middleware.RequestIdMiddleware",
     "console.web.middleware.ContentSecurityPolicyMiddleware",
     "console.web.middleware.OrderlyTextMiddleware",
@@ -203,7 +232,7 @@ MIDDLEWARE = [
     "console.accounts.middleware.ActorMiddleware",
     "console.web.middleware.NulMiddleware",
     "console.web.middleware.OutageMiddleware",
-    "console.audit.attempts.AttemptsMiddleware",
+    "console.audit.record.attempts.AttemptsMiddleware",
 ]
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
@@ -228,7 +257,7 @@ TEMPLATES = [
 # --- People ---------------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
-AUTH_PASSWORD_VALIDATORS = [{"NAME": "console.accounts.passwords.PasswordRule"}]
+AUTH_PASSWORD_VALIDATORS = [{"NAME": "console.accounts.services.passwords.PasswordRule"}]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "instances.overview"
 ACCOUNT_ADAPTER = "console.accounts.adapter.AccountAdapter"

@@ -6,16 +6,21 @@ from console.web.views import health
 
 urlpatterns = [
     path("healthz", health, name="health"),
+    path("", include("console.overview.urls")),
     path("", include("console.instances.urls")),
     path("", include("console.accounts.urls")),
+    path("", include("console.rights.urls")),
     path("", include("console.topics.urls")),
     path("", include("console.drift.urls")),
     path("", include("console.cluster.urls")),
     path("", include("console.messaging.urls")),
     path("", include("console.metrics.urls")),
+    path("", include("console.queues.urls")),
+    path("", include("console.queues.topics.urls")),
     path("", include("console.sql.urls")),
+    path("", include("console.jobs.urls")),
     path("", include("console.archive.urls")),
-    path("", include("console.audit.urls")),
+    path("", include("console.audit.pages.urls")),
     path("", include("console.platform.urls")),
     path("", include("console.openapi.urls")),
 ]

@@ -10,19 +10,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher import backup, brokers, checks, config, leftovers, lock, plan, secrets
-from launcher.config import Config
-from launcher.errors import LauncherError
+from launcher import backup, checks, config, leftovers, lock, plan, secrets
+from launcher.config import Config, LauncherError
 from launcher.guard import GRACE, Guard
 from launcher.output import Output
 from launcher.supervisor import Supervisor
 
 USAGE = """\
-python -m launcher up              start every process of this copy, stop them with Ctrl-C
-python -m launcher run COMMAND …   run a command with the environment of this copy
-python -m launcher backup FILE     write everything of this copy into a new archive, also while it runs
-python -m launcher restore FILE    make the copy that an archive holds, in a home that is empty
-python -m launcher secrets FOLDER  draw the secrets of a copy; with --compose FOLDER, those of compose.yaml"""
+python -m launcher up              start every process of this installation; Ctrl-C stops them
+python -m launcher run COMMAND …   run a command with the environment of this installation
+python -m launcher backup FILE     back up this installation into a new archive, also while it runs
+python -m launcher restore FILE    restore the installation in an archive into an empty home
+python -m launcher secrets FOLDER  generate secrets of an installation; with --compose FOLDER, those of compose.yaml"""
 
 
 def main(arguments: list[str]) -> int:  # noqa: PLR0911 - one a command
@@ -58,12 +57,12 @@ def up() -> int:
     os.umask(0o077)
     checks.raise_file_limit()
     checks.prepare_home(settings)
-    held = lock.take(settings.home)
+    held = lock.acquire(settings.home)
     checks.check_version(settings.home)
     end_leftovers(settings.home)
     settings = checks.leave_out_grpc(settings, os.environ)
     checks.check_ports(settings)
-    name_server = brokers.open_name_server(settings)
+    name_server = plan.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
     environ = plan.environment(settings, os.environ)
     checks.check_java(environ)
@@ -153,7 +152,7 @@ def back_up(file: Path) -> int:
     _print(f"{file}: {told.files} files of {settings.home}, {told.bytes / 1e6:.1f} MB, in {told.seconds:.1f} s.")
     for sentence in told.left_out:
         _print(sentence)
-    _print("It holds every secret of this copy: keep it where nobody else can read it.")
+    _print("It holds every secret of this installation: keep it where nobody else can read it.")
     return 0
 
 
@@ -172,7 +171,7 @@ def draw(folder: str, drawing: Callable[[Path], list[str]]) -> int:
         names = drawing(Path(folder))
     except OSError as error:
         raise LauncherError(f"{folder} cannot be written: {error.strerror}.") from error
-    _print(f"Drawn into {folder}: {', '.join(names) or 'nothing, all are there'}.")
+    _print(f"Generated in {folder}: {', '.join(names) or 'nothing, all exist'}.")
     return 0
 
 

@@ -1,4 +1,6 @@
-"""`launcher backup FILE`, `launcher restore FILE`: all of a home in one archive, also while it runs (docs/backup.md).
+"""`launcher backup FILE`, `launcher restore FILE`: all of a home in one archive, also while it runs.
+
+See docs/operate/backup.md.
 
 The order is such that nothing in the archive refers to what is not there. First the message store: what was
 acknowledged before is on the disk once Redis says so, and the first so many bytes of an append-only file are a store of
@@ -28,8 +30,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from launcher import checks, lock
-from launcher.config import Config
-from launcher.errors import LauncherError
+from launcher.config import Config, LauncherError
 
 #: Of the archive: raised when an older release could not restore it.
 FORMAT = 1
@@ -69,11 +70,11 @@ def back_up(config: Config, environ: Mapping[str, str], file: Path) -> Told:
     """Write everything in the home into the new archive `file`, mode 0600. Raises LauncherError."""
     began = time.monotonic()
     if not (config.home / "secrets").is_dir():
-        raise LauncherError(f"{config.home} is no home of Gantry: set GANTRY_HOME to the one to back up.")
+        raise LauncherError(f"{config.home} is not a home of Gantry: set GANTRY_HOME to the one to back up.")
     checks.check_version(config.home)
     if file.exists():
-        raise LauncherError(f"{file} is there already: name a file that is not.")
-    held = lock.take_if_free(config.home)
+        raise LauncherError(f"{file} already exists: give the name of a new file.")
+    held = lock.acquire_if_free(config.home)
     part = file.with_name(f".{file.name}.part")
     try:
         with tempfile.TemporaryDirectory(prefix=BACKING_UP, dir=config.home) as folder:
@@ -86,7 +87,7 @@ def back_up(config: Config, environ: Mapping[str, str], file: Path) -> Told:
     finally:
         part.unlink(missing_ok=True)
         if held is not None:
-            held.free()
+            held.release()
     return Told(len(members), written, time.monotonic() - began, tuple(_elsewhere(config, environ)))
 
 
@@ -95,7 +96,7 @@ def restore(home: Path, file: Path) -> Told:
     began = time.monotonic()
     try:
         if home.exists() and any(home.iterdir()):
-            raise LauncherError(f"{home} is not empty: restore into a folder that is, or move this one away.")
+            raise LauncherError(f"{home} is not empty: restore into an empty folder, or move this one away.")
         home.mkdir(parents=True, exist_ok=True)
         home.chmod(0o700)
         staging = home / RESTORING
@@ -149,10 +150,10 @@ def _wait_for_disk(path: Path) -> None:
             redis.sendall(f"SET gantry:backup 1 EX 60\r\nWAITAOF 1 0 {SYNC_SECONDS * 1000}\r\nQUIT\r\n".encode())
             answer = b"".join(iter(lambda: redis.recv(4096), b""))
     except OSError as error:
-        raise LauncherError(f"Redis at {path} does not answer ({error}): wait until the copy is ready.") from error
+        raise LauncherError(f"Redis at {path} does not answer ({error}): wait until Gantry is ready.") from error
     if not answer.startswith(b"+OK\r\n*2\r\n:1\r\n"):
         said = answer.decode(errors="replace").replace("\r\n", " ").strip()
-        raise LauncherError(f"Redis did not write to its disk what it holds, so nothing was backed up; it says: {said}")
+        raise LauncherError(f"Redis could not save its data to disk, so nothing was backed up; it says: {said}")
 
 
 def _append_only_files(home: Path, folder: Path) -> list[_Member]:
@@ -174,7 +175,7 @@ def _append_only_files(home: Path, folder: Path) -> list[_Member]:
                 (here / found.name).write_text(found.text)
                 return [*members, _Member(f"{APPEND_ONLY}/{found.name}", here / found.name, len(found.text.encode()))]
         time.sleep(0.05)
-    raise LauncherError(f"The files in {source} changed all the time: try again.")
+    raise LauncherError(f"The files in {source} kept changing: try again.")
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,8 @@ class _AppendOnly:
 
 
 def _manifest_of(folder: Path) -> _AppendOnly:
-    (path,) = folder.glob("*.manifest")
+    """The list that holds: Redis writes the next one as `temp-…` and renames it."""
+    (path,) = (path for path in folder.glob("*.manifest") if not path.name.startswith("temp-"))
     return _AppendOnly(path.name, path.read_text())
 
 
@@ -234,7 +236,7 @@ def _elsewhere(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
         yield "Messages are in the cluster of GANTRY_NAMESRV, which keeps them itself."
     for name, what in (("DATABASE_URL", "The database"), ("GANTRY_LAKE", "The lake")):
         if environ.get(name) or environ.get(f"{name}_FILE"):
-            yield f"{what} is where {name} says, not in this archive."
+            yield f"{what} is where {name} points, not in this archive."
 
 
 class _Read:
@@ -281,7 +283,7 @@ def _unpack(file: Path, folder: Path) -> list[int]:
         for entry in archive:
             content = archive.extractfile(entry) if entry.isreg() else None
             if content is None:
-                raise LauncherError(f"{file} is no backup: {entry.name} in it is no file.")
+                raise LauncherError(f"{file} is not a backup: {entry.name} in it is not a file.")
             if entry.name == MANIFEST:
                 told = json.loads(content.read())
                 continue
@@ -297,11 +299,11 @@ def _unpack(file: Path, folder: Path) -> list[int]:
         while stream.read(1 << 20):
             pass
     if told is None:
-        raise LauncherError(f"{file} is no backup, or was cut off: it has no {MANIFEST} at its end.")
+        raise LauncherError(f"{file} is not a backup, or was cut off: it has no {MANIFEST} at its end.")
     if told["format"] > FORMAT:
         raise LauncherError(f"{file} was made by a newer release (format {told['format']}; this one reads {FORMAT}).")
     if wrong := sorted(name for name in found | told["files"] if found.get(name) != told["files"].get(name)):
-        raise LauncherError(f"{file} is damaged: {wrong[0]} is not what was backed up.")
+        raise LauncherError(f"{file} is damaged: {wrong[0]} differs from what was backed up.")
     return [row["bytes"] for row in found.values()]
 
 

@@ -24,7 +24,7 @@ def main(*arguments: str) -> None:
         version = ".".join(str(part) for part in sys.version_info[:2])
         stop(
             f"{sys.executable} is Python {version} and Gantry needs 3.11 or later: "
-            "install one and name it, `make up PYTHON=/path/to/python3`."
+            "install one and pass it, `make up PYTHON=/path/to/python3`."
         )
     if not os.path.exists(PYTHON):
         make_environment()
@@ -35,17 +35,26 @@ def main(*arguments: str) -> None:
         return
     if not os.path.exists(UV) or UV_VERSION not in said(UV, "--version").split():
         install_uv()
-    say("installing what uv.lock says into .venv")
+    say("installing the packages of uv.lock into .venv")
     # Inexact, since uv itself lives there and is not in the lock file.
     groups = [] if kind == "dev" else ["--no-dev"]
-    call("the dependencies could not be installed", UV, "sync", "--frozen", "--inexact", "--quiet", *groups)
+    call(
+        "the dependencies could not be installed",
+        UV,
+        "sync",
+        "--frozen",
+        "--inexact",
+        "--quiet",
+        "--all-extras",
+        *groups,
+    )
     with open(STAMP, "w") as file:
         file.write(wanted)
 
 
 def make_environment() -> None:
     """Make `.venv` with the running Python."""
-    say("making .venv")
+    say("creating .venv")
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
@@ -54,7 +63,7 @@ def make_environment() -> None:
             f"{sys.executable} comes without its venv module: install it "
             "(Debian, Ubuntu: apt-get install python3-venv), then run make again."
         )
-    call("no virtual environment could be made", sys.executable, "-m", "venv", "--clear", VENV)
+    call("no virtual environment could be created", sys.executable, "-m", "venv", "--clear", VENV)
 
 
 def install_uv() -> None:
@@ -90,7 +99,7 @@ def call(failure: str, *command: str) -> None:
     environ = dict(os.environ, UV_PROJECT_ENVIRONMENT=VENV, UV_PYTHON=PYTHON, UV_PYTHON_DOWNLOADS="never")
     environ.pop("VIRTUAL_ENV", None)
     if subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode:  # noqa: S603 - ours
-        stop(f"{failure}, for the reason above: mend it and run make again.")
+        stop(f"{failure}, for the reason above: fix it and run make again.")
 
 
 def say(text: str) -> None:

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.config import ROOT, Config
-from launcher.errors import LauncherError
+from launcher.config import ROOT, Config, LauncherError
 
 #: Folders under the home that are made at the start. The home holds secrets and messages: nobody else may look in.
 FOLDERS = ("run", "log", "redis", "secrets", "beat")
@@ -48,7 +47,7 @@ def raise_file_limit() -> None:
 def prepare_home(config: Config) -> None:
     """Make the home and its folders, mode 0700; raise LauncherError when that cannot be done."""
     if (config.home / RESTORING).exists():
-        raise LauncherError(f"A restore into {config.home} was cut off: remove that folder and restore again.")
+        raise LauncherError(f"A restore into {config.home} was interrupted: remove that folder and restore again.")
     try:
         config.home.mkdir(parents=True, exist_ok=True)
         for folder in FOLDERS:
@@ -73,7 +72,7 @@ def check_version(home: Path) -> None:
     except OSError as error:
         raise LauncherError(f"{file} cannot be read: {error.strerror}.") from error
     if not text.isascii() or not text.isdecimal():
-        raise LauncherError(f"{file} holds {text[:20]!r}, which is no version of a home: restore it from a backup.")
+        raise LauncherError(f"{file} holds {text[:20]!r}, which is not a valid home version: restore it from a backup.")
     if int(text) > HOME_VERSION:
         raise LauncherError(
             f"The home {home} was used by a newer release (version {text}; this one knows up to {HOME_VERSION}): "
@@ -123,21 +122,21 @@ def _check(host: str, ports: Mapping[str, int]) -> None:
                 probe.bind((host, port))
                 probe.listen(1)
         except socket.gaierror as error:
-            raise LauncherError(f"GANTRY_HOST is {host!r}, which is no address of this machine.") from error
+            raise LauncherError(f"GANTRY_HOST is {host!r}, which is not an address of this machine.") from error
         except OSError as error:
             raise _port_error(host, name, port, error) from error
 
 
 def _port_error(host: str, name: str, port: int, error: OSError) -> LauncherError:
     if error.errno == errno.EADDRNOTAVAIL:
-        return LauncherError(f"GANTRY_HOST is {host!r}, which is no address of this machine.")
+        return LauncherError(f"GANTRY_HOST is {host!r}, which is not an address of this machine.")
     if error.errno in (errno.EACCES, errno.EPERM):
         return LauncherError(f"Port {port} on {host} may not be opened by this user: set {name} to one above 1023.")
     owner = _owner(port)
     return LauncherError(
         f"Port {port} on {host} is in use by {owner}: stop that program, or set {name} to a free port."
         if owner
-        else f"Port {port} on {host} is in use (`ss -ltnp 'sport = :{port}'` tells by whom): "
+        else f"Port {port} on {host} is in use (`ss -ltnp 'sport = :{port}'` shows by which program): "
         f"stop that program, or set {name} to a free port."
     )
 

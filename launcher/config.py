@@ -1,4 +1,7 @@
-"""The environment as one typed, checked value. docs/settings.md lists every name."""
+"""The environment as one typed, checked value, and the error that ends a start.
+
+docs/operate/settings.md lists every name.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 from urllib.parse import urlsplit
-
-from launcher.errors import LauncherError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,13 +26,14 @@ PORTS = {
     "GANTRY_BROKER_PORT": 10911,
     "GANTRY_GRPC_PORT": 8081,
     "GANTRY_SQL_PORT": 10000,
+    "GANTRY_SMQ_PORT": 8071,
 }
 
 #: Ports of which each embedded broker has one of its own, counted from the setting.
 COUNTED_PORTS = ("GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_METRICS_PORT")
 
 #: Ports that are opened only when they are set to something else than 0.
-OPTIONAL_PORTS = ("GANTRY_METRICS_PORT",)
+OPTIONAL_PORTS = ("GANTRY_METRICS_PORT", "GANTRY_SMQ_METRICS_PORT")
 
 BROKERS_MAX = 8
 
@@ -39,6 +41,10 @@ BROKERS_MAX = 8
 SPARK_WORKERS_MAX = 16
 
 FLUSH_MODES = ("everysec", "always")
+
+
+class LauncherError(Exception):
+    """A start that cannot go on. The text says what is wrong, where, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Config:
     """A host name that the console answers to."""
     spark_workers: int
     """Processes that run SQL, each with a JVM of its own."""
+    pipeline_workers: int = 1
+    """Processes that run SQL jobs, each with a JVM of its own once there is a job."""
     web_connections: int = 8192
     """Connections to the web server at a time."""
     web_header_seconds: int = 15
@@ -115,6 +123,7 @@ def read(environ: Mapping[str, str]) -> Config:
         broker_names=names,
         web_name=_web_name(environ.get("GANTRY_ALLOWED_HOSTS", "")),
         spark_workers=_number(environ, "GANTRY_SPARK_WORKERS", 1, most=SPARK_WORKERS_MAX),
+        pipeline_workers=_number(environ, "GANTRY_PIPELINE_WORKERS", 1, least=0, most=SPARK_WORKERS_MAX),
         web_connections=_number(environ, "GANTRY_WEB_CONNECTIONS", 8192, most=1_000_000),
         web_header_seconds=_number(environ, "GANTRY_WEB_HEADER_SECONDS", 15, most=60),
     )
@@ -143,10 +152,10 @@ def _port(environ: Mapping[str, str], name: str, default: int) -> int:
     return int(value)
 
 
-def _number(environ: Mapping[str, str], name: str, default: int, *, most: int) -> int:
+def _number(environ: Mapping[str, str], name: str, default: int, *, most: int, least: int = 1) -> int:
     value = environ.get(name) or str(default)
-    if not value.isascii() or not value.isdecimal() or not 1 <= int(value) <= most:
-        raise LauncherError(f"{name} is {value!r}: it is a whole number from 1 to {most}.")
+    if not value.isascii() or not value.isdecimal() or not least <= int(value) <= most:
+        raise LauncherError(f"{name} is {value!r}: it is a whole number from {least} to {most}.")
     return int(value)
 
 
@@ -174,6 +183,7 @@ def _namesrv(value: str) -> str | None:
 
 
 def _text_or_file(environ: Mapping[str, str], name: str) -> str:
+    """The rule of brokercore/secret_files.py, said once more: the launcher imports nothing of ours."""
     file = environ.get(f"{name}_FILE")
     if environ.get(name) or not file:
         return environ.get(name, "")

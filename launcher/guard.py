@@ -67,6 +67,9 @@ class Guard:
         reading, self._writing = os.pipe()
         # A guard that is stopped must not stop the launcher: what it does not take is missing in its list at worst.
         os.set_blocking(self._writing, False)
+        # Before it runs: a launcher that is killed in the next moment has told it all.
+        for child in self._children:
+            self._tell(f"+{child}\n")
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-S", "-m", "launcher.guard", self.run],
             stdin=reading,
@@ -76,8 +79,6 @@ class Guard:
             start_new_session=True,
         )
         os.close(reading)
-        for child in self._children:
-            self._tell(f"+{child}\n")
 
     def _tell(self, line: str) -> None:
         with contextlib.suppress(BrokenPipeError, BlockingIOError):

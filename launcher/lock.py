@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher import leftovers
-from launcher.errors import LauncherError
+from launcher.config import LauncherError
 
 #: Seconds to wait while the guard of a killed launcher still ends its processes (it takes 10 at most).
 CLEANING = 15.0
@@ -33,13 +33,13 @@ class Held:
 
     descriptors: tuple[int, ...]
 
-    def free(self) -> None:
-        """Let go of it, as far as this process is concerned."""
+    def release(self) -> None:
+        """Release it, as far as this process is concerned."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 
 
-def take(home: Path) -> Held:
+def acquire(home: Path) -> Held:
     """Lock a home; raise LauncherError while another start has it.
 
     Locked are the folder and `run/launcher.lock`, which tells who has it and is all there is where folders cannot be
@@ -51,10 +51,10 @@ def take(home: Path) -> Held:
     while not all(_try(descriptor) for descriptor in held.descriptors):
         holder = file.read_text().strip()
         if _alive(holder) or time.monotonic() > deadline:
-            held.free()
+            held.release()
             raise LauncherError(
                 f"Gantry already runs on {home} (process {holder or 'unknown'}): "
-                "stop it first, or set GANTRY_HOME and the ports for a second copy."
+                "stop it first, or set GANTRY_HOME and the ports for a second installation."
             )
         time.sleep(PAUSE)
     os.ftruncate(held.descriptors[1], 0)
@@ -62,16 +62,16 @@ def take(home: Path) -> Held:
     return held
 
 
-def take_if_free(home: Path) -> Held | None:
+def acquire_if_free(home: Path) -> Held | None:
     """Lock a home that nobody runs on; None while somebody does."""
     held = Held((os.open(home, os.O_RDONLY | os.O_DIRECTORY),))
     if _try(held.descriptors[0]):
         return held
-    held.free()
+    held.release()
     return None
 
 
-def take_store(folder: Path, given_up: Callable[[], bool] = lambda: False) -> int:
+def acquire_store(folder: Path, given_up: Callable[[], bool] = lambda: False) -> int:
     """Return the descriptor of the locked `folder`, to be inherited by the one process that writes there.
 
     Waits for who has it, CLEANING seconds at the most, less if `given_up` says so. Raises LauncherError with its name.

@@ -2,16 +2,106 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import socket
+import struct
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from launcher import brokers, readiness, rewriting, secrets
-from launcher.config import ROOT, Config
+from launcher import aof_rewrite, secrets
+from launcher.config import COUNTED_PORTS, ROOT, Config, LauncherError
 from launcher.process import Child
+
+Probe = Callable[[Child], Coroutine[Any, Any, None]]
+
+#: Seconds between two looks at what another process does.
+INTERVAL = 0.05
+
+#: Connections to the brokers' shared name-server socket that may wait to be accepted.
+_BACKLOG = 1024
+#: Of a worker whose JVM a statement or a job has exhausted (EX_SOFTWARE; console/sql/worker.py, pipelines/worker.py).
+ENGINE_LOST = 70
+
+
+def line(prefix: str) -> Probe:
+    """Ready with the first line of output that begins with `prefix`."""
+
+    async def wait(child: Child) -> None:
+        await child.line_starting(prefix).wait()
+
+    return wait
+
+
+def touched(file: Path) -> Probe:
+    """Ready when `file` exists (the supervisor removes an old one before each start)."""
+
+    async def made() -> bool:
+        return await asyncio.to_thread(file.exists)
+
+    return _polled(made)
+
+
+def http_ok(host: str, port: int, path: str, *, named: str) -> Probe:
+    """Ready when GET `path` is answered with 200 to one who asks for the host `named`, as if through the TLS proxy."""
+    headers = (f"GET {path} HTTP/1.1", f"Host: {named}", "X-Forwarded-Proto: https", "Connection: close", "", "")
+    request = "\r\n".join(headers).encode()
+
+    async def answered() -> bool:
+        return (await _ask(asyncio.open_connection(host, port), request)).startswith(b"HTTP/1.1 200 ")
+
+    return _polled(answered)
+
+
+def redis_answers(path: Path) -> Probe:
+    """Ready when PING is answered with PONG, which Redis does once it has loaded its append-only file.
+
+    It is the child itself that must answer: a Redis that an earlier start left may listen on the same socket.
+    """
+
+    async def wait(child: Child) -> None:
+        async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_unix_connection(path)
+            if _listener(writer.get_extra_info("socket")) != child.pid:
+                writer.close()
+                raise ConnectionError
+            return reader, writer
+
+        while not (await _ask(opened(), b"PING\r\n")).startswith(b"+PONG"):  # noqa: ASYNC110 - as below
+            await asyncio.sleep(INTERVAL)
+
+    return wait
+
+
+def _listener(connection: socket.socket) -> int:
+    """Process id of who listens at the other end of a unix socket."""
+    credentials = struct.Struct("3i")
+    pid, _, _ = credentials.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+    return int(pid)
+
+
+def _polled(condition: Callable[[], Awaitable[bool]]) -> Probe:
+    async def wait(_: Child) -> None:
+        while not await condition():  # noqa: ASYNC110 - another process makes it true
+            await asyncio.sleep(INTERVAL)
+
+    return wait
+
+
+async def _ask(opening: Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]], request: bytes) -> bytes:
+    """Return the first line of the answer, nothing when there is none yet."""
+    with contextlib.suppress(OSError):
+        reader, writer = await opening
+        try:
+            writer.write(request)
+            return await reader.readline()
+        finally:
+            writer.close()
+    return b""
 
 
 @dataclass(frozen=True)
@@ -22,7 +112,7 @@ class Service:
     command: tuple[str, ...]
     after: tuple[str, ...] = ()
     """The services that must be ready before this one starts."""
-    ready: readiness.Probe | None = None
+    ready: Probe | None = None
     ready_file: Path | None = None
     """Removed before each start; the child makes it when it is ready (GANTRY_READY_FILE)."""
     deadline: float = 60.0
@@ -33,17 +123,13 @@ class Service:
     pass_fds: tuple[int, ...] = ()
     """Descriptors of this process that the child inherits."""
     turn: Literal["soon", "later"] = "later"
-    """When it gets the processor beside others that want it (launcher/bound.py)."""
+    """When it gets the processor beside others that want it (launcher/parent_death.py)."""
     locks: Path | None = None
     """A folder that the child alone may write to: it inherits the lock on it, which ends with the child."""
     beside: Callable[[Child], Coroutine[Any, Any, None]] | None = None
     """What the launcher does while the child is ready."""
     expendable: int | None = None
     """An exit status that is no fault of the service: it is started again at once, however often."""
-
-
-#: Of a Spark worker whose JVM a statement has exhausted (EX_SOFTWARE; console/sql/worker.py).
-ENGINE_LOST = 70
 
 
 def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,6 +155,28 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
     return given | secrets.environment(config.home / "secrets", environ)
 
 
+def open_name_server(config: Config) -> socket.socket | None:
+    """Return the listening socket that all brokers accept from; None when a lone broker opens its own.
+
+    It belongs to the launcher, so that the port is one copy's alone, and that a connection which arrives while a broker
+    dies is taken by another one. Raises LauncherError.
+    """
+    if config.namesrv is not None or config.brokers == 1:
+        return None
+    port = config.ports["GANTRY_NAMESRV_PORT"]
+    listening = socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise LauncherError(
+            f"Port {port} on {config.host} cannot be opened ({error.strerror}): set GANTRY_NAMESRV_PORT to a free port."
+        ) from error
+    return listening
+
+
 def services(config: Config, name_server: int | None = None) -> list[Service]:
     """Return the processes of a copy. They are stopped in the reverse order.
 
@@ -81,13 +189,16 @@ def services(config: Config, name_server: int | None = None) -> list[Service]:
         _redis(config),
         Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
         *embedded,
-        Service("demo", _manage("demo"), after=ready, deadline=600),
+        # Also where another cluster's brokers are used: queues are Gantry's own.
+        Service("smq", _python("-m", "brokercore.smq"), after=redis, ready=line("ready "), deadline=120, turn="soon"),
+        Service("demo", _manage("demo"), after=(*ready, "smq"), deadline=600),
         # One after the other: started at once they would only take the processors from Spark's JVM.
         _web(config, after=("demo",)),
         _worker(config, "worker", "default", threads=4, after=("web",)),
         *_spark_workers(config, after=redis),
         _beat(config, after=("sql",)),
-        Service("sql", _manage("sqldoor"), after=("worker",), ready=readiness.line("ready"), grace=2),
+        *_pipeline_workers(config, after=("worker",)),
+        Service("sql", _manage("mysql_endpoint"), after=("worker",), ready=line("ready"), grace=2),
     ]
     return [service for service in plan if service.name not in {"redis"} - set(redis)]
 
@@ -113,7 +224,7 @@ def _redis(config: Config) -> Service:
         "appendfsync": config.append_fsync,
         # The append-only file holds everything; a snapshot beside it would only write it twice.
         "save": "",
-        # Redis would write the file anew each time it has doubled, in the middle of a burst: rewriting.py chooses when.
+        # Redis would write the file anew each time it has doubled, in the middle of a burst: aof_rewrite.py chooses.
         "auto-aof-rewrite-percentage": "0",
         # Not even then: clients have compressed already what is worth it.
         "rdbcompression": "no",
@@ -125,11 +236,11 @@ def _redis(config: Config) -> Service:
     return Service(
         "redis",
         command,
-        ready=readiness.redis_answers(config.redis_socket),
+        ready=redis_answers(config.redis_socket),
         deadline=120,
         locks=config.home / "redis",
         turn="soon",
-        beside=rewriting.when_quiet(config.redis_socket, config.home / "redis", rewriting.Bounds()),
+        beside=aof_rewrite.when_quiet(config.redis_socket, config.home / "redis", aof_rewrite.Bounds()),
     )
 
 
@@ -142,14 +253,26 @@ def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...])
             "broker" if number == 0 else name,
             _python("-m", "brokercore"),
             after=(*after, found[-1].name) if found else after,
-            ready=readiness.line("ready "),
+            ready=line("ready "),
             deadline=120,
-            environ=shared | brokers.environment(config, number, os.environ),
+            environ=shared | _broker_environment(config, number, os.environ),
             pass_fds=() if name_server is None else (name_server,),
             turn="soon",
         )
         found.append(service)
     return found
+
+
+def _broker_environment(config: Config, number: int, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what broker `number` (from 0) finds in its environment beside what all processes find there."""
+    if config.brokers == 1:
+        return {}
+    own = {"GANTRY_BROKER_NAME": config.broker_names[number]}
+    own |= {name: str(config.ports[name] + number) for name in COUNTED_PORTS if name in config.ports}
+    host, _, port = given.get("GANTRY_BROKER_ADVERTISE", "").rpartition(":")
+    if host and port.isdecimal():
+        own["GANTRY_BROKER_ADVERTISE"] = f"{host}:{int(port) + number}"
+    return own
 
 
 def _web(config: Config, *, after: tuple[str, ...]) -> Service:
@@ -158,11 +281,11 @@ def _web(config: Config, *, after: tuple[str, ...]) -> Service:
         *("-m", "granian", "console.asgi:application", "--interface", "asginl"),
         *("--host", config.host, "--port", str(port), "--workers", "1", "--no-ws", "--workers-kill-timeout", "3"),
         # HTTP/1 only: while the server guesses the version a silent client has no time limit. What a connection may
-        # take before its request is there is small, and over soon; the rest is console/intake.py.
+        # take before its request is there is small, and over soon; the rest is console/request_limits.py.
         *("--http", "1", "--http1-header-read-timeout", str(config.web_header_seconds * 1000)),
         *("--http1-buffer-size", "65536", "--backlog", "4096", "--backpressure", str(config.web_connections)),
     )
-    probe = readiness.http_ok(config.connect_host, port, "/healthz", named=config.web_name)
+    probe = http_ok(config.connect_host, port, "/healthz", named=config.web_name)
     return Service("web", command, after=after, ready=probe)
 
 
@@ -200,7 +323,7 @@ def _worker(
         name,
         command,
         after=after,
-        ready=readiness.touched(file),
+        ready=touched(file),
         ready_file=file,
         deadline=deadline,
         grace=5.0,
@@ -221,6 +344,17 @@ def _spark_workers(config: Config, *, after: tuple[str, ...]) -> list[Service]:
     return workers
 
 
+def _pipeline_workers(config: Config, *, after: tuple[str, ...]) -> list[Service]:
+    """As many as GANTRY_PIPELINE_WORKERS says. They are ready before their JVM is, which only a job needs."""
+    workers: list[Service] = []
+    for number in range(1, config.pipeline_workers + 1):
+        name = "pipelines" if number == 1 else f"pipelines-{number}"
+        environ = {"GANTRY_WARM_PIPELINES": "true"}
+        service = _worker(config, name, "pipelines", threads=2, after=after, environ=environ)
+        workers.append(replace(service, expendable=ENGINE_LOST))
+    return workers
+
+
 def _beat(config: Config, *, after: tuple[str, ...]) -> Service:
     command = _python(
         *("-m", "celery", "-A", "console.celery", "--quiet", "beat", "--pidfile", ""),
@@ -228,6 +362,4 @@ def _beat(config: Config, *, after: tuple[str, ...]) -> Service:
     )
     file = config.home / "run" / "beat.ready"
     environ = {"GANTRY_READY_FILE": str(file)}
-    return Service(
-        "beat", command, after=after, ready=readiness.touched(file), ready_file=file, grace=2, environ=environ
-    )
+    return Service("beat", command, after=after, ready=touched(file), ready_file=file, grace=2, environ=environ)

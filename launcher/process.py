@@ -76,7 +76,7 @@ class Child:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - commands come from plan.py
                 # Not to outlive this process, whatever ends it and whatever the child makes of its environment.
-                [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), turn, *command],
+                [sys.executable, "-S", "-m", "launcher.parent_death", str(os.getpid()), turn, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=subprocess.STDOUT,

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from launcher.errors import LauncherError
+from launcher.config import LauncherError
 
 DRAWN: dict[str, Callable[[], str]] = {
     "secret_key": lambda: secrets.token_urlsafe(48),
@@ -83,7 +83,9 @@ def environment(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
         variable = f"GANTRY_{name.upper()}"
         file = environ.get(f"{variable}_FILE")
         if file and not Path(file).is_file():
-            raise LauncherError(f"{variable}_FILE names {file}, which is no file: mend the path or unset the variable.")
+            raise LauncherError(
+                f"{variable}_FILE names {file}, which is not a file: correct the path or unset the variable."
+            )
         if not file and not environ.get(variable):
             given[f"{variable}_FILE"] = str(folder / name)
     return given

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from launcher import leftovers, lock
-from launcher.config import ROOT
-from launcher.errors import LauncherError
+from launcher.config import ROOT, LauncherError
 from launcher.guard import Guard
 from launcher.output import Output
 from launcher.plan import Service
@@ -49,7 +48,7 @@ class Supervisor:
 
     async def run(self, on_ready: Callable[[float], None]) -> int:
         """Start all, call `on_ready` with the seconds it took, wait for a signal, stop all. 1 when a start failed."""
-        self._take_signals()
+        self._install_signal_handlers()
         begin = time.monotonic()
         asked = asyncio.ensure_future(self._asked.wait())
         all_ready = asyncio.gather(*(event.wait() for event in self._ready.values()))
@@ -72,7 +71,7 @@ class Supervisor:
             await asyncio.gather(*pending, return_exceptions=True)
             await self._stop_all()
 
-    def _take_signals(self) -> None:
+    def _install_signal_handlers(self) -> None:
         # Orphans of our children become ours instead of init's, so that they can be collected.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._reaper.install()
@@ -144,7 +143,7 @@ class Supervisor:
             service.ready_file.unlink(missing_ok=True)
         if service.locks is None:
             return self._start_now(service)
-        held = await asyncio.to_thread(lock.take_store, service.locks, self._asked.is_set)
+        held = await asyncio.to_thread(lock.acquire_store, service.locks, self._asked.is_set)
         try:
             return self._start_now(service, held)
         finally:
@@ -222,4 +221,4 @@ def _ending(status: int) -> str:
 
 def _failure(service: Service, child: Child, trouble: str) -> str:
     lines = "".join(f"\n    {line}" for line in child.tail)
-    return f"{service.name} {trouble}; its last lines:{lines}" if lines else f"{service.name} {trouble}, without a word"
+    return f"{service.name} {trouble}; its last lines:{lines}" if lines else f"{service.name} {trouble}, without output"

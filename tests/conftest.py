@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection
 from hypothesis import settings
 
+from tests.support import migrated
 from tests.support.broker import BrokerProcess, broker_process
+from tests.support.migrated import django_db_keepdb
 from tests.support.redis_server import RedisServer, redis_server
+
+__all__ = ["django_db_keepdb"]
+
+#: What a test needs beyond its own process, by the fixtures that start it, and by the helpers that its body calls.
+#: Who starts something in another way says so by the same marks.
+NEEDS = {
+    "database": {"db", "transactional_db", "live_server"},
+    "broker": {
+        *("redis", "broker", "cluster", "world", "pair", "victim", "ground", "limited", "changeable", "watched"),
+        *("own_broker", "limited_broker", "logging_broker", "own_redis", "always", "taking", "small"),
+        *("broker_process", "redis_server", "two_brokers", "RedisServer", "BrokerProcess", "field", "queue_service"),
+    },
+    "spark": {"spark"},
+    "java": {"java", "java_home", "apache", "apache_server", "build_programs"},
+    "browser": {"browser"},
+    "postgres": {"postgres"},
+    "product": {"product", "copy", "Product"},
+    "process": {"launch", "subprocess", "fork", "s3", "on_objects", "lake_of_each_kind", "object_storage"},
+}  # fmt: skip
+#: The folders of which every test starts the same.
+FOLDERS = {
+    "tests/brokercore/crash/": ("broker", "java"),
+    "tests/chaos/": ("product",),
+    "tests/compat/": ("broker", "java"),
+    "tests/e2e/": ("product",),
+    "tests/homes/": ("product",),
+}
+
+# Every Spark that a test starts, in whichever process, is told what spark-defaults.conf says there.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark-conf"))
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("gantry", deadline=None)
@@ -35,5 +70,45 @@ def broker(redis: RedisServer) -> Iterator[BrokerProcess]:
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """The audit trail refuses every DELETE; the emptying of tables between tests is the exception."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
+        migrated.keep()
         cursor.execute("DELETE FROM audit_retention")
         cursor.execute("INSERT INTO audit_retention (days) VALUES (0)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs, `unit` where that is nothing but its own process."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if isinstance(item, pytest.Function):
+            names.update(item.function.__code__.co_names)
+        found = {mark for mark, needs in NEEDS.items() if needs & names}
+        found |= {mark for folder, marks in FOLDERS.items() if item.nodeid.startswith(folder) for mark in marks}
+        if item.get_closest_marker("django_db"):
+            found.add("database")
+        for mark in found:
+            item.add_marker(mark)
+        if not any(item.get_closest_marker(mark) for mark in NEEDS):
+            item.add_marker("unit")
+
+
+_unit: list[str] = []
+"""The unit test that runs now."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """No test that is marked as `unit` starts a process."""
+    _unit[:] = [item.nodeid] if item.get_closest_marker("unit") else []
+    result = yield
+    _unit.clear()
+    return result
+
+
+def _no_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") and _unit:
+        raise AssertionError(
+            f"a test without a mark starts {arguments[0]!r}: mark it as `process`, or as what it starts"
+        )
+
+
+sys.addaudithook(_no_process)

@@ -1,8 +1,10 @@
-"""Every test of the project, a process a suite, two at a time: `python -m tests.suites`, what `make test` runs.
+"""Every test of the project, a process a suite, three at a time: `python -m tests.suites`, what `make test` runs
+(`--fast`: `make test-fast`).
 
-Most tests wait for a broker, a client or a page and leave a processor idle, so two suites side by side need little more
-than half the time of one after the other. A suite's output is shown when it has ended: all of it if a test failed, else
-its summary. At the end all failures are named once more, and the last line counts all tests.
+Many tests wait for a broker, a client or a page: a suite keeps one processor busy for a third to nine tenths of its
+time, so that three of them fill two. Where the time that something takes is what a test looks at, its suite has one
+neighbour at the most. A suite's output is shown when it has ended: all of it if a test failed, else its summary. At
+the end all failures are named once more, and the last line counts all tests.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-AT_ONCE = 2
+#: How many suites there are at once: three usual ones, or two of which one needs quiet.
+PLACES, USUAL, QUIET = 6, 2, 3
 _LONGEST_LINE = 250
 _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) tests/.*$", re.MULTILINE)
@@ -33,34 +36,44 @@ class Suite:
 
     name: str
     paths: tuple[str, ...]
+    places: int = USUAL
 
-    def command(self) -> list[str]:
-        """The command line of its pytest."""
+    def command(self, marks: str = "") -> list[str]:
+        """The command line of its pytest, for the tests with these marks (an expression of `-m`)."""
         others = (path for suite in SUITES if suite is not self for path in suite.paths)
         mine = [f"tests/{path}" for path in self.paths]
         ignored = [f"--ignore=tests/{path}" for path in others if any(_is_below(path, own) for own in self.paths)]
-        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--durations=5", *ignored, *mine]
+        chosen = ["-m", marks] if marks else []
+        return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--durations=5", *chosen, *ignored, *mine]
 
 
 def _is_below(path: str, folder: str) -> bool:
     return folder == "." or path.startswith(f"{folder}/")
 
 
-#: The longest first, so that none of them is left over at the end.
+#: Those that need quiet first, then the longest first, so that none of them is left over at the end.
 SUITES = (
+    Suite("the vendor's clients", ("compat",), QUIET),
     Suite("the browser and the whole product", ("e2e",)),
-    Suite("SQL on Spark", ("analytics",)),
-    Suite("SQL of the console", ("console/sql", "console/archive", "console/metrics")),
-    Suite("both brokers, one contract", ("brokercore/contract",)),
+    Suite("both brokers, one contract", ("brokercore/contract",), QUIET),
     Suite("attacks", ("security",)),
-    Suite("kills of the whole product", ("chaos",)),
-    Suite("the vendor's clients", ("compat",)),
     Suite("the console", ("console",)),
-    Suite("the console on PostgreSQL", ("test_postgres.py",)),
+    Suite("SQL on Spark", ("analytics",)),
+    Suite("SQL jobs on Spark", ("pipelines",)),
     Suite("the broker", ("brokercore",)),
-    Suite("crashes of the broker", ("brokercore/crash",)),
     Suite("the launcher and all else", (".",)),
+    Suite(
+        "SQL of the console",
+        tuple(f"console/{app}" for app in ("statements", "catalog", "sql", "archive", "metrics")),
+    ),
+    Suite("the console on PostgreSQL", ("test_postgres.py",)),
+    Suite("kills of the whole product", ("chaos",)),
+    Suite("crashes of the broker", ("brokercore/crash",)),
+    Suite("the vendor's clients of queues", ("compat/queues",)),
 )
+#: What `make test-fast` runs: these suites, and of them what takes no long start.
+FAST_PATHS = {"console", "console/sql", "brokercore", "pipelines", "."}
+FAST = "not (spark or java or browser or postgres or product or slow)"
 
 
 @dataclass
@@ -71,6 +84,8 @@ class Ended:
     status: int
     seconds: float
     output: str
+    used: float = 0.0
+    """Seconds of a processor, with those of all processes that it started and saw end."""
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,42 +105,44 @@ class Ended:
         return sum(self.counts.get(kind, 0) for kind in kinds)
 
 
-def run(suites: tuple[Suite, ...]) -> Iterator[Ended]:
-    """Run the suites, AT_ONCE at a time, and give each when it has ended."""
-    waiting: SimpleQueue[Suite] = SimpleQueue()
-    for suite in suites:
-        waiting.put(suite)
+def run(suites: Sequence[Suite], marks: str = "") -> Iterator[Ended]:
+    """Run the suites' tests with these marks, as many suites at a time as have places, and give each when it ends."""
+    waiting, running = list(suites), 0
     ended: SimpleQueue[Ended] = SimpleQueue()
-    for number in range(AT_ONCE):
-        threading.Thread(target=_work, args=(waiting, ended), name=f"suites {number}", daemon=True).start()
-    for _ in suites:
-        yield ended.get()
+    while waiting or running:
+        while suite := next((suite for suite in waiting if suite.places <= PLACES - running), None):
+            waiting.remove(suite)
+            running += suite.places
+            threading.Thread(target=_run, args=(suite, marks, ended), name=suite.name, daemon=True).start()
+        one = ended.get()
+        running -= one.suite.places
+        yield one
 
 
-def _work(waiting: SimpleQueue[Suite], ended: SimpleQueue[Ended]) -> None:
-    while True:
-        try:
-            suite = waiting.get_nowait()
-        except Empty:
-            return
-        started = time.monotonic()
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-            done = subprocess.run(suite.command(), check=False, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-            output.seek(0)
-            ended.put(Ended(suite, done.returncode, time.monotonic() - started, output.read()))
+def _run(suite: Suite, marks: str, ended: SimpleQueue[Ended]) -> None:
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(suite.command(marks), cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - started
+        output.seek(0)
+        ended.put(Ended(suite, process.returncode, seconds, output.read(), used.ru_utime + used.ru_stime))
 
 
-def main() -> int:
-    """Run all suites and say how each ended; the status is 0 when every test passed."""
+def main(*arguments: str) -> int:
+    """Run all suites, or the fast tests of some with `--fast`, and say how each ended; 0 when every test passed."""
     os.environ["PYTHONUNBUFFERED"] = "1"
     done = []
-    for one in run(SUITES):
+    fast = "--fast" in arguments
+    suites = tuple(suite for suite in SUITES if not fast or FAST_PATHS.intersection(suite.paths))
+    for one in run(suites, FAST if fast else ""):
         done.append(one)
         print(f"--- {one.suite.name} ({', '.join(f'tests/{path}' for path in one.suite.paths)})")
         print(one.output if one.status else _tail(one.output), flush=True)
-    print("--- seconds by suite")
+    print("--- seconds by suite, those of a processor beside them")
     for one in sorted(done, key=lambda one: -one.seconds):
-        print(f"{one.seconds:7.0f}  {one.count('passed'):5} passed  {one.suite.name}")
+        print(f"{one.seconds:7.0f} {one.used:7.0f}  {one.count('passed'):5} passed  {one.suite.name}")
     for one in done:
         print(*one.failures(), sep="\n", end="\n" if one.failures() else "")
     passed, skipped = (sum(one.count(kind) for one in done) for kind in ("passed", "skipped"))
@@ -141,4 +158,4 @@ def _tail(output: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

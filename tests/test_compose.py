@@ -16,7 +16,7 @@ from launcher import secrets
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ("migrate", "web", "worker", "spark", "beat", "sql")
+OURS = ("migrate", "web", "worker", "spark", "pipelines", "beat", "sql", "smq")
 each_service = pytest.mark.parametrize("name", SERVICES)
 
 
@@ -54,7 +54,7 @@ def test_what_a_service_depends_on_is_there_and_has_the_condition_it_waits_for(n
 def test_nothing_is_published_beyond_this_machine(name: str) -> None:
     for port in SERVICES[name].get("ports", []):
         assert port.startswith("127.0.0.1:")
-        assert name in ("web", "sql")
+        assert name in ("web", "sql", "smq")
 
 
 @each_service
@@ -63,7 +63,7 @@ def test_only_what_is_published_can_reach_the_outside(name: str) -> None:
     assert ("outside" in SERVICES[name]["networks"]) == bool(SERVICES[name].get("ports"))
 
 
-@pytest.mark.parametrize("name", ["spark", "spark-master", "spark-worker"])
+@pytest.mark.parametrize("name", ["spark", "pipelines", "spark-master", "spark-worker"])
 def test_what_runs_statements_can_change_the_lake_and_its_scratch_folder_only(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
@@ -85,7 +85,7 @@ def test_executors_have_no_secret_and_reach_neither_the_database_nor_redis(name:
     assert not service["environment"].keys() & COMPOSE["x-settings"].keys()
     assert COMPOSE["networks"]["engine"]["internal"] is True
     reached = {other for other, settings in SERVICES.items() if "engine" in settings["networks"]}
-    assert reached == {"spark", "spark-master", "spark-worker", "broker", "namesrv"}
+    assert reached == {"spark", "pipelines", "spark-master", "spark-worker", "broker", "namesrv"}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -114,13 +114,13 @@ def test_every_secret_file_is_drawn_by_the_launcher(tmp_path: Path) -> None:
 
 @each_service
 def test_every_variable_of_a_service_is_documented(name: str) -> None:
-    page = (ROOT / "docs" / "settings.md").read_text()
+    page = (ROOT / "docs" / "operate" / "settings.md").read_text()
     for variable in SERVICES[name].get("environment", {}):
         assert f"`{variable.removesuffix('_FILE')}`" in page or f"`{variable}`" in page
 
 
 def test_every_substituted_variable_is_documented() -> None:
-    page = (ROOT / "docs" / "settings.md").read_text()
+    page = (ROOT / "docs" / "operate" / "settings.md").read_text()
     for variable in re.findall(r"(?<!\$)\$\{(\w+)", (ROOT / "compose.yaml").read_text()):
         assert f"`{variable}`" in page
 
@@ -134,6 +134,6 @@ def test_the_image_takes_the_same_uv_as_make() -> None:
 def test_the_image_holds_every_folder_that_is_run() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     dockerfile = (ROOT / "Dockerfile").read_text()
-    for folder in ("console", "brokercore", "analytics", "launcher", "templates", "static"):
+    for folder in ("console", "brokercore", "mysqlwire", "analytics", "launcher", "templates", "static"):
         assert f"!{folder}" in ignored
         assert f"COPY {folder} {folder}" in dockerfile

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("console", "brokercore", "analytics", "launcher", "cli")
+PACKAGES = ("console", "brokercore", "mysqlwire", "analytics", "launcher", "gantry_cli")
+#: A module of fewer lines is a part of its only importer, unless it has a name that every app has, or a reason.
+SMALL = 80
+USUAL_NAMES = frozenset(
+    {"access", "apps", "checks", "forms", "models", "queries", "services", "tables", "tasks", "urls", "views"}
+)
+ALONE = {
+    # Read before anything else is there, or run as a program of its own.
+    "console.web.logs",
+    # A table of handlers, or what goes into one.
+    "brokercore.server.handlers",
+    # A boundary that is to be read alone: who may pass it, and what is kept when something fails.
+    "console.audit.record.unwritten",
+    "console.audit.record.masking",
+    "console.audit.record.triggers",
+    "console.audit.retention",
+    "console.openapi.rpc.middleware",
+    # A format: of a file, a header, a chart, a statement.
+    "console.audit.pages.export",
+    "brokercore.smq.server.figures",
+    "console.jobs.figures",
+    "console.jobs.changes",
+    # Texts that users begin with.
+    "console.jobs.beginnings",
+    # A subject of its own beside others like it.
+    "brokercore.client.admin",
+    "console.accounts.security",
+}
 
 
 def modules() -> Iterator[Path]:
@@ -37,4 +69,34 @@ def test_sql_is_parsed_in_a_process_that_does_nothing_else() -> None:
     """sqlglot takes minutes for some texts of a few hundred characters, and a thread cannot be ended."""
     parsing = re.compile(r"\bsqlglot\.(?:parse|transpile|tokenize)|from sqlglot import [^\n]*\bparse|exp\.maybe_parse")
     users = [str(p.relative_to(ROOT)) for p in (ROOT / "console").rglob("*.py") if parsing.search(p.read_text())]
-    assert users == ["console/sql/parser_process.py"]
+    assert users == ["console/statements/parser_process.py"]
+
+
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What each module imports of ours, in functions and for typing too."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    names = [name for name in graph.modules if ".migrations" not in name and not name.endswith(("_pb2", "_pb2_grpc"))]
+    return {name: graph.find_modules_directly_imported_by(name) for name in names}
+
+
+def test_no_modules_import_each_other_in_a_circle(imports: dict[str, set[str]]) -> None:
+    """What two need of each other stands below both, or is given by who stands above (console/web/provided.py)."""
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
+
+
+def test_a_small_module_with_one_importer_has_a_reason(imports: dict[str, set[str]]) -> None:
+    """Else a reader opens two files for one idea: it is merged into its importer, or ALONE has it, and nothing else."""
+    importers = Counter(other for imported in imports.values() for other in imported)
+    found = {
+        name
+        for name, number in importers.items()
+        if number == 1 and not USUAL_NAMES & {*name.split(".")[1:]} and 1 < lines_of(name) < SMALL
+    }
+    assert sorted(found) == sorted(ALONE)
+
+
+def lines_of(name: str) -> int:
+    path = ROOT.joinpath(*name.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return len(file.read_text().splitlines())

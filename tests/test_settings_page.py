@@ -1,4 +1,4 @@
-"""docs/settings.md lists every setting that the code reads, and none that it does not."""
+"""docs/operate/settings.md lists every setting that the code reads, and none that it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("console", "brokercore", "analytics", "launcher", "cli")
+PACKAGES = ("console", "brokercore", "mysqlwire", "analytics", "launcher", "gantry_cli")
 NAME = r"(?:GANTRY_[A-Z][A-Z0-9_]*|DATABASE_URL|REDIS_URL|SPARK_URL|JAVA_HOME|NO_COLOR)"
 
 #: A name in quotes that is no variable: the producer group of the console.
@@ -26,7 +26,7 @@ def names_in_code() -> dict[str, str]:
 def rows() -> dict[str, list[str]]:
     """The page's tables: variable → default and meaning."""
     table = {}
-    for line in (ROOT / "docs" / "settings.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "operate" / "settings.md").read_text().splitlines():
         if match := re.match(r"\| `(\w+)` \| (.*) \|$", line):
             table[match[1]] = match[2].split(" | ", 1)
     return table
@@ -40,7 +40,8 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
 def test_every_listed_variable_is_read() -> None:
     compose = set(re.findall(r"\w+", (ROOT / "compose.yaml").read_text()))
     compose |= {name.removesuffix("_FILE") for name in compose}
-    assert [name for name in rows() if name not in names_in_code() and name not in compose] == []
+    read = names_in_code()
+    assert [name for name in rows() if name not in read and name not in compose] == []
 
 
 def test_every_row_has_a_default_and_a_meaning() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from tests.suites import ROOT, SUITES, Ended, Suite
+import pytest
+
+from tests import suites
+from tests.suites import PLACES, QUIET, ROOT, SUITES, Ended, Suite
 
 
 def suites_of(file: Path) -> list[str]:
@@ -23,6 +27,21 @@ def test_each_test_file_belongs_to_exactly_one_suite() -> None:
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     assert len(files) > 300
     assert {str(file.relative_to(ROOT)): found for file in files if len(found := suites_of(file)) != 1} == {}
+
+
+@pytest.mark.process
+def test_who_needs_quiet_has_one_neighbour_and_the_others_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "import time; print(time.monotonic()); time.sleep(0.3); print(time.monotonic(), '\\n= 1 passed in 1.00s =')"
+    )
+    monkeypatch.setattr(Suite, "command", lambda suite, marks: [sys.executable, "-c", program])
+    wanted = [Suite("a", ("a",)), Suite("b", ("b",), QUIET), *(Suite(name, (name,)) for name in "cdef")]
+    done = list(suites.run(wanted))
+    assert sorted(one.suite.name for one in done) == ["a", "b", "c", "d", "e", "f"]
+    assert sum(one.count("passed") for one in done) == 6
+    times = {one.suite: [float(line) for line in one.output.splitlines()[:2]] for one in done}
+    for began, _ in times.values():
+        assert sum(suite.places for suite, (start, end) in times.items() if start <= began < end) <= PLACES
 
 
 def test_a_suite_that_ends_without_a_summary_counts_as_failed() -> None:

@@ -5,12 +5,12 @@ oss://aliyun-oa-query-results-<uid>-oss-<region>/…      results of async SQL
 oss://gantry-metrics/tps/day=<yyyy-mm-dd>/…             samples and rollups
 
 locations   names: what is one, which one a thing has
-store       what is asked of a storage; folder, objects (with upload, outage) answer it
+store       what is asked of a storage; folder and objects answer it
 records     reads result.csv
-hadoop      the lake as Spark sees it
-drafts      what writers left that were killed
+hadoop      the lake as Spark sees it; reach, what of it a session can open
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -19,28 +19,32 @@ from typing import IO
 
 from analytics import settings
 from analytics.errors import LakeError
-from analytics.lake import drafts, records, store
+from analytics.lake import records, store
 from analytics.lake.folder import FolderStore
 from analytics.lake.hadoop import as_locations, hadoop_secrets, spark_configuration, spark_url
-from analytics.lake.lake_file import LakeFile
 from analytics.lake.locations import (
+    DRAFT,
     METRICS,
     RESULT_BUCKETS,
+    LakeFile,
     Place,
     metrics_location,
-    parse,
+    parse_location,
     result_location,
     table_location,
 )
 
 __all__ = [
     "LakeFile",
+    "Place",
     "as_locations",
     "drop_drafts",
+    "file",
     "files",
     "fingerprint",
     "folders",
     "hadoop_secrets",
+    "is_folder",
     "is_free",
     "join_files",
     "lake_path",
@@ -52,6 +56,7 @@ __all__ = [
     "move_all",
     "open_file",
     "open_result",
+    "parse_location",
     "preview_result",
     "read_result",
     "remove",
@@ -67,6 +72,12 @@ __all__ = [
 #: A cell of a preview longer than this is cut: a page shows it, nobody computes with it.
 PREVIEW_CELL_CHARACTERS = 10_000
 _MOVES_AT_ONCE = 8
+_DRAFT = re.compile(rf"(.*/{re.escape(DRAFT)}[0-9a-f]{{32}})(?:/.*)?")
+
+
+def is_folder() -> bool:
+    """Whether the lake is a folder of this machine, and no object storage."""
+    return isinstance(store.get(), FolderStore)
 
 
 def lake_path(location: str | Place) -> str:
@@ -74,7 +85,7 @@ def lake_path(location: str | Place) -> str:
 
     Raises LakeError when it is malformed or leads elsewhere, or when the lake is no folder of this machine.
     """
-    place = parse(location)
+    place = parse_location(location)
     found = store.get()
     if not isinstance(found, FolderStore):
         raise LakeError(f"{location} lies in object storage and has no path")
@@ -86,12 +97,17 @@ def files(location: str | Place, *, hidden: bool = False) -> list[LakeFile]:
 
     Raises LakeError.
     """
-    return sorted(store.get().files(parse(location), hidden=hidden), key=lambda file: file.location)
+    return sorted(store.get().files(parse_location(location), hidden=hidden), key=lambda file: file.location)
+
+
+def file(location: str | Place) -> LakeFile | None:
+    """One file as it is now; None when there is none. Raises LakeError."""
+    return store.get().file(parse_location(location))
 
 
 def folders(location: str | Place) -> list[str]:
     """Names of the folders directly in a folder. Raises LakeError."""
-    return store.get().folders(parse(location))
+    return store.get().folders(parse_location(location))
 
 
 def fingerprint(location: str | Place) -> int | None:
@@ -102,22 +118,22 @@ def fingerprint(location: str | Place) -> int | None:
 
 def is_free(bucket: str) -> bool:
     """Whether nothing is kept in a bucket of this name, whoever has put it there. Raises LakeError."""
-    return store.get().is_free(parse(f"oss://{bucket}").bucket)
+    return store.get().is_free(parse_location(f"oss://{bucket}").bucket)
 
 
 def make_ready(location: str | Place) -> None:
     """Make the bucket and the folder of a place that Spark is to write. Raises LakeError."""
-    store.get().make_ready(parse(location))
+    store.get().make_ready(parse_location(location))
 
 
 def open_file(location: str | Place) -> IO[bytes]:
     """A file, open for reading and seeking. Raises LakeError when it is not there."""
-    return store.get().open(parse(location))
+    return store.get().open(parse_location(location))
 
 
 def write_file(location: str | Place, content: IO[bytes]) -> int:
     """Write a file, whole or not at all; returns its size in bytes. Raises LakeError."""
-    return store.get().write(parse(location), content)
+    return store.get().write(parse_location(location), content)
 
 
 def join_files(location: str | Place, head: bytes, parts: Sequence[LakeFile], check: Callable[[], None]) -> int:
@@ -125,7 +141,7 @@ def join_files(location: str | Place, head: bytes, parts: Sequence[LakeFile], ch
 
     `check` is called now and then and may raise to stop it. Returns the size. Raises LakeError.
     """
-    return store.get().join(parse(location), head, parts, check)
+    return store.get().join(parse_location(location), head, parts, check)
 
 
 def size_of(location: str | Place, *, without: Collection[str] = ()) -> int:
@@ -134,8 +150,8 @@ def size_of(location: str | Place, *, without: Collection[str] = ()) -> int:
     `without` are names of folders, anywhere below it, that are left out.
     """
     if not without:
-        return store.get().size(parse(location))
-    found = store.get().files(parse(location), hidden=True)
+        return store.get().size(parse_location(location))
+    found = store.get().files(parse_location(location), hidden=True)
     return sum(file.size for file in found if not set(without).intersection(file.location.split("/")[3:-1]))
 
 
@@ -145,12 +161,12 @@ def move(source: str, destination: str) -> None:
     In object storage it is copied, then deleted: stopped in between both are there, and moving again finishes it.
     Raises LakeError when there is no such file.
     """
-    store.get().move(parse(source), parse(destination))
+    store.get().move(parse_location(source), parse_location(destination))
 
 
 def move_all(moves: Iterable[tuple[str, str]]) -> None:
     """Give many files other locations, in object storage several at a time. Raises as `move`, after those under way."""
-    pairs = [(parse(source), parse(destination)) for source, destination in moves]
+    pairs = [(parse_location(source), parse_location(destination)) for source, destination in moves]
     found = store.get()
     if isinstance(found, FolderStore) or len(pairs) < _MOVES_AT_ONCE:
         for source, destination in pairs:
@@ -167,17 +183,12 @@ def move_all(moves: Iterable[tuple[str, str]]) -> None:
 
 def remove(location: str | Place) -> None:
     """Delete a file, or a folder with all in it; nothing when it is not there. Raises LakeError."""
-    store.get().remove(parse(location))
+    store.get().remove(parse_location(location))
 
 
 def result_buckets() -> list[str]:
     """Buckets that hold results of statements."""
     return [bucket for bucket in store.get().buckets() if RESULT_BUCKETS.fullmatch(bucket)]
-
-
-def drop_drafts(before_ms: int, buckets: Iterable[str]) -> int:
-    """Delete what killed writers left before a time in these buckets and those of results; returns how much."""
-    return drafts.drop(before_ms, buckets)
 
 
 def lock_file(name: str) -> Path:
@@ -213,3 +224,24 @@ def preview_result(location: str | Place, rows: int, skip: int = 0) -> tuple[lis
     Rows that are skipped are read and thrown away. Raises as `read_result`.
     """
     return records.preview(open_result(location), rows, skip, PREVIEW_CELL_CHARACTERS)
+
+
+def drop_drafts(before_ms: int, buckets: Iterable[str]) -> int:
+    """Delete drafts of killed writers: those in which nothing changed since `before_ms` (UTC).
+
+    In the given buckets and those of results; returns how many. Only our own names are touched: a file of a tenant that
+    merely is hidden stays.
+    """
+    storage = store.get()
+    dropped = 0
+    for bucket in sorted({*buckets, *filter(RESULT_BUCKETS.fullmatch, storage.buckets())}):
+        newest: dict[str, int] = {}
+        for file in storage.files(Place(bucket, ""), hidden=True):
+            if found := _DRAFT.fullmatch(file.location):
+                newest[found[1]] = max(newest.get(found[1], 0), file.modified_ms)
+        for location, changed_ms in newest.items():
+            if changed_ms < before_ms:
+                storage.remove(parse_location(location))
+                dropped += 1
+        dropped += storage.remove_unfinished(bucket, before_ms)
+    return dropped

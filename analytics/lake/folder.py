@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from analytics.errors import LakeError, LakeUnavailable
-from analytics.lake.lake_file import LakeFile
-from analytics.lake.locations import DRAFT, Place, is_hidden, parse
+from analytics.lake.locations import DRAFT, LakeFile, Place, is_hidden, parse_location
 from brokercore.full_disk import is_full, sentence
 
 #: Copied by the kernel in one call; between two of them a cancelled statement is noticed.
@@ -48,6 +47,14 @@ class FolderStore:
                         location = f"{place.location}/{os.path.relpath(path, top)}"
                         changed = status.st_mtime_ns
                         yield LakeFile(location, status.st_size, changed // 1_000_000, f"{status.st_ino}-{changed}")
+
+    def file(self, place: Place) -> LakeFile | None:
+        """What the system knows of it."""
+        status = self._status(str(self.path(place)), place.bucket)
+        if status is None:
+            return None
+        changed = status.st_mtime_ns
+        return LakeFile(place.location, status.st_size, changed // 1_000_000, f"{status.st_ino}-{changed}")
 
     def _status(self, path: str, bucket: str) -> os.stat_result | None:
         """What the system knows of a file; None for what is none, or is not the bucket's."""
@@ -105,7 +112,7 @@ class FolderStore:
             file.write(head)
             file.flush()
             for part in parts:
-                piece = parse(part.location)
+                piece = parse_location(part.location)
                 with self.open(piece) as opened:
                     _append(opened.fileno(), file.fileno(), check)
                 self.path(piece).unlink(missing_ok=True)  # or a large result would need its room twice

@@ -7,7 +7,7 @@ from analytics import settings
 from analytics.errors import EngineUnavailable
 from analytics.lake import store
 from analytics.lake.folder import FolderStore
-from analytics.lake.locations import Place, parse
+from analytics.lake.locations import Place, parse_location
 from analytics.lake.objects import ObjectStore
 
 #: Spark's committer that finishes uploads instead of renaming files, which in object storage is copying them.
@@ -24,7 +24,7 @@ _MAGIC = {
 
 def spark_url(location: str | Place) -> str:
     """The address that Spark and Hadoop are given for a location. Raises LakeError when it is malformed."""
-    place = parse(location)
+    place = parse_location(location)
     storage = store.get()
     if isinstance(storage, FolderStore):
         return str(storage.path(place))

@@ -1,4 +1,4 @@
-"""Names of the lake: what an `oss://` location may look like, and which one each thing has."""
+"""Names of the lake: what an `oss://` location may look like, which one each thing has, and what a file is told by."""
 
 import re
 import unicodedata
@@ -15,6 +15,8 @@ _LONGEST_KEY = 1023
 RESULT_BUCKETS = re.compile(r"aliyun-oa-query-results-[0-9]+-oss-.+")
 _SCHEME = "oss://"
 METRICS = "oss://gantry-metrics/tps"
+#: Rows that the console gives for one statement; a bucket of our own: no tenant's tables can lie in it.
+SNAPSHOTS = "oss://gantry-snapshots"
 #: How the name of a file or folder begins that is not finished; 32 hexadecimal digits follow.
 DRAFT = ".draft-"
 
@@ -39,7 +41,7 @@ class Place:
 
     What decides and what opens take the same `Place` or its `location`: there is only one way to write it, and nothing
     in it that anybody expands, decodes or normalises. The key has no slash at its ends and is empty for the bucket.
-    Making one raises LakeError, as `parse` does.
+    Making one raises LakeError, as `parse_location` does.
     """
 
     bucket: str
@@ -48,14 +50,16 @@ class Place:
     def __post_init__(self) -> None:
         """Hold the rules, whoever makes it."""
         if not _BUCKET.fullmatch(self.bucket):
-            raise LakeError(f"{self.bucket[:80]!r} is no bucket name: 3 to 63 lower-case letters, digits and hyphens")
+            raise LakeError(
+                f"{self.bucket[:80]!r} is not a bucket name: 3 to 63 lower-case letters, digits and hyphens"
+            )
         if self.key and not _PLAIN.fullmatch(self.key):
             for part in self.key.split("/"):
                 if reason := _refused(part):
-                    raise LakeError(f"{self.location[:200]!r} is no location of the lake: {reason}")
+                    raise LakeError(f"{self.location[:200]!r} is not a location of the lake: {reason}")
         if len(self.key.encode(errors="surrogatepass")) > _LONGEST_KEY:
             raise LakeError(
-                f"{self.location[:80] + '…'!r} is no location of the lake: its key has more than 1,023 bytes"
+                f"{self.location[:80] + '…'!r} is not a location of the lake: its key has more than 1,023 bytes"
             )
 
     @property
@@ -88,7 +92,7 @@ class Place:
         return Place(self.bucket, f"{self.key}/{name}" if self.key else name)
 
 
-def parse(location: "str | Place") -> Place:
+def parse_location(location: "str | Place") -> Place:
     """The place of an `oss://bucket/key`, for a folder with or without one slash at the end; a place stays itself.
 
     Raises LakeError when it is malformed: nothing is corrected, so that two texts never mean one thing by accident.
@@ -143,3 +147,15 @@ def table_location(bucket: str, schema: str, table: str) -> str:
 def metrics_location(day: date) -> str:
     """The folder of samples and rollups of one UTC day."""
     return f"{METRICS}/day={day:%Y-%m-%d}"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A file of the lake."""
+
+    location: str
+    size: int
+    #: Time of the last change, UTC ms.
+    modified_ms: int
+    #: Differs when the content does, as far as the storage tells.
+    version: str = ""

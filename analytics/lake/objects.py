@@ -6,20 +6,32 @@ completes an upload also when its writer failed.
 
 import io
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from threading import Lock
-from typing import IO, Any
+from types import TracebackType
+from typing import IO, Any, Self
 
-from analytics.errors import LakeError
-from analytics.lake.lake_file import LakeFile
-from analytics.lake.locations import Place, is_hidden, parse
-from analytics.lake.outage import told
-from analytics.lake.upload import PART_BYTES, Source, Upload
+from analytics.errors import LakeError, LakeUnavailable
+from analytics.lake.locations import LakeFile, Place, is_hidden, parse_location
 from analytics.settings import ObjectStorage
 
 _log = logging.getLogger(__name__)
+_MISSING = {"NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NotFound", "404"}
+_REPLACED = {"PreconditionFailed", "412"}
+#: S3: a part of an upload, except the last, has at least 5 MiB, and a copied one at most 5 GiB.
+LEAST_PART_BYTES = 5 * 1024**2
+#: A part that we send. 10,000 of them, the most of an upload, are 156 GiB.
+PART_BYTES = 16 * 1024**2
+#: A part that the storage copies.
+_COPIED_PART_BYTES = 256 * 1024**2
+#: Requests of one upload at a time; so many parts are in memory.
+_AT_ONCE = 4
 #: Asked for at a time when a file is read: few requests, and a page that shows its first rows wastes little.
 _READ_BYTES = 2 * 1024**2
 #: CopyObject takes 5 GiB; from here on a file is copied in parts, which the storage does side by side.
@@ -28,6 +40,155 @@ _LARGE_COPY_BYTES = 1024**3
 _DELETED_AT_ONCE = 1000
 #: A storage that is away is noticed in seconds, s.
 _CONNECT_S, _ANSWER_S = 3, 60
+
+
+@contextmanager
+def told(place: Place, *, missing_is_fine: bool = False) -> Iterator[None]:
+    """Errors of the block as LakeError. The storage's own words, with its address, go to the log."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", "no code"))
+        if code in _MISSING:
+            if missing_is_fine:
+                return
+            raise LakeError(f"there is no file {place.location}", is_missing=True) from error
+        if code in _REPLACED:
+            raise LakeError(f"{place.location} was replaced while it was read; read it again") from error
+        _log.error("the object storage refused %s: %s", place.location, error)
+        failed = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+        verb = "failed at" if failed else "refuses the lake's access to"
+        raise LakeUnavailable(f"the object storage {verb} {place.location}: it answered {code}") from error
+    except NoCredentialsError as error:
+        raise LakeUnavailable("the lake has no AccessKey for its object storage") from error
+    except BotoCoreError as error:
+        _log.error("the object storage did not answer for %s: %s", place.location, error)
+        raise LakeUnavailable("the object storage of the lake does not answer; try again in a few minutes") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An object as it was when it was looked at."""
+
+    bucket: str
+    key: str
+    size: int
+    etag: str
+
+    def read(self, client: Any, start: int, length: int) -> bytes:
+        """Some of its bytes; the client's error PreconditionFailed when it is another one meanwhile."""
+        wanted = f"bytes={start}-{start + length - 1}"
+        answer = client.get_object(Bucket=self.bucket, Key=self.key, Range=wanted, IfMatch=self.etag)
+        content: bytes = answer["Body"].read()
+        return content
+
+    @property
+    def copy_request(self) -> dict[str, Any]:
+        """What a request to copy it says."""
+        return {"CopySource": {"Bucket": self.bucket, "Key": self.key}, "CopySourceIfMatch": self.etag}
+
+
+class Upload:
+    """Completed when its block ends well; given up, with nothing left behind, when it does not."""
+
+    def __init__(self, client: Any, bucket: str, key: str) -> None:
+        self._client = client
+        self._target = {"Bucket": bucket, "Key": key}
+        self._id: str | None = None
+        self._pending = bytearray()
+        self._done = False
+        self._parts: list[Future[str]] = []
+        self._running: deque[Future[str]] = deque()
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lake-upload")
+        #: Bytes so far.
+        self.size = 0
+
+    def add(self, content: bytes) -> None:
+        """Append bytes."""
+        self._pending += content
+        self.size += len(content)
+        if len(self._pending) >= PART_BYTES:
+            self._send()
+
+    def copy(self, source: Source) -> None:
+        """Append an object, which the storage copies itself as far as its sizes of parts let it."""
+        start = 0
+        if self._pending:
+            start = min(source.size, max(0, LEAST_PART_BYTES - len(self._pending)))
+        if source.size - start < LEAST_PART_BYTES:
+            start = source.size
+        if start:
+            self.add(source.read(self._client, 0, start))
+        rest = source.size - start
+        if not rest:
+            return
+        self._send()
+        pieces = -(-rest // _COPIED_PART_BYTES)
+        ends = [start + rest * number // pieces for number in range(pieces + 1)]
+        for first, end in pairwise(ends):
+            wanted = {"CopySourceRange": f"bytes={first}-{end - 1}", **source.copy_request}
+            self._submit("upload_part_copy", "CopyPartResult", wanted)
+        self.size += rest
+
+    def copy_whole(self, source: Source) -> None:
+        """Make the object a copy of another, of up to 5 GiB, by one request."""
+        self._client.copy_object(**self._target, **source.copy_request)
+        self.size, self._done = source.size, True
+
+    def _send(self) -> None:
+        if self._pending:
+            content, self._pending = bytes(self._pending), bytearray()
+            self._submit("upload_part", None, {"Body": content})
+
+    def _submit(self, operation: str, holder: str | None, request: dict[str, Any]) -> None:
+        if self._id is None:
+            self._id = str(self._client.create_multipart_upload(**self._target)["UploadId"])
+        while len(self._running) >= _AT_ONCE:
+            self._running.popleft().result()
+        whole = {**self._target, "UploadId": self._id, "PartNumber": len(self._parts) + 1, **request}
+
+        def run() -> str:
+            answer = getattr(self._client, operation)(**whole)
+            return str((answer[holder] if holder else answer)["ETag"])
+
+        future = self._threads.submit(run)
+        self._parts.append(future)
+        self._running.append(future)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and not self._done:
+                self._complete()
+        finally:
+            self._threads.shutdown(cancel_futures=True)
+            if not self._done:
+                self._give_up()
+
+    def _complete(self) -> None:
+        if self._id is None:
+            self._client.put_object(**self._target, Body=bytes(self._pending))
+        else:
+            self._send()
+            parts = [{"ETag": part.result(), "PartNumber": number} for number, part in enumerate(self._parts, start=1)]
+            self._client.complete_multipart_upload(**self._target, UploadId=self._id, MultipartUpload={"Parts": parts})
+        self._done = True
+
+    def _give_up(self) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if self._id is None:
+            return
+        try:
+            self._client.abort_multipart_upload(**self._target, UploadId=self._id)
+        except (BotoCoreError, ClientError) as error:  # why the upload failed is what the caller has to hear
+            _log.warning("an upload is left for the sweep: %s", error)
 
 
 class ObjectStore:
@@ -83,6 +244,19 @@ class ObjectStore:
                 continue
             changed = int(entry["LastModified"].timestamp() * 1000)
             yield LakeFile(f"{place.location}/{name}", entry["Size"], changed, entry.get("ETag", ""))
+
+    def file(self, place: Place) -> LakeFile | None:
+        """By asking for its head."""
+        bucket, key = self.object_of(place)
+        try:
+            with self._told(place):
+                head = self.client.head_object(Bucket=bucket, Key=key)
+        except LakeError as error:
+            if error.is_missing:
+                return None
+            raise
+        changed = int(head["LastModified"].timestamp() * 1000)
+        return LakeFile(place.location, int(head["ContentLength"]), changed, head.get("ETag", ""))
 
     def _listed(self, place: Place) -> Iterator[dict[str, Any]]:
         """All objects below a place, with their keys relative to it."""
@@ -197,7 +371,7 @@ class ObjectStore:
             upload.add(head)
             for part in parts:
                 check()
-                upload.copy(Source(*self.object_of(parse(part.location)), part.size, part.version))
+                upload.copy(Source(*self.object_of(parse_location(part.location)), part.size, part.version))
             check()
         return upload.size
 

@@ -1,4 +1,4 @@
-"""Reads result.csv: lazily, exactly, with null and empty text kept apart (docs/lake.md).
+"""Reads result.csv: lazily, exactly, with null and empty text kept apart (docs/operate/lake.md).
 
 The csv module cannot tell an empty cell from `""`, which here is the difference between null and an empty text.
 """
@@ -73,7 +73,7 @@ def _cells(record: str) -> list[str | None]:
     while True:
         found = _CELL.match(record, position)
         if found is None:
-            raise LakeError(f"the result is no valid CSV near {record[position : position + 40]!r}")
+            raise LakeError(f"the result is not valid CSV near {record[position : position + 40]!r}")
         quoted, plain, end = found.groups()
         cells.append(plain or None if quoted is None else quoted.replace('""', '"'))
         if not end:

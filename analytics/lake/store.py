@@ -5,8 +5,7 @@ from functools import lru_cache
 from typing import IO, Protocol
 
 from analytics import settings
-from analytics.lake.lake_file import LakeFile
-from analytics.lake.locations import Place
+from analytics.lake.locations import LakeFile, Place
 
 
 class Store(Protocol):
@@ -14,6 +13,9 @@ class Store(Protocol):
 
     def files(self, place: Place, *, hidden: bool = False) -> Iterator[LakeFile]:
         """All files below a folder, in no order; with `hidden` also those that Spark overlooks."""
+
+    def file(self, place: Place) -> LakeFile | None:
+        """One file as it is now; None when there is none."""
 
     def size(self, place: Place) -> int:
         """Bytes of all files below a folder, hidden and unfinished ones too."""

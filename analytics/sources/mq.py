@@ -1,4 +1,4 @@
-"""Spark's source `mq`: the messages of one topic, read straight from its brokers (docs/messages-in-sql.md).
+"""Spark's source `mq`: the messages of one topic, read straight from its brokers (docs/use/messages-in-sql.md).
 
 What it may read is fixed before Spark sees it: `fix` notes how far each queue reaches at that moment, so a statement
 that names a table twice sees the same messages twice. The statement's own bounds come by `pushFilters`.
@@ -7,24 +7,203 @@ A source has no options here: address and key are part of a class made for one s
 only ever pickles. No plan, catalog, event or log has them.
 """
 
+import itertools
 import json
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
-from analytics.sources.batches import SCHEMA, batches
-from analytics.sources.bounds import Bounds, bounds_of
-from brokercore.client import Admin, Credentials, MessageQueue, QueueStats
+from brokercore.client import Admin, Credentials, MessageQueue, QueueStats, StoredMessage
 from brokercore.client.errors import ClientError, TopicNotExist
-from brokercore.client.reading import read_range
+
+_MAX = 2**63 - 1
+#: Rows and body bytes of a batch: small enough to be given up soon when a statement is cancelled.
+BATCH_ROWS = 4096
+BATCH_BYTES = 8 * 1024**2
+#: As Spark writes the schema; the console describes the same columns.
+SCHEMA = (
+    "broker string, queue int, offset bigint, message_id string, offset_message_id string, keys array<string>,"
+    " tag string, properties map<string,string>, body string, body_binary binary, born_time timestamp,"
+    " store_time timestamp, born_host string, reconsume_times int"
+)
+ARROW = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("queue", pa.int32()),
+        ("offset", pa.int64()),
+        ("message_id", pa.string()),
+        ("offset_message_id", pa.string()),
+        ("keys", pa.list_(pa.string())),
+        ("tag", pa.string()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("body", pa.string()),
+        ("body_binary", pa.binary()),
+        ("born_time", pa.timestamp("us", "UTC")),
+        ("store_time", pa.timestamp("us", "UTC")),
+        ("born_host", pa.string()),
+        ("reconsume_times", pa.int32()),
+    ]
+)
+LARGEST_BODY = 8 << 20
+"""Bytes that one body may unpack to; a client compresses what had 4 MiB at most."""
 
 #: Messages that one task of Spark reads, of one queue or of several short ones.
 TASK_MESSAGES = 50_000
 _TIMEOUT_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Offsets from `first` to `last`, store times from `begin_ms` to `end_ms`, all inclusive; None for any queue."""
+
+    first: int = 0
+    last: int = _MAX
+    begin_ms: int = 0
+    end_ms: int = _MAX
+    queues: frozenset[int] | None = None
+    brokers: frozenset[str] | None = None
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether a broker has to be asked for the offsets of times."""
+        return self.begin_ms > 0 or self.end_ms < _MAX
+
+    def has(self, broker: str, queue: int) -> bool:
+        """Whether messages of this queue are meant."""
+        return (self.brokers is None or broker in self.brokers) and (self.queues is None or queue in self.queues)
+
+
+def bounds_of(filters: "Iterable[Filter]") -> Bounds:
+    """The bounds of conditions that hold together (Spark pushes the parts of a conjunction).
+
+    Only what narrows is taken. Spark keeps every condition and judges each message again, so one that is not understood
+    here costs time and nothing else.
+    """
+    bounds = Bounds()
+    for condition in filters:
+        narrow = _NARROWING.get((type(condition).__name__, _column(condition)))
+        if narrow is not None:
+            bounds = narrow(bounds, condition)
+    return bounds
+
+
+def _column(condition: Any) -> str:
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
+    return str(attribute[0]).lower() if len(attribute) == 1 else ""
+
+
+def _milliseconds(moment: datetime) -> float:
+    """Microseconds count: a message stored within the same millisecond must not fall out of the range."""
+    return moment.timestamp() * 1000
+
+
+def _at_most(bounds: Bounds, last: int) -> Bounds:
+    return replace(bounds, last=min(bounds.last, last))
+
+
+def _at_least(bounds: Bounds, first: int) -> Bounds:
+    return replace(bounds, first=max(bounds.first, first))
+
+
+def _until(bounds: Bounds, moment: datetime) -> Bounds:
+    return replace(bounds, end_ms=min(bounds.end_ms, max(0, int(_milliseconds(moment)) + 1)))
+
+
+def _since(bounds: Bounds, moment: datetime) -> Bounds:
+    return replace(bounds, begin_ms=max(bounds.begin_ms, int(_milliseconds(moment)) - 1))
+
+
+def _offsets(bounds: Bounds, values: Iterable[Any]) -> Bounds:
+    known = [value for value in values if isinstance(value, int)]
+    return replace(bounds, first=max(bounds.first, min(known)), last=min(bounds.last, max(known))) if known else bounds
+
+
+def _queues(bounds: Bounds, values: Iterable[Any]) -> Bounds:
+    wanted = frozenset(value for value in values if isinstance(value, int))
+    return replace(bounds, queues=wanted if bounds.queues is None else bounds.queues & wanted)
+
+
+def _brokers(bounds: Bounds, values: Iterable[Any]) -> Bounds:
+    wanted = frozenset(value for value in values if isinstance(value, str))
+    return replace(bounds, brokers=wanted if bounds.brokers is None else bounds.brokers & wanted)
+
+
+def _times(bounds: Bounds, values: Iterable[Any]) -> Bounds:
+    known = [value for value in values if isinstance(value, datetime)]
+    return _until(_since(bounds, min(known)), max(known)) if known else bounds
+
+
+_NARROWING: dict[tuple[str, str], Callable[[Bounds, Any], Bounds]] = {
+    ("GreaterThan", "offset"): lambda bounds, condition: _at_least(bounds, condition.value + 1),
+    ("GreaterThanOrEqual", "offset"): lambda bounds, condition: _at_least(bounds, condition.value),
+    ("LessThan", "offset"): lambda bounds, condition: _at_most(bounds, condition.value - 1),
+    ("LessThanOrEqual", "offset"): lambda bounds, condition: _at_most(bounds, condition.value),
+    ("GreaterThan", "store_time"): lambda bounds, condition: _since(bounds, condition.value),
+    ("GreaterThanOrEqual", "store_time"): lambda bounds, condition: _since(bounds, condition.value),
+    ("LessThan", "store_time"): lambda bounds, condition: _until(bounds, condition.value),
+    ("LessThanOrEqual", "store_time"): lambda bounds, condition: _until(bounds, condition.value),
+}
+for _name, _narrow in (("offset", _offsets), ("queue", _queues), ("broker", _brokers), ("store_time", _times)):
+    _NARROWING["EqualTo", _name] = lambda bounds, condition, narrow=_narrow: narrow(bounds, [condition.value])  # type: ignore[misc]
+    _NARROWING["In", _name] = lambda bounds, condition, narrow=_narrow: narrow(bounds, condition.value)  # type: ignore[misc]
+
+
+def batches(broker: str, lists: Iterable[list[StoredMessage]]) -> Iterator[pa.RecordBatch]:
+    """The messages of one broker's queue, in batches of a few thousand."""
+    held: list[tuple[StoredMessage, bytes]] = []
+    size = 0
+    for message in itertools.chain.from_iterable(lists):
+        body = _unpacked(message)
+        held.append((message, body))
+        size += len(body)
+        if len(held) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield _batch(broker, held)
+            held, size = [], 0
+    if held:
+        yield _batch(broker, held)
+
+
+def _batch(broker: str, rows: list[tuple[StoredMessage, bytes]]) -> pa.RecordBatch:
+    """Messages and their unpacked bodies as one batch with the schema ARROW."""
+    messages, bodies = zip(*rows, strict=True)
+    columns = [
+        [broker] * len(messages),
+        [message.queue_id for message in messages],
+        [message.queue_offset for message in messages],
+        [message.unique_id or message.offset_message_id for message in messages],
+        [message.offset_message_id for message in messages],
+        [message.keys.split() or None for message in messages],
+        [message.tags or None for message in messages],
+        [list(message.properties.items()) for message in messages],
+        [_text(body) for body in bodies],
+        bodies,
+        [message.born_timestamp * 1000 for message in messages],
+        [message.store_timestamp * 1000 for message in messages],
+        [f"{message.born_host[0]}:{message.born_host[1]}" for message in messages],
+        [message.reconsume_times for message in messages],
+    ]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
+
+
+def _unpacked(message: StoredMessage) -> bytes:
+    """The body as it was produced; one that cannot be unpacked is given as it is stored, as the message page does."""
+    try:
+        return message.decoded_body(LARGEST_BODY)
+    except ValueError:
+        return message.body
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 class MessagesUnreadable(Exception):  # noqa: N818
@@ -90,7 +269,7 @@ class MqReader(DataSourceReader):
         """The messages of a partition, in order of their queue's offsets."""
         with self._topic.admin() as admin:
             for broker, queue, begin, end in partition.value:
-                messages = read_range(admin, MessageQueue(self._topic.name, broker, queue), begin, end)
+                messages = admin.messages.read_range(MessageQueue(self._topic.name, broker, queue), begin, end)
                 try:
                     yield from batches(broker, messages)
                 except ClientError as error:
@@ -150,7 +329,7 @@ def _topic(options: Mapping[str, str]) -> Topic:
 def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:
     try:
         with topic.admin() as admin:
-            return sorted(admin.topic_stats(topic.name).items())
+            return sorted(admin.topics.stats(topic.name).items())
     except TopicNotExist:
         return []
     except ClientError as error:
@@ -205,8 +384,8 @@ def _by_time(  # noqa: PLR0917  a range and what narrows it
         # Newer ones may have come since the reach was noted, but they are not part of it.
         return end, end
     if bounds.begin_ms > 0:
-        begin = max(begin, admin.search_offset(queue, bounds.begin_ms))
+        begin = max(begin, admin.offsets.search(queue, bounds.begin_ms))
     # Searching behind the newest message is asking for trouble: brokers answer it differently.
     if bounds.end_ms < reach.last_ms:
-        end = min(end, admin.search_offset(queue, bounds.end_ms + 1))
+        end = min(end, admin.offsets.search(queue, bounds.end_ms + 1))
     return begin, end

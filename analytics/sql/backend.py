@@ -2,16 +2,74 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analytics import session as spark_session
 from analytics.errors import LakeError, QueryFailed, QueryRefused
 from analytics.specs import Progress, QuerySpec
-from analytics.sql import guard, metrics, pools, sessions, snapshots
+from analytics.sql import guard, sessions, tables
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+
+#: The counters come over Spark's event queue; how long to wait for it to be drained, ms.
+_DRAIN_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Rows and bytes over all stages of the jobs with one tag."""
+
+    input_rows: int = 0
+    input_bytes: int = 0
+    output_rows: int = 0
+
+
+def read(context: "SparkContext", tag: str) -> Counters:
+    """Sum up the stages of the jobs that carry `tag`; a stage shared by two jobs counts once."""
+    spark: Any = context._jsc.sc()
+    spark.listenerBus().waitUntilEmpty(_DRAIN_MS)
+    input_rows = input_bytes = output_rows = 0
+    for data in _stages(spark, tag):
+        input_rows += data.inputRecords()
+        input_bytes += data.inputBytes()
+        output_rows += data.outputRecords()
+    return Counters(input_rows, input_bytes, output_rows)
+
+
+def progress(context: "SparkContext", tag: str) -> Progress | None:
+    """How far the jobs are that carry `tag`, as far as Spark knows by now; None before the first stage."""
+    stages = [data for data in _stages(context._jsc.sc(), tag) if str(data.status()) != "SKIPPED"]
+    if not stages:
+        return None
+    return Progress(
+        stages=len(stages),
+        stages_done=sum(str(data.status()) == "COMPLETE" for data in stages),
+        tasks=sum(data.numTasks() for data in stages),
+        tasks_done=sum(data.numCompleteTasks() for data in stages),
+        scanned_row_count=sum(data.inputRecords() for data in stages),
+        scanned_data_bytes=sum(data.inputBytes() for data in stages),
+    )
+
+
+def _stages(spark: Any, tag: str) -> Iterator[Any]:
+    """The latest attempt of every stage of the jobs with the tag."""
+    from py4j.protocol import Py4JJavaError
+
+    tracker, store = spark.statusTracker(), spark.statusStore()
+    stages: set[int] = set()
+    for job in tracker.getJobIdsForTag(tag):
+        info = tracker.getJobInfo(job)
+        if info.isDefined():
+            stages.update(info.get().stageIds())
+    for stage in sorted(stages):
+        try:
+            yield store.lastStageAttempt(stage)
+        except Py4JJavaError:  # a stage that was planned and then skipped was never stored
+            continue
 
 
 class Backend:
@@ -32,7 +90,7 @@ class Backend:
             tenant.spark,
             spec.sql,
             schema=spec.schema,
-            tables={schema: [table.name for table in tables] for schema, tables in spec.tables.items()},
+            tables={schema: [table.name for table in listed] for schema, listed in spec.tables.items()},
             parameters=spec.parameters,
             lookup=spec.lookup,
         )
@@ -53,11 +111,11 @@ class Backend:
         """The scheduler pool and the tag, both of this thread."""
         context = self._context
         try:
-            pools.ensure(context, pool)
+            spark_session.ensure_pool(context, pool)
             context.setLocalProperty("spark.scheduler.pool", pool)
             context.setInterruptOnCancel(True)
             context.addJobTag(tag)
-            with snapshots.removed_afterwards():
+            with tables.removed_afterwards():
                 yield
         finally:
             # The thread is used again for another tenant: nothing of this statement may stay with it. A dead JVM has
@@ -85,19 +143,19 @@ class Backend:
 
         On a cluster the executor ends itself (`spark.task.reaper`), and this is False.
         """
-        return pools.is_shared(self._context) and self._context._jsc.sc().taskScheduler().running(tag) > 0
+        return spark_session.shares_cores(self._context) and self._context._jsc.sc().taskScheduler().running(tag) > 0
 
     def kill(self, task_id: str) -> None:
         """End the JVM, for the statement of a task that does not let itself be stopped."""
         spark_session.kill(task_id)
 
-    def counters(self, tag: str) -> metrics.Counters:
+    def counters(self, tag: str) -> Counters:
         """From Spark's status store."""
-        return metrics.read(self._context, tag)
+        return read(self._context, tag)
 
     def progress(self, tag: str) -> Progress | None:
         """From Spark's status store."""
-        return metrics.progress(self._context, tag)
+        return progress(self._context, tag)
 
     def most_rows(self, frame: "DataFrame") -> int | None:
         """By the analysed plan."""

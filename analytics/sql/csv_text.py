@@ -1,16 +1,18 @@
-"""How a value is written in result.csv, by Spark's tasks and by the driver: both give the same bytes (docs/lake.md)."""
+"""How a value is written in result.csv, by Spark's tasks and by the driver: both give the same bytes.
+
+See docs/operate/lake.md.
+"""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from analytics.specs import Column
 from analytics.sql.backend import unless
-from analytics.sql.type_names import type_name
+from analytics.sql.spelling import type_name
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
@@ -20,7 +22,6 @@ _PLAIN_TYPES = {
     *("byte", "short", "integer", "long", "float", "double", "decimal"),
     *("boolean", "date", "timestamp", "timestamp_ntz", "time"),
 }
-_QUOTE, _COMMA, _LINE_FEED, _NOTHING = (pa.scalar(sign, pa.large_binary()) for sign in (b'"', b",", b"\n", b""))
 #: to_json leaves out null fields and the microseconds unless it is told not to.
 _JSON_OPTIONS = (
     "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSSXXX',"
@@ -92,23 +93,39 @@ def as_lines(frame: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
 
 def header(columns: list[Column]) -> bytes:
     """The names of the columns as the first line."""
+    import pyarrow as pa
+
     names = pa.array([column.name.encode() for column in columns], pa.large_binary())
     return b",".join(_quoted(names).to_pylist()) + b"\n"
 
 
-def rows(table: pa.Table) -> Iterator[pa.Buffer]:
+def rows(table: "pa.Table") -> "Iterator[pa.Buffer]":
     """The rows of a gathered result, whose columns went through `as_texts`. Bytes, since a text may be no UTF-8."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    comma, line_feed, nothing = map(_sign, (b",", b"\n", b""))
     for batch in table.to_batches():
         if batch.num_rows:
             cells = [_quoted(column.cast(pa.string()).cast(pa.large_binary())) for column in batch.columns]
-            lines = pc.binary_join_element_wise(*cells, _COMMA)
-            yield pc.binary_join_element_wise(lines, _NOTHING, _LINE_FEED).buffers()[2]  # one line after the other
+            lines = pc.binary_join_element_wise(*cells, comma)
+            yield pc.binary_join_element_wise(lines, nothing, line_feed).buffers()[2]  # one line after the other
 
 
-def _quoted(texts: pa.Array) -> pa.Array:
+def _quoted(texts: "pa.Array") -> "pa.Array":
     """Cells as RFC 4180 wants them: quotes around what holds a comma, a quote or a line end; null becomes nothing."""
+    import pyarrow.compute as pc
+
+    quote, nothing = _sign(b'"'), _sign(b"")
     needed = pc.or_(pc.match_substring_regex(texts, '[",\r\n]'), pc.equal(pc.binary_length(texts), 0))
     if pc.any(needed).as_py():
         doubled = pc.replace_substring(texts, b'"', b'""')
-        texts = pc.if_else(needed, pc.binary_join_element_wise(_QUOTE, doubled, _QUOTE, _NOTHING), texts)
-    return pc.fill_null(texts, _NOTHING)
+        texts = pc.if_else(needed, pc.binary_join_element_wise(quote, doubled, quote, nothing), texts)
+    return pc.fill_null(texts, nothing)
+
+
+@cache
+def _sign(text: bytes) -> "pa.Scalar":
+    import pyarrow as pa
+
+    return pa.scalar(text, pa.large_binary())

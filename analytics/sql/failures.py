@@ -13,7 +13,8 @@ from brokercore import full_disk
 _log = logging.getLogger(__name__)
 #: An error condition of Spark (error-conditions.json) and its text, up to the SQLSTATE, the position or the plan.
 _CONDITION = re.compile(
-    r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE:|; line \d+ pos|\n\s*\n|\n== |\n\tat |$)", re.DOTALL
+    r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*(.*?)(?:\s*SQLSTATE:|; line \d+ pos|\n\s*\n|\n={2,} |\n\tat |$)",
+    re.DOTALL,
 )
 _POSITION = re.compile(r"\(?line (\d+),? pos(?:ition)? (\d+)\)?")
 #: Advice that a tenant cannot follow.
@@ -26,13 +27,19 @@ _WRAPPING = re.compile(
 )
 #: What is all that an error of Spark says when its cause has the reason.
 _SAYS_NOTHING = re.compile(r"Exception thrown in awaitResult: *|Task failed while writing rows.*|")
-#: Errors of the JVM that a statement survived: what to say, and the condition.
+#: The condition where only the machine is to blame.
+BUSY = "ENGINE_BUSY"
+#: What the engine has too little of, as a sign in what Spark says: what to say, and the condition.
 _EXHAUSTED = {
     "StackOverflowError": (
-        "The statement is nested too deeply or has too many operators in a row; divide it.",
+        "The statement is nested too deeply or has too many operators in a row; split it.",
         "FAILED_TO_PARSE_TOO_COMPLEX",
     ),
     "OutOfMemoryError": ("The statement needs more memory than the SQL engine has.", "OUT_OF_MEMORY"),
+    "Python worker failed to connect back": (
+        "The machine is so busy that a process of the SQL engine did not start within 10 s; try again.",
+        BUSY,
+    ),
 }
 #: What the JVM says when it cannot write: Spark's exceptions around it do not tell.
 _FULL = re.compile(r"java\.n?io\.[\w.]*Exception: [^\n]*(?:No space left on device|Disk quota exceeded)")

@@ -27,7 +27,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("current_user", "user", "session_user"), "it tells the engine's user of the operating system"),
     **dict.fromkeys(("current_catalog", "current_path", "version", "python_worker_logs"), _ENGINE),
     "measure": "there are no metric views",
-    "identifier": "it makes a name out of a text, which nobody can judge",
+    "identifier": "it makes a name out of a text, which cannot be checked",
     "read_files": "it reads files",
 }
 
@@ -173,6 +173,50 @@ _TYPE = re.compile(r"\s*[\w`]")
 #: Functions that give a type as such a text.
 _GIVE_TYPES = frozenset({"schema_of_json", "schema_of_csv"})
 
+_CATALYST = "org.apache.spark.sql.catalyst."
+
+#: Every expression class the parser builds by itself; functions come as UnresolvedFunction and are judged by name.
+EXPRESSIONS = _CATALYST + "expressions."
+
+_LOGICAL = """
+    Aggregate CTERelationRef Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit
+    LocalRelation Offset OneRowRelation ParameterizedQuery Pivot Project Sample Sort SubqueryAlias Tail Transpose Union
+    UnresolvedHint UnresolvedSubqueryColumnAliases UnresolvedWith Unpivot WithWindowDefinition
+"""
+_ANALYSIS = """
+    MultiAlias NamedParameter PosParameter ResolvedInlineTable UnresolvedAlias UnresolvedAttribute
+    UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedHaving UnresolvedInlineTable
+    UnresolvedOrdinal UnresolvedQualify UnresolvedRelation UnresolvedStar UnresolvedStarExceptOrReplace
+    UnresolvedSubqueryColumnAliases UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWindowExpression
+"""
+PLAN_NODES = frozenset(
+    [_CATALYST + "plans.logical." + name for name in _LOGICAL.split()]
+    + [_CATALYST + "analysis." + name for name in _ANALYSIS.split()]
+)
+
+#: Functions that an editor does not offer; why, and what is allowed instead, is in `functions`.
+REFUSED_FUNCTIONS = frozenset(REFUSED)
+
+#: The hidden column of file tables: it tells the paths of the lake.
+REFUSED_COLUMN = "_metadata"
+#: Functions that Spark also takes without parentheses, where no column has the name; USER is too good a column's name,
+#: and the session tells a name of its own for it (`session`).
+REFUSED_NAMES = frozenset({"current_user", "session_user"})
+
+#: What a refused plan node is in the words of SQL; other nodes are told by the first word of the statement.
+NODE_WORDS = {
+    "ScriptTransformation": "TRANSFORM … USING, which runs a program",
+    "RelationTimeTravel": "VERSION AS OF and TIMESTAMP AS OF",
+    "NamedStreamingRelation": "STREAM",
+    "PlanWithUnresolvedIdentifier": "IDENTIFIER(…)",
+    "ExpressionWithUnresolvedIdentifier": "IDENTIFIER(…)",
+    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE",
+    "CompoundBody": "BEGIN … END",
+    "InsertIntoDir": "INSERT OVERWRITE DIRECTORY",
+    "InsertIntoStatement": "INSERT behind other words",
+    "UnresolvedInsertTarget": "INSERT behind other words",
+}
+
 
 def require_type(function: str, kind: str, *said: str) -> None:
     """Judge the argument by which a function is told a type, as PlanWalk.java tells it.
@@ -184,12 +228,12 @@ def require_type(function: str, kind: str, *said: str) -> None:
         return
     if kind != "text":
         raise QueryRefused(
-            f"The type that {function} is told must be a text in quotes, as 'id int, name string', or a call of"
+            f"The type given to {function} must be a text in quotes, as 'id int, name string', or a call of"
             f" {' or '.join(sorted(_GIVE_TYPES))}."
         )
     if not _TYPE.match(said[0]):
         raise QueryRefused(
-            f"The type that {function} is told must be written as in CREATE TABLE, as 'id int, name string' or"
+            f"The type given to {function} must be written as in CREATE TABLE, as 'id int, name string' or"
             " 'array<int>'; JSON is not allowed there."
         )
 

@@ -4,23 +4,78 @@ The plan that was judged is the plan that is executed (`engine`), so nothing can
 Second layer: each tenant's session has a catalog of its own (`sessions`), without the dangerous functions (`session`).
 """
 
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics.errors import QueryFailed, QueryRefused
 from analytics.specs import TableSpec
-from analytics.sql import allowed, functions, outline, walk
+from analytics.sql import functions, outline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: The names of what is no node, but an argument of one.
+TYPE_ARGUMENT, OPTIONS_ARGUMENT = "TypeArgument", "OptionsArgument"
+_NODE, _FIELD, _TOO_COMPLEX = "\2", "\1", "TOO COMPLEX"
+_lock = threading.Lock()
+_walkers: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 #: The tables a statement may name: schema → table names.
 Tables = Mapping[str, Iterable[str]]
 #: Finds a table of a schema that is too large to list, by the names as written.
 Lookup = Callable[[str, str], TableSpec | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A plan or expression node: its Java class, and for the few kinds that are judged by more, their `fields`.
+
+    UnresolvedRelation: "options" or "", "streaming" or "", then the parts of the name · functions, columns: the
+    parts of the name · UnresolvedWith: the names it defines · TypeArgument: the function, "text" and the text, or
+    "function" and the parts of its name, or "other" · OptionsArgument: the function, "map" with names and values in
+    turn, or "other".
+    """
+
+    name: str
+    fields: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The class without its package."""
+        return self.name.rpartition(".")[2]
+
+
+def plan_nodes(session: "SparkSession", plan: Any) -> list[Node]:
+    """All nodes, those of subqueries and common table expressions included. Raises QueryRefused for too many."""
+    listing = _walker(session).apply(plan)
+    if listing == _TOO_COMPLEX:
+        raise QueryRefused("The statement has too many parts; split it.")
+    return [Node(name, tuple(fields)) for name, *fields in (line.split(_FIELD) for line in listing.split(_NODE))]
+
+
+def _walker(session: "SparkSession") -> Any:
+    gateway: Any = session.sparkContext._gateway
+    with _lock:
+        walker = _walkers.get(gateway)
+        if walker is None:
+            walker = _walkers[gateway] = _compile(session, gateway)
+        return walker
+
+
+def _compile(session: "SparkSession", gateway: Any) -> Any:
+    jvm: Any = session._jvm
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(session._jsparkSession.getClass().getClassLoader())
+    compiler.cook(Path(__file__).with_name("PlanWalk.java").read_text())
+    compiled = compiler.getClassLoader().loadClass("PlanWalk")
+    no_types, no_values = gateway.new_array(jvm.Class, 0), gateway.new_array(jvm.Object, 0)
+    return compiled.getDeclaredConstructor(no_types).newInstance(no_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +105,7 @@ def check(
     """
     first_word = outline.check(sql)
     plan = _parse(session, sql, parameters)
-    nodes = walk.nodes(session, plan)
+    nodes = plan_nodes(session, plan)
     common = {name.lower() for node in nodes if node.kind == "UnresolvedWith" for name in node.fields}
     known = {name.lower(): {table.lower() for table in names} for name, names in tables.items()}
     judge = Judge(schema, known, common, lookup)
@@ -97,16 +152,16 @@ class Judge:
         self.relations: set[tuple[str, str]] = set()
         self.hidden: set[tuple[str, str]] = set()
 
-    def see(self, node: walk.Node, first_word: str) -> None:
+    def see(self, node: Node, first_word: str) -> None:
         """Raise QueryRefused when the node is not allowed."""
-        if node.name == walk.TYPE_ARGUMENT:
+        if node.name == TYPE_ARGUMENT:
             functions.require_type(*node.fields)
             return
-        if node.name == walk.OPTIONS_ARGUMENT:
+        if node.name == OPTIONS_ARGUMENT:
             functions.require_options(*node.fields)
             return
-        if node.name not in allowed.PLAN_NODES and not node.name.startswith(allowed.EXPRESSIONS):
-            what = allowed.NODE_WORDS.get(node.kind, first_word)
+        if node.name not in functions.PLAN_NODES and not node.name.startswith(functions.EXPRESSIONS):
+            what = functions.NODE_WORDS.get(node.kind, first_word)
             raise QueryRefused(f"{what}: not allowed here; only queries are (SELECT, WITH, VALUES, FROM, TABLE).")
         match node.kind:
             case "UnresolvedRelation":
@@ -164,9 +219,9 @@ class Judge:
 
     def column(self, parts: tuple[str, ...]) -> None:
         """Judge the name of a column, or of a star's table."""
-        if any(part.lower() == allowed.REFUSED_COLUMN for part in parts):
-            raise QueryRefused(f"The column {allowed.REFUSED_COLUMN} is not allowed; name the table's own columns.")
-        if len(parts) == 1 and parts[0].lower() in allowed.REFUSED_NAMES:
+        if any(part.lower() == functions.REFUSED_COLUMN for part in parts):
+            raise QueryRefused(f"The column {functions.REFUSED_COLUMN} is not allowed; name the table's own columns.")
+        if len(parts) == 1 and parts[0].lower() in functions.REFUSED_NAMES:
             functions.require_allowed(parts)
 
 

@@ -1,6 +1,7 @@
 """Writes the rows of `insert …` and `create table … as …` into a table over files of the lake, whole or not at all."""
 
 import contextlib
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -10,21 +11,25 @@ from typing import TYPE_CHECKING
 
 from analytics import lake
 from analytics.errors import AnalyticsError, QueryFailed
-from analytics.lake import reach
-from analytics.lake.locations import parse
+from analytics.lake import allowed_paths
+from analytics.lake.locations import parse_location
 from analytics.session import TASK_PATIENCE_S
 from analytics.specs import Column, Target
-from analytics.sql import assignment, moves, tables
+from analytics.sql import moves, tables
 from analytics.sql.backend import Backend, unless
 from analytics.sql.moves import Plan
 from analytics.sql.result import NO_ROOM, SMALL_ROWS, Written
 from analytics.sql.running import Statement
-from analytics.sql.type_names import type_name
+from analytics.sql.spelling import quoted, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
+#: Begins the message of a value that does not fit, so that it can be told from what a statement raises itself.
+DOES_NOT_FIT = "A value does not fit into the column"
+_LENGTH = re.compile(r"(?P<kind>varchar|char|character)\s*\(\s*(?P<length>\d+)\s*\)", re.IGNORECASE)
 #: The result file of a statement with a target: one row with the count.
 RESULT_COLUMN = Column("rows", "bigint")
 #: A statement that writes more is ended: a cross join writes a gigabyte in a quarter of a minute.
@@ -45,6 +50,118 @@ _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(number) for number in range(
 #: How often it is looked whether the tasks of a statement that failed have ended, s.
 _LOOK_S = 0.1
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def fitted(frame: "DataFrame", target: Target, columns: tuple[Column, ...]) -> "DataFrame":
+    """The rows in the table's columns, in their order. Raises QueryFailed for a count or a type that does not fit."""
+    from pyspark.sql import functions
+
+    given = _positions(target, columns, len(frame.columns))
+    fixed = {name.lower(): value for name, value in target.partition if value is not None}
+    sources = [field.dataType for field in frame.schema.fields]
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(sources))])
+    cells = []
+    for column in columns:
+        kind = parsed_type(column.type)
+        name = column.name.lower()
+        if name in fixed:
+            cell = functions.lit(fixed[name]).cast(kind)
+        elif name in given:
+            number = given[name]
+            cell = _assigned(functions.col(f"c{number}"), sources[number], kind, column)
+        else:
+            cell = functions.lit(None).cast(kind)
+        cells.append(cell.alias(column.name))
+    return numbered.select(*cells)
+
+
+def _positions(target: Target, columns: tuple[Column, ...], count: int) -> dict[str, int]:
+    """Which column of the query each column of the table takes."""
+    fixed = {name.lower() for name, value in target.partition if value is not None}
+    dynamic = [name.lower() for name, value in target.partition if value is None]
+    if target.columns:
+        wanted = [name.lower() for name in target.columns]
+        wanted += [name for name in dynamic if name not in wanted]
+        missing = {name.lower() for name in target.table.partitions} - set(wanted) - fixed
+        if missing:
+            raise QueryFailed(f"The partition column {sorted(missing)[0]} gets no value: name it among the columns.")
+    else:
+        wanted = [column.name.lower() for column in columns if column.name.lower() not in fixed]
+    known = {column.name.lower() for column in columns}
+    for name in [*wanted, *fixed]:
+        if name not in known:
+            raise QueryFailed(f"The table {target.table.name} has no column {name}; it has {_names(columns)}.")
+    if len(wanted) != count:
+        raise QueryFailed(
+            f"The query gives {count} columns; {target.schema}.{target.table.name} takes {len(wanted)}:"
+            f" {', '.join(wanted)}."
+        )
+    return {name: number for number, name in enumerate(wanted)}
+
+
+def _names(columns: tuple[Column, ...]) -> str:
+    return ", ".join(column.name for column in columns)
+
+
+def parsed_type(written: str) -> "DataType":
+    """The type that Spark's name stands for; the length of varchar and char is looked at apart."""
+    from pyspark.sql.types import DataType, StringType
+
+    return StringType() if _LENGTH.fullmatch(written.strip()) else DataType.fromDDL(written)
+
+
+def can_assign(source: "DataType", kind: "DataType") -> bool:  # noqa: PLR0911  a case for each rule
+    """Whether ANSI store assignment casts the one type to the other (Spark's `Cast.canANSIStoreAssign`)."""
+    from pyspark.sql import types
+
+    datetimes = (types.DateType, types.TimestampType, types.TimestampNTZType)
+    match (source, kind):
+        case _ if source == kind or isinstance(source, types.NullType):
+            return True
+        case (types.ArrayType(), types.ArrayType()):
+            return can_assign(source.elementType, kind.elementType)
+        case (types.MapType(), types.MapType()):
+            return can_assign(source.keyType, kind.keyType) and can_assign(source.valueType, kind.valueType)
+        case (types.StructType(), types.StructType()):
+            return len(source.fields) == len(kind.fields) and all(
+                can_assign(one.dataType, other.dataType) for one, other in zip(source.fields, kind.fields, strict=True)
+            )
+        case (types.NumericType(), types.NumericType()):
+            return True
+        case (types.AtomicType(), types.StringType()):
+            return True
+        case _:
+            return isinstance(source, datetimes) and isinstance(kind, datetimes)
+
+
+def _assigned(cell: "SparkColumn", source: "DataType", kind: "DataType", column: Column) -> "SparkColumn":
+    """The value in the column's type; one that does not fit ends the statement."""
+    from pyspark.sql import functions, types
+
+    if not can_assign(source, kind):
+        raise QueryFailed(
+            f"The column {column.name} is of the type {column.type}, and a {source.simpleString()} cannot be stored"
+            " there; CAST it in the query."
+        )
+    if isinstance(source, types.NumericType) and isinstance(kind, types.NumericType) and source != kind:
+        fits = cell.try_cast(kind)
+        return functions.when(cell.isNotNull() & fits.isNull(), _refuse(cell, column)).otherwise(fits)
+    value = cell.cast(kind)
+    if length := _LENGTH.fullmatch(column.type.strip()):
+        most = int(length["length"])
+        if length["kind"].lower() != "varchar":
+            value = functions.rpad(value, most, " ")
+            value = functions.when(functions.length(cell.cast("string")) > most, cell.cast("string")).otherwise(value)
+        value = functions.when(functions.length(value) > most, _refuse(value, column)).otherwise(value)
+    return value
+
+
+def _refuse(cell: "SparkColumn", column: Column) -> "SparkColumn":
+    from pyspark.sql import functions
+
+    said = functions.substring(cell.cast("string"), 1, 50)
+    prefix = functions.lit(f"{DOES_NOT_FIT} {quoted(column.name)} of the type {column.type}: ")
+    return functions.raise_error(functions.concat(prefix, said))
 
 
 def write(backend: Backend, frame: "DataFrame", target: Target, statement: Statement) -> Written:
@@ -95,9 +212,7 @@ def _turn(target: Target) -> AbstractContextManager[Mapping[str, bool]]:
 
 def _written(backend: Backend, frame: "DataFrame", target: Target, statement: Statement, tag: str) -> Plan:
     location, task_id = target.table.location, statement.task_id
-    rows = (
-        _of_a_new_table(frame, target) if target.create else assignment.fitted(frame, target, _columns(frame, target))
-    )
+    rows = _of_a_new_table(frame, target) if target.create else fitted(frame, target, _columns(frame, target))
     columns = [[field.name, type_name(field.dataType)] for field in rows.schema.fields]
     known = backend.most_rows(frame)
     if known is not None and known <= SMALL_ROWS:
@@ -112,7 +227,7 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         if target.table.partitions:
             writer = writer.partitionBy(*target.table.partitions)
         lake.make_ready(attempt)
-        with reach.reaching(frame.sparkSession, attempt) as url:
+        with allowed_paths.reaching(frame.sparkSession, attempt) as url:
             writer.save(url)
     statement.limit = lambda: None
     statement.check()
@@ -128,7 +243,7 @@ def _written(backend: Backend, frame: "DataFrame", target: Target, statement: St
         if target.decide is not None:
             base = target.table.location.rstrip("/")
             changed = [destination for _, destination in plan.moves] + plan.removals
-            target.decide([parse(f"{base}/{name}") for name in changed])
+            target.decide([parse_location(f"{base}/{name}") for name in changed])
         moves.commit(location, task_id, plan)
     return plan
 
@@ -138,7 +253,7 @@ def _too_large(attempt: str, target: Target, *, is_all: bool = False) -> Analyti
     size = lake.size_of(attempt)
     if size > MOST_BYTES:
         return QueryFailed(
-            f"The statement writes more than {MOST_BYTES / 1024**3:g} GiB, the most there is; divide it."
+            f"The statement writes more than {MOST_BYTES / 1024**3:g} GiB, which is the limit; split it."
         )
     reason = target.room(size, is_all) if target.room is not None else ""
     return QueryFailed(reason, NO_ROOM) if reason else None
@@ -157,12 +272,12 @@ def _columns(frame: "DataFrame", target: Target) -> tuple[Column, ...]:
     if target.table.columns:
         return target.table.columns
     if not lake.files(target.table.location):
-        raise QueryFailed(f"The table {target.table.name} has neither columns nor files that tell them.")
+        raise QueryFailed(f"The table {target.table.name} has neither columns nor files to take them from.")
     tables.require_options(target.table)
     reader = frame.sparkSession.read.format(target.table.format).options(
         **(tables.FILE_FORMATS[target.table.format] | dict(target.table.options))
     )
-    with reach.reaching(frame.sparkSession, target.table.location) as url:
+    with allowed_paths.reaching(frame.sparkSession, target.table.location) as url:
         fields = reader.load(url).schema.fields
     return tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
 
@@ -194,8 +309,8 @@ def _stoppable(rows: "DataFrame", interrupted: "SparkColumn") -> "DataFrame":
     from pyspark.sql import functions
 
     first, *others = rows.columns
-    cells = [functions.col(tables.quoted(name)) for name in others]
-    return rows.select(unless(interrupted, functions.col(tables.quoted(first))).alias(first), *cells)
+    cells = [functions.col(quoted(name)) for name in others]
+    return rows.select(unless(interrupted, functions.col(quoted(first))).alias(first), *cells)
 
 
 def _options(target: Target) -> dict[str, str]:

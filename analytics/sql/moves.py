@@ -12,10 +12,12 @@ import io
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 
 from analytics import lake
 from analytics.errors import LakeError, QueryFailed
+from analytics.lake import LakeFile
 from analytics.specs import Target
 
 #: Files of one statement; more are a query that writes a folder for every row.
@@ -33,6 +35,8 @@ class Plan:
     columns: list[list[str]]
     moves: list[list[str]]
     removals: list[str]
+    #: Bytes of each of the removals, as it was; none in a plan of a statement that was begun by an older Gantry.
+    removed_sizes: list[int] = field(default_factory=list)
     done: bool = False
     #: Bytes of the files that are put in place.
     size: int = 0
@@ -101,6 +105,20 @@ def discard(location: str, task_id: str) -> None:
     forget(location, task_id)
 
 
+def placed(location: str, task_id: str) -> tuple[list[LakeFile], list[LakeFile]]:
+    """The files that a task has put in place, and those that it has removed, as they were. Raises LakeError."""
+    plan = read(location, task_id)
+    if plan is None:
+        return [], []
+    base = location.rstrip("/") + "/"
+    written = {base + destination for _, destination in plan.moves}
+    removed = zip_longest(plan.removals, plan.removed_sizes, fillvalue=0)
+    return (
+        [file for file in lake.files(base) if file.location in written],
+        [LakeFile(f"{base}{name}", size, 0) for name, size in removed],
+    )
+
+
 def planned(  # noqa: PLR0917  what a plan is made of
     target: Target, task_id: str, attempt: str, rows: int, columns: list[list[str]], emptied: str | None
 ) -> Plan:
@@ -125,11 +143,12 @@ def planned(  # noqa: PLR0917  what a plan is made of
         moves.append([source, _folder(source)[start:] + name])
         lake.spark_url(base + moves[-1][1])
     touched = {_folder(destination) for _, destination in moves} | ({emptied} if emptied is not None else set())
-    removals = []
+    removals = {}
     if target.overwrite:
-        there = [file.location.removeprefix(base) for file in lake.files(base)]
-        removals = [name for name in there if not target.table.partitions or _folder(name) in touched]
-    return Plan(rows, columns, moves, removals, size=sum(file.size for file in found))
+        there = {file.location.removeprefix(base): file.size for file in lake.files(base)}
+        removals = {n: size for n, size in there.items() if not target.table.partitions or _folder(n) in touched}
+    size = sum(file.size for file in found)
+    return Plan(rows, columns, moves, list(removals), list(removals.values()), size=size)
 
 
 def _folder(path: str) -> str:

@@ -1,14 +1,74 @@
 """Looks at the text of a statement before any parser does: what would keep a parser or an analyser busy is refused.
 
-Each limit is where Spark needs a few seconds (docs/analytics.md has the figures); people write a tenth of it. The walk
-is one pass over the tokens, so refusing takes milliseconds whatever the text.
+Each limit is where Spark needs a few seconds (docs/develop/analytics.md has the figures); people write a tenth of it.
+The walk is one pass over the tokens, so refusing takes milliseconds whatever the text.
 """
 
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from analytics.errors import QueryRefused
-from analytics.sql import bounds
-from analytics.sql.tokens import Token, tokens
+
+#: Characters of a text, elements of an array.
+MOST_ELEMENTS = 1_000_000
+#: Partitions of range(), rows of stack(): each costs the driver.
+_MOST_PARTS = 10_000
+#: Overlapping windows: Spark writes an expression for each.
+_MOST_WINDOWS = 1000
+
+#: Function (upper case) → number of the argument (from 0) → smallest and greatest value.
+_NUMBERS: dict[str, tuple[int, float, float]] = {
+    "REPEAT": (1, -math.inf, MOST_ELEMENTS),
+    "SPACE": (0, -math.inf, MOST_ELEMENTS),
+    "LPAD": (1, -math.inf, MOST_ELEMENTS),
+    "RPAD": (1, -math.inf, MOST_ELEMENTS),
+    "RANDSTR": (0, -math.inf, MOST_ELEMENTS),
+    "ARRAY_REPEAT": (1, -math.inf, MOST_ELEMENTS),
+    "ARRAY_INSERT": (1, -MOST_ELEMENTS, MOST_ELEMENTS),
+    "HISTOGRAM_NUMERIC": (1, -math.inf, _MOST_PARTS),
+    "STACK": (0, -math.inf, _MOST_PARTS),
+    "RANGE": (3, -math.inf, _MOST_PARTS),
+    "FORMAT_NUMBER": (1, -math.inf, 1000),
+    "ROUND": (1, -1000, 1000),
+    "BROUND": (1, -1000, 1000),
+    "CEIL": (1, -1000, 1000),
+    "CEILING": (1, -1000, 1000),
+    "FLOOR": (1, -1000, 1000),
+    "APPROX_COUNT_DISTINCT": (1, 0.005, math.inf),
+    "REPARTITION": (0, -math.inf, _MOST_PARTS),
+    "REPARTITION_BY_RANGE": (0, -math.inf, _MOST_PARTS),
+    "REBALANCE": (0, -math.inf, _MOST_PARTS),
+    "COUNT_MIN_SKETCH": (1, 0.00001, math.inf),
+}
+_DIGITS = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_WIDTH = re.compile(r"\d{7,}")
+_SPAN = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*(microsecond|millisecond|second|minute|hour|day|week)", re.IGNORECASE)
+_SECONDS = {
+    **{"microsecond": 1e-6, "millisecond": 1e-3, "second": 1, "minute": 60},
+    **{"hour": 3600, "day": 86_400, "week": 604_800},
+}
+
+#: A quote that is never closed matches as a sign and ends the walk, so no text is looked at twice.
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s++)
+  | (?P<line>--(?:\\\n|[^\r\n])*+)
+  | (?P<comment>/\*(?!\+))
+  | (?P<text>[rR]'[^']*+' | [rR]"[^"]*+" | '(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+")
+  | (?P<quoted>`[^`]*+`)
+  | (?P<number>(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?:BD|[LSYDFlsydf])?+(?![\w]))
+  | (?P<word>\w++)
+  | (?P<dollar>\$[A-Za-z]*+\$)
+  | (?P<sign>\|> | \|\| | :: | <=> | >>> | [<>!=]=? | << | -> | => | .)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+#: Comments in comments; each level is one of Spark's lexer.
+_MOST_COMMENTS = 8
+_COMMENT_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 MAX_BYTES = 256 * 1024
 MAX_TOKENS = 50_000
@@ -36,8 +96,111 @@ _COUNTED = {
     "|>": "steps (|>)",
 }
 _TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
-_BEGIN_QUERY = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
 _BEFORE_RELATION = frozenset({"FROM", "JOIN", ",", "TABLE", "("})
+
+
+def check_bounds(name: str, arguments: list[str | None]) -> None:
+    """Raise QueryRefused when a literal argument of the function `name` (upper case) is beyond its bound."""
+    if name in _NUMBERS:
+        number, least, most = _NUMBERS[name]
+        value = _number(arguments[number]) if len(arguments) > number else None
+        if value is not None and not least <= value <= most:
+            limits = f"at most {most:,}" if value > most else f"at least {least:,}"
+            raise QueryRefused(f"{name.lower()}: argument {number + 1} is {arguments[number]}; {limits} is allowed.")
+    elif name == "SEQUENCE":
+        _sequence(arguments)
+    elif name in {"FORMAT_STRING", "PRINTF"} and arguments and _WIDTH.search(arguments[0] or ""):
+        raise QueryRefused(f"{name.lower()}: a width of more than 6 digits is not allowed.")
+    elif name in {"WINDOW", "SESSION_WINDOW"}:
+        _window(arguments)
+
+
+def _sequence(arguments: list[str | None]) -> None:
+    numbers = [_number(argument) for argument in arguments]
+    if len(numbers) < 2 or numbers[0] is None or numbers[1] is None:
+        return
+    step = abs((numbers[2] if len(numbers) > 2 else 1) or 1)
+    elements = abs(numbers[1] - numbers[0]) / step
+    if elements > MOST_ELEMENTS:
+        raise QueryRefused(f"sequence: {elements:,.0f} elements; at most {MOST_ELEMENTS:,} are allowed.")
+
+
+def _window(arguments: list[str | None]) -> None:
+    if len(arguments) < 3:
+        return
+    length, slide = _seconds(arguments[1]), _seconds(arguments[2])
+    if length and slide and length / slide > _MOST_WINDOWS:
+        raise QueryRefused(
+            f"window: {length / slide:,.0f} windows overlap at each moment; at most {_MOST_WINDOWS:,} are allowed."
+        )
+
+
+def _number(literal: str | None) -> float | None:
+    found = _DIGITS.match(literal) if literal else None
+    return float(found.group()) if found and len(found.group()) < 400 else None
+
+
+def _seconds(literal: str | None) -> float:
+    """The length of an interval in a text; a number counts microseconds, as in Spark."""
+    if literal is None:
+        return 0
+    if literal[0].isdigit():
+        return (_number(literal) or 0) * 1e-6
+    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _SPAN.findall(literal))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token: `kind` is text, quoted (a name in backticks), number, word or sign; words are in upper case."""
+
+    kind: str
+    text: str
+    start: int
+
+
+def tokens(sql: str) -> Iterator[Token]:
+    """The tokens in order, without blanks and comments. Raises QueryRefused for what cannot be split."""
+    position, end = 0, len(sql)
+    while position < end:
+        found = _TOKEN.match(sql, position)
+        if found is None or found.lastgroup is None:
+            raise QueryRefused(f"The statement cannot be read near character {position + 1}.")
+        kind, text = found.lastgroup, found.group()
+        start, position = position, found.end()
+        match kind:
+            case "comment":
+                position = _end_of_comment(sql, start)
+            case "dollar":
+                raise QueryRefused(f"Texts between {text} and {text} are not allowed; write '…'.")
+            case "word":
+                yield Token(kind, text.upper(), start)
+            case "sign":
+                _require_readable(text, start)
+                yield Token(kind, text, start)
+            case "text" | "quoted" | "number":
+                yield Token(kind, text, start)
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    """Where a comment ends; comments stand in each other."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(sql, start):
+        depth += 1 if edge.group() != "*/" else -1
+        if depth == 0:
+            return edge.end()
+        if depth > _MOST_COMMENTS:
+            raise QueryRefused(f"Comments are nested more than {_MOST_COMMENTS} levels deep, the most that is allowed.")
+    raise QueryRefused(f"The comment at character {start + 1} is not closed: end it with */.")
+
+
+def _require_readable(sign: str, start: int) -> None:
+    if sign in {"'", '"', "`"}:
+        raise QueryRefused(f"The quote {sign} at character {start + 1} is not closed.")
+    if unicodedata.category(sign[0]) in {"Cc", "Cf", "Cn", "Co", "Cs"}:
+        raise QueryRefused(
+            f"There is an invisible character (U+{ord(sign[0]):04X}) at character {start + 1}, outside of quotes;"
+            " remove it."
+        )
 
 
 def check(sql: str) -> str:
@@ -194,7 +357,7 @@ class _Outline:
         if frame.name in {"CUBE", "ROLLUP", "SETS"}:
             count = len(frame.arguments)
             self._group({"CUBE": 2 ** min(count, 30), "ROLLUP": count + 1, "SETS": max(count, 1)}[frame.name])
-        bounds.check(frame.name, frame.arguments)
+        check_bounds(frame.name, frame.arguments)
         self._limit(frame.expansion, MAX_EXPANSION, "WITH names are read more than {} times")
         if frame.common:
             self._common[frame.common] = frame.expansion + 1

@@ -1,4 +1,4 @@
-"""Writes result.csv: UTF-8, comma, RFC 4180 quoting, a header line, one file (docs/lake.md).
+"""Writes result.csv: UTF-8, comma, RFC 4180 quoting, a header line, one file (docs/operate/lake.md).
 
 A small result takes one job and is written here; any other is written by Spark's tasks in parts which the lake joins,
 so that it never sits in the driver's memory. Both ways give the same bytes (`csv_text`).
@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from analytics import lake
 from analytics.errors import AnalyticsError, QueryFailed
-from analytics.lake import reach
+from analytics.lake import allowed_paths
 from analytics.lake.locations import DRAFT
 from analytics.specs import Column, Room
 from analytics.sql import csv_text, failures
@@ -25,6 +23,7 @@ from analytics.sql.backend import Backend
 from analytics.sql.running import Statement
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 #: Up to this many rows a result is gathered in the driver.
@@ -82,7 +81,7 @@ def write(backend: Backend, frame: "DataFrame", location: str, statement: Statem
         statement.limit = _size_limit(parts, limits)
         lake.make_ready(parts)
         lines = csv_text.as_lines(frame, backend.interrupted(frame))
-        with reach.reaching(frame.sparkSession, parts) as url:
+        with allowed_paths.reaching(frame.sparkSession, parts) as url:
             lines.write.text(url)
         statement.limit = lambda: None
         found = sorted(lake.files(parts), key=_number)
@@ -91,7 +90,7 @@ def write(backend: Backend, frame: "DataFrame", location: str, statement: Statem
     return Written(None, f"{statement.tag}-large", columns, size)
 
 
-def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, limits: Limits) -> pa.Table | None:
+def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, limits: Limits) -> "pa.Table | None":
     """The whole result when it is small, else None."""
     known = backend.most_rows(frame)
     is_small = known is not None and known <= SMALL_ROWS
@@ -110,12 +109,13 @@ def _gathered(backend: Backend, frame: "DataFrame", statement: Statement, limits
         raise _too_large(limits.bytes) from error
     if limits.rows is not None and table.num_rows > limits.rows:
         raise QueryFailed(
-            f"The result has more than {limits.rows:,} rows, the most here; add a LIMIT or run it asynchronously."
+            f"The result has more than {limits.rows:,} rows, which is the limit here; add a LIMIT or run "
+            "it asynchronously."
         )
     return table if is_small or table.num_rows <= most else None
 
 
-def _content(head: bytes, table: pa.Table, limits: Limits) -> io.BytesIO:
+def _content(head: bytes, table: "pa.Table", limits: Limits) -> io.BytesIO:
     content = io.BytesIO()
     content.write(head)
     for lines in csv_text.rows(table):
@@ -144,13 +144,13 @@ def _too_large_at_all(size: int, most: int | None) -> QueryFailed | None:
     if most is not None and size > most:
         return _too_large(most)
     if size > MAX_BYTES:
-        return QueryFailed(f"The result is larger than {MAX_BYTES / 1024**3:g} GiB, the most there is; select less.")
+        return QueryFailed(f"The result is larger than {MAX_BYTES / 1024**3:g} GiB, which is the limit; select less.")
     return None
 
 
 def _too_large(most: int | None) -> QueryFailed:
-    size = f" than {most / 1024**2:.3g} MiB" if most is not None else ""
-    return QueryFailed(f"The result is larger{size}, the most here; add a LIMIT or run it asynchronously.")
+    size = f"than {most / 1024**2:.3g} MiB, which is the limit here" if most is not None else "than is allowed here"
+    return QueryFailed(f"The result is larger {size}; add a LIMIT or run it asynchronously.")
 
 
 @contextlib.contextmanager

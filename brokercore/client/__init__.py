@@ -1,4 +1,4 @@
-"""The client library of brokercore: blocking, typed, safe in threads and over forks (docs/client.md).
+"""The client library of brokercore: blocking, typed, safe in threads and over forks (docs/use/client.md).
 
 It works alike on the embedded broker and on Apache RocketMQ.
 """
@@ -6,7 +6,6 @@ It works alike on the embedded broker and on Apache RocketMQ.
 from __future__ import annotations
 
 from brokercore.client.admin import Admin, Cluster
-from brokercore.client.credentials import Credentials
 from brokercore.client.lite_pull_consumer import LitePullConsumer
 from brokercore.client.messages import (
     ConsumeResult,
@@ -19,10 +18,17 @@ from brokercore.client.messages import (
 from brokercore.client.producer import Producer
 from brokercore.client.pulling import PullResult, PullStatus
 from brokercore.client.push_consumer import PushConsumer
-from brokercore.client.selector import MessageSelector
-from brokercore.protocol.bodies.clients import Connection, ConsumerConnection, ConsumeStatus, DirectResult, RunningInfo
+from brokercore.client.session import Credentials
+from brokercore.client.subscriber import MessageSelector
+from brokercore.protocol.bodies.clients import (
+    Connection,
+    ConsumerConnection,
+    ConsumeStatus,
+    DirectResult,
+    RunningInfo,
+    SubscriptionData,
+)
 from brokercore.protocol.bodies.config import GroupConfig, TopicConfig
-from brokercore.protocol.bodies.heartbeat import SubscriptionData
 from brokercore.protocol.bodies.route import TopicRoute
 from brokercore.protocol.bodies.stats import ConsumeStats, QueueProgress, QueueStats, TimeSpan
 from brokercore.protocol.message import StoredMessage

@@ -10,13 +10,13 @@ import ssl
 import struct
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 
-from brokercore.client.errors import BrokerUnreachable, ClientError, RequestTimeout
-from brokercore.protocol.command import ONEWAY_FLAG, Command, decode
+from brokercore.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimeout
+from brokercore.protocol.command import ONEWAY_FLAG, Command, FrameReader, decode
 from brokercore.protocol.errors import FrameError
-from brokercore.protocol.frame import FrameReader
 from brokercore.protocol.tls import TlsError, TlsStream
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Connection:
                 if self._tls is not None:
                     data = self._decrypt(self._tls, data)
                 for frame in frames.feed(data):
-                    self._take(decode(frame))
+                    self._dispatch(decode(frame))
         except FrameError as error:
             reason = f"broken frame: {error}"
             log.warning("< %s %s", self.address, reason)
@@ -143,7 +143,7 @@ class Connection:
                 self._socket.sendall(answer)
         return plain
 
-    def _take(self, command: Command) -> None:
+    def _dispatch(self, command: Command) -> None:
         if not command.is_response:
             self._on_request(self, command)
             return
@@ -233,3 +233,54 @@ def _reason(error: OSError) -> str:
     if isinstance(error, BlockingIOError | TimeoutError):
         return "it takes no data"
     return error.strerror or str(error) or type(error).__name__
+
+
+class Pool:
+    """Hands out the one connection to an address. Safe in threads and over forks."""
+
+    def __init__(self, on_request: RequestHandler, connect_timeout_ms: int, tls: ssl.SSLContext | None = None) -> None:
+        self._on_request = on_request
+        self._tls = tls
+        self.connect_timeout_ms = connect_timeout_ms
+        self._closed = False
+        self._connections: dict[str, Connection] = {}
+        self._opening: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def get(self, address: str) -> Connection:
+        """The open connection to `host:port`. Raises BrokerUnreachable, or ClientClosed after close()."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        with self._opening[address]:
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                if self._closed:
+                    raise ClientClosed("The client is closed.")
+                connection = Connection(address, self._on_request, self.connect_timeout_ms, self._tls)
+                self._connections[address] = connection
+                self._close_if_late(connection)
+            return connection
+
+    def _close_if_late(self, connection: Connection) -> None:
+        """Another thread may have closed the pool while this one connected."""
+        if self._closed:
+            connection.close()
+            raise ClientClosed("The client is closed.")
+
+    def has(self, address: str) -> bool:
+        """True when there is an open connection to `host:port` already."""
+        connection = self._connections.get(address)
+        return connection is not None and connection.is_open
+
+    def close(self) -> None:
+        """Close all connections. Can be called again."""
+        self._closed = True
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def start_anew(self) -> None:
+        """In a forked child: leave the parent's connections and locks behind."""
+        for connection in self._connections.values():
+            connection.forget()
+        self._connections = {}
+        self._opening = defaultdict(threading.Lock)

@@ -5,33 +5,26 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-import time
 import weakref
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from brokercore.client.credentials import Credentials
+from brokercore.client.consumption import ConsumeMeter
 from brokercore.client.errors import ClientClosed, ClientError
-from brokercore.client.fork import restart_after_fork
-from brokercore.client.identity import new_client_id
 from brokercore.client.messages import MessageView
-from brokercore.client.meter import ConsumeMeter
-from brokercore.client.namespace import wrap
-from brokercore.client.poll_cache import PollCache
+from brokercore.client.offsets import QueueOffsets
 from brokercore.client.process_queue import ProcessQueue
 from brokercore.client.push_consumer import ConsumeFrom
-from brokercore.client.queue_offsets import QueueOffsets
-from brokercore.client.routes import Routes
 from brokercore.client.running_consumer import ConsumerSettings, RunningConsumer
-from brokercore.client.scheduler import Scheduler
-from brokercore.client.selector import MessageSelector
-from brokercore.client.session import Session
-from brokercore.client.subscriber import Subscriber
-from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import CLUSTERING, CONSUME_ACTIVELY
+from brokercore.client.session import Credentials, new_client_id
+from brokercore.client.subscriber import MessageSelector, Subscriber
+from brokercore.client.threads import Scheduler
+from brokercore.names import wrap
+from brokercore.protocol.bodies.clients import CLUSTERING, CONSUME_ACTIVELY
 from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.message import StoredMessage
 from brokercore.protocol.message_queue import MessageQueue
 
 log = logging.getLogger(__name__)
@@ -45,6 +38,8 @@ class LitePullConsumer(Subscriber):
     with commit(). Consumed offsets are committed every 5 s and at close(), unless `auto_commit` is off; then only
     commit() does. At most `max_cached_messages` and `max_cached_bytes` wait in memory, 1000 and 100 MiB of one queue.
     """
+
+    KIND = "lite pull consumer"
 
     def __init__(
         self,
@@ -61,24 +56,15 @@ class LitePullConsumer(Subscriber):
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(namespace)
-        self.group = wrap(namespace, group)
+        super().__init__(namesrv, credentials, group, namespace=namespace, timeout_ms=timeout_ms, tls=tls)
         self._auto_commit = auto_commit
         self._consume_from = consume_from
         self._consume_timestamp_ms = consume_timestamp_ms
-        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
-        self._routes = Routes(self._session)
         self._queue_offsets = QueueOffsets(self._session, self._routes)
         self._cache = PollCache(max_cached_messages, max_cached_bytes)
         self._assigned: dict[str, list[MessageQueue]] | None = None
         self._polled: weakref.WeakKeyDictionary[threading.Thread, list[tuple[ProcessQueue, int]]]
         self._polled = weakref.WeakKeyDictionary()
-        self._started_ms = 0
-        self.client_id = ""
-        restart_after_fork(self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
@@ -128,7 +114,6 @@ class LitePullConsumer(Subscriber):
         if not self._subscriptions and self._assigned is None:
             raise ClientError("A lite pull consumer needs a subscription or an assignment before it starts.")
         self.client_id = new_client_id(self._session.name_servers[0])
-        self._started_ms = int(time.time() * 1000)
         settings = ConsumerSettings(
             self.group,
             CLUSTERING,
@@ -149,7 +134,7 @@ class LitePullConsumer(Subscriber):
             deliveries=self._cache,
             meter=ConsumeMeter(),
             handle=None,
-            running_info=self.running_info,
+            properties={},
             jobs=[],
         )
         try:
@@ -179,12 +164,12 @@ class LitePullConsumer(Subscriber):
         running = self._require()
         thread = threading.current_thread()
         self._finish(thread)
-        taken = self._cache.take(max_messages, timeout_s)
+        polled = self._cache.poll(max_messages, timeout_s)
         if self._running is not running:
             raise ClientClosed("The lite pull consumer was closed.")
-        self._polled[thread] = [(item, message.queue_offset) for item, message in taken]
+        self._polled[thread] = [(item, message.queue_offset) for item, message in polled]
         views = []
-        for item, message in taken:
+        for item, message in polled:
             try:
                 views.append(MessageView.of(message, item.queue.broker_name, self.namespace))
             except ProtocolError as error:
@@ -212,19 +197,19 @@ class LitePullConsumer(Subscriber):
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go to the first message that is still stored."""
-        self.seek(queue, self._queue_offsets.min_offset(queue))
+        self.seek(queue, self._queue_offsets.min(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
         """Go behind the last message."""
-        self.seek(queue, self._queue_offsets.max_offset(queue))
+        self.seek(queue, self._queue_offsets.max(queue))
 
     def seek_to_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> None:
         """Go to the first message stored at or after a time (epoch ms)."""
-        self.seek(queue, self._queue_offsets.search_offset(queue, timestamp_ms))
+        self.seek(queue, self._queue_offsets.search(queue, timestamp_ms))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Offset of the first message stored at or after a time (epoch ms)."""
-        return self._queue_offsets.search_offset(queue, timestamp_ms)
+        return self._queue_offsets.search(queue, timestamp_ms)
 
     def position(self, queue: MessageQueue) -> int:
         """Offset of the next message that poll() returns of an assigned queue. Raises ClientError when it is not."""
@@ -250,31 +235,97 @@ class LitePullConsumer(Subscriber):
         """The committed offset of the group, asked of the broker; None when there is none."""
         return self._queue_offsets.committed(self.group, queue)
 
-    def running_info(self) -> RunningInfo:
-        """What this consumer tells a console of itself. Raises ClientClosed unless it runs."""
-        running = self._require()
-        return RunningInfo(
-            properties={
-                "PROP_CONSUME_TYPE": CONSUME_ACTIVELY,
-                "PROP_CLIENT_VERSION": "V5_3_3",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-                "PROP_NAMESERVER_ADDR": ";".join(self._session.name_servers),
-                "consumerGroup": self.group,
-                "messageModel": CLUSTERING,
-                "consumeFromWhere": self._consume_from,
-                "clientLanguage": "PYTHON",
-            },
-            subscriptions=list(self._subscriptions.values()),
-            queues={item.queue: item.info() for item in running.owned()},
-            status=running.meter.status(),
-        )
-
     def _finish(self, thread: threading.Thread) -> None:
         for item, offset in self._polled.pop(thread, ()):
             item.finish(offset)
 
-    def _require(self) -> RunningConsumer:
-        running = self._running
-        if running is None:
-            raise ClientClosed("The lite pull consumer does not run.")
-        return running
+
+class PollCache:
+    """Messages by queue. Pulling pauses above `max_messages` or `max_bytes` in all queues together."""
+
+    def __init__(self, max_messages: int, max_bytes: int) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._changed = threading.Condition()
+        self._lines: dict[ProcessQueue, deque[StoredMessage]] = {}
+        self._paused: set[MessageQueue] = set()
+        self._messages = 0
+        self._bytes = 0
+        self._stopped = False
+
+    def deliver(self, item: ProcessQueue, message: StoredMessage) -> None:
+        with self._changed:
+            self._lines.setdefault(item, deque()).append(message)
+            self._messages += 1
+            self._bytes += message.total_size
+            self._changed.notify()
+
+    def is_full(self, item: ProcessQueue) -> bool:
+        return (
+            item.is_full
+            or item.queue in self._paused
+            or self._messages >= self._max_messages
+            or self._bytes >= self._max_bytes
+        )
+
+    def release(self, item: ProcessQueue, then: Callable[[], None]) -> None:
+        with self._changed:
+            self._drop(item)
+            self._paused.discard(item.queue)
+        then()
+
+    def stop(self, timeout_s: float) -> bool:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        return True
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give out nothing of these queues, and pull nothing more of them."""
+        with self._changed:
+            self._paused.update(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Undo `pause`."""
+        with self._changed:
+            self._paused.difference_update(queues)
+            self._changed.notify_all()
+
+    def paused(self) -> set[MessageQueue]:
+        """The queues that are paused now."""
+        with self._changed:
+            return set(self._paused)
+
+    def first_offset(self, item: ProcessQueue) -> int | None:
+        """Offset of the first message of a queue that waits here."""
+        with self._changed:
+            line = self._lines.get(item)
+            return line[0].queue_offset if line else None
+
+    def poll(self, max_messages: int, timeout_s: float) -> list[tuple[ProcessQueue, StoredMessage]]:
+        """Up to so many messages, those of one queue in its order; [] when none came in time or after stop()."""
+        polled: list[tuple[ProcessQueue, StoredMessage]] = []
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._ready(), timeout_s)
+            for item in () if self._stopped else self._ready():
+                line = self._lines.pop(item)
+                while line and len(polled) < max_messages:
+                    message = line.popleft()
+                    self._messages -= 1
+                    self._bytes -= message.total_size
+                    polled.append((item, message))
+                if line:
+                    self._lines[item] = line  # behind the others: each queue has its turn
+                if len(polled) >= max_messages:
+                    break
+        return polled
+
+    def _ready(self) -> list[ProcessQueue]:
+        for item in [item for item in self._lines if item.dropped]:
+            self._drop(item)
+        return [item for item in self._lines if item.queue not in self._paused]
+
+    def _drop(self, item: ProcessQueue) -> None:
+        for message in self._lines.pop(item, ()):
+            self._messages -= 1
+            self._bytes -= message.total_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
-from brokercore.client.namespace import unwrap
+from brokercore.names import is_retry_topic, unwrap
 from brokercore.protocol import properties as names
 from brokercore.protocol.message import StoredMessage
 from brokercore.protocol.message_queue import MessageQueue
@@ -95,7 +95,7 @@ class MessageView:
     def of(cls, stored: StoredMessage, broker_name: str = "", namespace: str = "") -> MessageView:
         """View a stored message; one of a retry topic shows its first topic. Raises DecompressionError."""
         topic = stored.topic
-        if topic.startswith("%RETRY%"):
+        if is_retry_topic(topic):
             topic = stored.properties.get(names.RETRY_TOPIC, topic)
         return cls(
             topic=unwrap(namespace, topic),

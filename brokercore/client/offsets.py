@@ -1,4 +1,4 @@
-"""Where a consumer's offsets are kept: at the broker (clustering) or in a file of its own (broadcasting)."""
+"""Offsets of single queues at their broker: first, last, by time, committed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,66 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from brokercore.client.errors import QueryNotFound
 from brokercore.client.process_queue import ProcessQueue
-from brokercore.client.queue_offsets import QueueOffsets, commit_call
 from brokercore.client.routes import Routes
-from brokercore.client.session import Session
+from brokercore.client.session import Call, Session, integer
+from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.message_queue import MessageQueue
+
+
+class QueueOffsets:
+    """Asks the broker of a queue, one request each. Methods raise ClientError."""
+
+    def __init__(self, session: Session, routes: Routes) -> None:
+        self._session = session
+        self._routes = routes
+
+    def min(self, queue: MessageQueue) -> int:
+        """Offset of the first message still stored."""
+        return self._ask(queue, RequestCode.GET_MIN_OFFSET)
+
+    def max(self, queue: MessageQueue) -> int:
+        """Offset of the next message to be written."""
+        return self._ask(queue, RequestCode.GET_MAX_OFFSET)
+
+    def search(self, queue: MessageQueue, timestamp_ms: int, boundary: str = "LOWER") -> int:
+        """Offset of the first message stored at or after a time (epoch ms); `UPPER`: of the last one at it."""
+        ext = {"timestamp": str(timestamp_ms), "boundaryType": boundary}
+        return self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext)
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset that a group has committed, None when it has not."""
+        ext = {"consumerGroup": group, "setZeroIfNotFound": "false"}
+        try:
+            return self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, ext)
+        except QueryNotFound:
+            return None
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit offsets of a group (UPDATE_CONSUMER_OFFSET), all at once, and wait until they are kept.
+
+        Online consumers of the group overwrite them.
+        """
+        self._session.call_each([commit_call(self._routes, group, queue, offset) for queue, offset in offsets.items()])
+
+    def _ask(self, queue: MessageQueue, code: RequestCode, ext: dict[str, str] | None = None) -> int:
+        address = self._routes.address(queue.broker_name)
+        return integer(self._session.call(Call(address, code, _fields(queue) | (ext or {}))), "offset", address)
+
+
+def commit_call(routes: Routes, group: str, queue: MessageQueue, offset: int) -> Call:
+    """UPDATE_CONSUMER_OFFSET. Raises ClientError when the broker is not known."""
+    ext = _fields(queue) | {"consumerGroup": group, "commitOffset": str(offset)}
+    return Call(routes.address(queue.broker_name), RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+def _fields(queue: MessageQueue) -> dict[str, str]:
+    return {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name}
 
 
 class OffsetStore(Protocol):
@@ -44,9 +95,7 @@ class BrokerOffsets:
         changed = [(item, offset) for item, offset in changed if offset != item.committed]
         calls = [commit_call(self._routes, self._group, item.queue, offset) for item, offset in changed]
         if wait:
-            for result in self._session.call_all(calls):
-                if isinstance(result, Exception):
-                    raise result
+            self._session.call_each(calls)
         else:
             for call in calls:
                 self._session.oneway(call)

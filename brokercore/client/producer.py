@@ -6,41 +6,43 @@ import logging
 import ssl
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from typing import Self
 
-from brokercore.client.credentials import Credentials
 from brokercore.client.errors import ClientClosed, ClientError, InvalidMessage, RequestTimeout
-from brokercore.client.fork import restart_after_fork
-from brokercore.client.identity import new_client_id
+from brokercore.client.membership import ProducerMembership
 from brokercore.client.messages import Message, MessageView, SendResult, TransactionState
-from brokercore.client.namespace import wrap
-from brokercore.client.producer_membership import ProducerMembership
-from brokercore.client.requests import Requests, reply_properties
 from brokercore.client.routes import Routes
-from brokercore.client.sender import Sender, queue_of_key
-from brokercore.client.sending import Prepared, batch_results, prepare, prepare_batch
-from brokercore.client.session import Call, Session
-from brokercore.client.transactions import TransactionCheck, Transactions
-from brokercore.client.workers import Workers
-from brokercore.protocol.codes import RequestCode
+from brokercore.client.sending import Prepared, Sender, batch_results, prepare, prepare_batch
+from brokercore.client.session import Call, Credentials, Session, new_client_id
+from brokercore.client.threads import Workers, restart_after_fork
+from brokercore.names import REPLY_SUFFIX, unwrap, wrap
+from brokercore.protocol import properties as names
+from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.ids import parse_offset_message_id
+from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.message_queue import MessageQueue
-
-__all__ = ["Producer", "queue_of_key"]
+from brokercore.protocol.properties import decode_properties
 
 log = logging.getLogger(__name__)
 
 SendCallback = Callable[[SendResult | None, ClientError | None], None]
+TransactionCheck = Callable[[MessageView], TransactionState]
 
 _CALLBACK_THREADS = 4
 _MOST_UNFINISHED = 10_000
 """Asynchronous sends under way at a time, as many as Java allows by default."""
 
 _GOODBYE_MS = 2_000
+
+REPLY = "reply"
+"""Value of MSG_TYPE that makes a message a reply."""
 
 
 class Producer:
@@ -97,7 +99,7 @@ class Producer:
             callbacks.stop(self._timeout_ms / 1000, finish=True)
         self._session.hurry(_GOODBYE_MS)
         if membership is not None:
-            membership.stop()
+            membership.leave()
         self._session.close()
 
     def start_anew(self) -> None:
@@ -279,3 +281,115 @@ class Producer:
                 raise RequestTimeout(f"{_MOST_UNFINISHED} asynchronous sends", self._timeout_ms)
             self._unfinished += 1
             return self._callbacks
+
+
+class Transactions:
+    """Ends transactions, and answers CHECK_TRANSACTION_STATE of the brokers that know the group."""
+
+    def __init__(self, session: Session, group: str, namespace: str, check: TransactionCheck) -> None:
+        self._session = session
+        self._group = group
+        self._namespace = namespace
+        self._check = check
+        session.handle(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+
+    def end(self, result: SendResult, topic: str, address: str, state: TransactionState) -> None:
+        """Tell the broker how the local transaction of a half message ended. Raises BrokerUnreachable."""
+        ext = {
+            "topic": topic,
+            "msgId": result.message_id,
+            "tranStateTableOffset": str(result.queue_offset),
+            "commitLogOffset": str(parse_offset_message_id(result.offset_message_id)[2]),
+            "transactionId": result.transaction_id or result.message_id,
+            "fromTransactionCheck": "false",
+            "bname": result.queue.broker_name,
+        }
+        self._end(address, ext, state)
+
+    def _on_check(self, address: str, command: Command) -> None:
+        try:
+            stored = decode_stored(command.body)[0]
+            view = MessageView.of(stored, command.ext.get("bname", ""), self._namespace)
+        except (ProtocolError, IndexError) as error:
+            log.warning("< %s asks about a transaction with a broken message: %s", address, error)
+            return
+        try:
+            state = self._check(view)
+        except Exception:
+            log.exception("the check of transaction %s failed; the broker will ask again", view.message_id)
+            state = TransactionState.UNKNOWN
+        ext = {
+            "topic": stored.topic,
+            "msgId": stored.unique_id,
+            "tranStateTableOffset": command.ext.get("tranStateTableOffset", "0"),
+            "commitLogOffset": command.ext.get("commitLogOffset", "0"),
+            "transactionId": stored.properties.get(names.TRANSACTION_ID, stored.unique_id),
+            "fromTransactionCheck": "true",
+            "bname": command.ext.get("bname", ""),
+        }
+        self._end(address, ext, state)
+
+    def _end(self, address: str, ext: dict[str, str], state: TransactionState) -> None:
+        ext |= {"producerGroup": self._group, "commitOrRollback": str(state.value)}
+        self._session.oneway(Call(address, RequestCode.END_TRANSACTION, ext))
+
+
+class Requests:
+    """Replies by correlation id, as the broker pushes them (PUSH_REPLY_MESSAGE_TO_CLIENT)."""
+
+    def __init__(self, session: Session, namespace: str) -> None:
+        self._namespace = namespace
+        self._waiting: dict[str, Future[MessageView]] = {}
+        session.handle(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+
+    def ask(self, client_id: str, timeout_ms: int) -> tuple[dict[str, str], Future[MessageView]]:
+        """The properties that make a message a question, and the future of its reply. Call `forget` at the end."""
+        correlation_id = str(uuid.uuid4())
+        future: Future[MessageView] = Future()
+        self._waiting[correlation_id] = future
+        properties = {
+            names.CORRELATION_ID: correlation_id,
+            names.REPLY_TO_CLIENT: client_id,
+            names.TIME_TO_LIVE: str(timeout_ms),
+        }
+        return properties, future
+
+    def forget(self, properties: dict[str, str]) -> None:
+        """The question is over."""
+        self._waiting.pop(properties[names.CORRELATION_ID], None)
+
+    def _on_reply(self, address: str, command: Command) -> Command:
+        try:
+            reply = _reply(command, self._namespace)
+        except (ProtocolError, ValueError) as error:
+            log.warning("< %s a reply cannot be read: %s", address, error)
+            return command.response(ResponseCode.SYSTEM_ERROR, f"the reply cannot be read: {error}")
+        waiting = self._waiting.pop(reply.properties.get(names.CORRELATION_ID, ""), None)
+        if waiting is None:
+            log.info("< %s reply %s came too late", address, reply.message_id)
+        else:
+            waiting.set_result(reply)
+        return command.response(ResponseCode.SUCCESS)
+
+
+def reply_properties(question: MessageView) -> tuple[str, dict[str, str]]:
+    """Topic and properties of the reply to a question. Raises InvalidMessage when the message is none."""
+    wanted = (names.CLUSTER, names.CORRELATION_ID, names.REPLY_TO_CLIENT, names.TIME_TO_LIVE)
+    cluster, *values = (question.properties.get(name, "") for name in wanted)
+    if not cluster or not all(values[:2]):
+        raise InvalidMessage(f"Message {question.message_id} is no request: nobody waits for a reply to it.")
+    properties = dict(zip(wanted[1:], values, strict=True)) | {names.MESSAGE_TYPE: REPLY}
+    return cluster + REPLY_SUFFIX, properties
+
+
+def _reply(command: Command, namespace: str) -> MessageView:
+    ext = command.ext
+    stored = StoredMessage(
+        topic=unwrap(namespace, ext.get("topic", "")),
+        body=command.body,
+        properties=decode_properties(ext.get("properties", "")),
+        sys_flag=int(ext.get("sysFlag") or 0),
+        born_timestamp=int(ext.get("bornTimestamp") or 0),
+        store_timestamp=int(ext.get("storeTimestamp") or time.time() * 1000),
+    )
+    return MessageView.of(stored)

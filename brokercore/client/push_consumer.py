@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import ssl
-import time
 from pathlib import Path
 from typing import Literal, Self
 
-from brokercore.client.consumption import Consumption
-from brokercore.client.credentials import Credentials
-from brokercore.client.errors import ClientClosed, ClientError
-from brokercore.client.fork import restart_after_fork
-from brokercore.client.handling import Handler, Handling
-from brokercore.client.identity import new_client_id
-from brokercore.client.meter import ConsumeMeter
-from brokercore.client.namespace import RETRY_PREFIX, wrap
-from brokercore.client.ordered import OrderedConsumption
-from brokercore.client.periodic import Periodic
-from brokercore.client.routes import Routes
+from brokercore.client.consumption import ConcurrentConsumption, ConsumeMeter, Handler, Handling, OrderedConsumption
+from brokercore.client.errors import ClientError
 from brokercore.client.running_consumer import ConsumerSettings, RunningConsumer
-from brokercore.client.scheduler import Scheduler
-from brokercore.client.selector import MessageSelector
-from brokercore.client.session import Session
-from brokercore.client.subscriber import Subscriber
-from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
+from brokercore.client.session import Credentials, new_client_id
+from brokercore.client.subscriber import MessageSelector, Subscriber
+from brokercore.client.threads import Periodic, Scheduler
+from brokercore.names import retry_topic
+from brokercore.protocol.bodies.clients import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
 
 ConsumeFrom = Literal["CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"]
 
@@ -47,6 +36,8 @@ class PushConsumer(Subscriber):
     failed and is delivered again; its thread goes on until the handler returns.
     """
 
+    KIND = "push consumer"
+
     def __init__(
         self,
         namesrv: str,
@@ -66,8 +57,7 @@ class PushConsumer(Subscriber):
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(namespace)
-        self.group = wrap(namespace, group)
+        super().__init__(namesrv, credentials, group, namespace=namespace, timeout_ms=timeout_ms, tls=tls)
         self._model = model
         self._ordered = ordered
         self._suspend_s = suspend_s
@@ -78,15 +68,7 @@ class PushConsumer(Subscriber):
         self._consume_from = consume_from
         self._consume_timestamp_ms = consume_timestamp_ms
         self._offset_file = offset_file
-        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
-        self._routes = Routes(self._session)
         self._handler: Handler | None = None
-        self._started_ms = 0
-        self.client_id = ""
-        restart_after_fork(self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
@@ -114,10 +96,9 @@ class PushConsumer(Subscriber):
         if self._running is not None:
             raise ClientError("The push consumer was started already.")
         if self._model == CLUSTERING:
-            retry = RETRY_PREFIX + self.group
+            retry = retry_topic(self.group)
             self._subscriptions[retry] = MessageSelector().subscription(retry)
         self.client_id = new_client_id(self._session.name_servers[0])
-        self._started_ms = int(time.time() * 1000)
         self._running = self._assemble(self._handler)
         try:
             self._running.start()
@@ -135,30 +116,6 @@ class PushConsumer(Subscriber):
         if running is not None:
             running.stop(timeout_s)
         self._session.close()
-
-    def running_info(self) -> RunningInfo:
-        """What this consumer tells a console of itself. Raises ClientClosed unless it runs."""
-        running = self._running
-        if running is None:
-            raise ClientClosed("The push consumer does not run.")
-        return RunningInfo(
-            properties={
-                "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
-                "PROP_CLIENT_VERSION": "V5_3_3",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-                "PROP_NAMESERVER_ADDR": ";".join(self._session.name_servers),
-                "PROP_CONSUMEORDERLY": "true" if self._ordered else "false",
-                "PROP_THREADPOOL_CORE_SIZE": str(self._threads),
-                "consumerGroup": self.group,
-                "messageModel": self._model,
-                "consumeFromWhere": self._consume_from,
-                "maxReconsumeTimes": str(self._max_reconsume_times),
-                "clientLanguage": "PYTHON",
-            },
-            subscriptions=list(self._subscriptions.values()),
-            queues={item.queue: item.info() for item in running.owned()},
-            status=running.meter.status(),
-        )
 
     def _assemble(self, handler: Handler) -> RunningConsumer:
         meter, scheduler = ConsumeMeter(), Scheduler(f"pull {self.group}")
@@ -191,20 +148,24 @@ class PushConsumer(Subscriber):
             deliveries=deliveries,
             meter=meter,
             handle=handling.handle,
-            running_info=self.running_info,
+            properties={
+                "PROP_CONSUMEORDERLY": "true" if self._ordered else "false",
+                "PROP_THREADPOOL_CORE_SIZE": str(self._threads),
+                "maxReconsumeTimes": str(self._max_reconsume_times),
+            },
             jobs=jobs,
         )
 
     def _deliveries(
         self, handling: Handling, scheduler: Scheduler
-    ) -> tuple[Consumption | OrderedConsumption, list[Periodic]]:
+    ) -> tuple[ConcurrentConsumption | OrderedConsumption, list[Periodic]]:
         broadcasting = self._model == BROADCASTING
         if self._ordered:
             ordered = OrderedConsumption(
                 handling, scheduler, threads=self._threads, suspend_s=self._suspend_s, locks=not broadcasting
             )
             return ordered, []
-        concurrent = Consumption(
+        concurrent = ConcurrentConsumption(
             handling,
             scheduler,
             broadcasting=broadcasting,

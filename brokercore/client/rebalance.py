@@ -5,20 +5,33 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from brokercore.client.errors import ClientError, TopicNotExist
+import orjson
+
+from brokercore.client.errors import BadResponse, ClientError, TopicNotExist
 from brokercore.client.membership import ConsumerMembership
 from brokercore.client.offsets import OffsetStore
 from brokercore.client.process_queue import ProcessQueue
-from brokercore.client.queue_locks import QueueLocks
 from brokercore.client.routes import Routes
+from brokercore.client.session import Call, Session
+from brokercore.names import is_retry_topic
+from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.errors import LenientJsonError
+from brokercore.protocol.fastjson import objects, read_object
 from brokercore.protocol.message_queue import MessageQueue
 
 log = logging.getLogger(__name__)
 
 SOON_S = 2.0
 """When something is still missing (a route, our own name in the member list), look again after this time."""
+
+Release = Callable[[ProcessQueue, Callable[[], None]], None]
+"""Runs its second argument once the offset of a queue that was given up does not change any more."""
+
+RENEW_S = 20.0
+"""How often Java clients lock again; a broker frees a lock that was not renewed for 60 s."""
 
 
 def allocate_averagely(queues: Sequence[MessageQueue], clients: Sequence[str], client: str) -> list[MessageQueue]:
@@ -30,10 +43,6 @@ def allocate_averagely(queues: Sequence[MessageQueue], clients: Sequence[str], c
     size, extra = divmod(len(ordered), len(members))
     start = index * size + min(index, extra)
     return ordered[start : start + size + (1 if index < extra else 0)]
-
-
-Release = Callable[[ProcessQueue, Callable[[], None]], None]
-"""Runs its second argument once the offset of a queue that was given up does not change any more."""
 
 
 class Rebalancer:
@@ -161,7 +170,7 @@ class Rebalancer:
                 self._membership.join(self._routes.masters(topic).values())
             except TopicNotExist:
                 complete = False
-                if not topic.startswith("%RETRY%"):
+                if not is_retry_topic(topic):
                     log.warning("topic %s has no route yet", topic)
         # Every broker knows of the membership before the first list of members is asked for.
         mine = {topic: self._mine(topic, queues) for topic, queues in all_queues.items()}
@@ -201,7 +210,7 @@ class Rebalancer:
         complete = len(allowed) == len(wanted)
         for queue in sorted(allowed):
             try:
-                self._take(queue)
+                self._acquire(queue)
             except ClientError as error:
                 log.warning("%s cannot take %s yet: %s", self._group, queue, error)
                 complete = False
@@ -217,7 +226,7 @@ class Rebalancer:
         if self._locks is not None:
             self._locks.unlock([item.queue])
 
-    def _take(self, queue: MessageQueue) -> None:
+    def _acquire(self, queue: MessageQueue) -> None:
         offset = self._offsets.read(queue)
         item = ProcessQueue(queue, self._first_offset(queue) if offset is None else offset)
         item.committed = offset
@@ -227,3 +236,57 @@ class Rebalancer:
             self._owned[queue] = item
         log.info("%s takes %s at offset %d", self._group, queue, item.pull_offset)
         self._start_pulling(item)
+
+
+class QueueLocks:
+    """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, one request for each broker."""
+
+    def __init__(self, session: Session, routes: Routes, group: str, client_id: str) -> None:
+        self._session = session
+        self._routes = routes
+        self._group = group
+        self._client_id = client_id
+
+    def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """What is ours now, and what another client holds. A broker that does not answer says neither."""
+        calls = self._calls(RequestCode.LOCK_BATCH_MQ, queues)
+        ours: set[MessageQueue] = set()
+        others: set[MessageQueue] = set()
+        results = self._session.call_all([call for call, _ in calls])
+        for (call, asked), result in zip(calls, results, strict=True):
+            if isinstance(result, ClientError):
+                log.warning("locking queues of %s: %s", self._group, result)
+                continue
+            try:
+                locked = {MessageQueue.from_dict(item) for item in objects(read_object(result.body), "lockOKMQSet")}
+            except (LenientJsonError, TypeError, ValueError) as error:
+                raise BadResponse(call.address, str(error)) from error
+            ours |= locked & asked
+            others |= asked - locked
+        return ours, others
+
+    def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Let other clients have them; a broker that cannot be reached frees them by itself."""
+        for result in self._session.call_all([call for call, _ in self._calls(RequestCode.UNLOCK_BATCH_MQ, queues)]):
+            if isinstance(result, ClientError):
+                log.info("unlocking queues of %s: %s", self._group, result)
+
+    def _calls(self, code: RequestCode, queues: Iterable[MessageQueue]) -> list[tuple[Call, set[MessageQueue]]]:
+        by_broker: defaultdict[str, set[MessageQueue]] = defaultdict(set)
+        for queue in queues:
+            by_broker[queue.broker_name].add(queue)
+        calls = []
+        for broker_name, asked in by_broker.items():
+            try:
+                address = self._routes.address(broker_name)
+            except ClientError as error:
+                log.warning("locking queues of %s: %s", self._group, error)
+                continue
+            body = {
+                "clientId": self._client_id,
+                "consumerGroup": self._group,
+                "mqSet": [queue.to_dict() for queue in sorted(asked)],
+                "onlyThisBroker": False,
+            }
+            calls.append((Call(address, code, {}, orjson.dumps(body)), asked))
+        return calls

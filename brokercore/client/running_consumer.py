@@ -3,48 +3,59 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
-from brokercore.client.consumption import Deliveries
+from brokercore.client.consumption import ConsumeMeter, Deliveries
 from brokercore.client.errors import ClientError
-from brokercore.client.membership import ConsumerMembership
-from brokercore.client.meter import ConsumeMeter
-from brokercore.client.namespace import RETRY_PREFIX
+from brokercore.client.membership import HEARTBEAT_S, ConsumerMembership
+from brokercore.client.messages import ConsumeResult
 from brokercore.client.offsets import BrokerOffsets, FileOffsets, OffsetStore
-from brokercore.client.periodic import Periodic
 from brokercore.client.process_queue import ProcessQueue
-from brokercore.client.puller import Puller
-from brokercore.client.queue_locks import RENEW_S, QueueLocks
-from brokercore.client.rebalance import SOON_S, Rebalancer
+from brokercore.client.pulling import Puller
+from brokercore.client.rebalance import RENEW_S, SOON_S, QueueLocks, Rebalancer
 from brokercore.client.routes import Routes
-from brokercore.client.scheduler import Scheduler
-from brokercore.client.server_requests import Handle, ServerRequests
 from brokercore.client.session import Call, Session, integer
-from brokercore.protocol.bodies.clients import RunningInfo
-from brokercore.protocol.bodies.heartbeat import (
+from brokercore.client.threads import Periodic, Scheduler
+from brokercore.names import is_retry_topic
+from brokercore.protocol.bodies.clients import (
     BROADCASTING,
     CONSUME_FROM_FIRST_OFFSET,
     CONSUME_FROM_TIMESTAMP,
     ConsumerData,
+    DirectResult,
+    RunningInfo,
     SubscriptionData,
 )
-from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.bodies.stats import offsets_from_json, offsets_to_json
+from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.command import Command
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.fastjson import dumps_with
+from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.message_queue import MessageQueue
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S = 30.0
 REBALANCE_S = 20.0
 COMMIT_S = 5.0
 """Intervals of Java clients."""
 
 _GOODBYE_MS = 2_000
 """How long a consumer that closes waits for each answer; a broker that is gone must not hold it up."""
+
+_HALF_AN_HOUR_MS = 1_800_000
+"""Java clients that name no time begin so long ago."""
+
+Handle = Callable[[StoredMessage, str], ConsumeResult]
+"""The handler's word on a message that came from the broker of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,8 @@ class ConsumerSettings:
 class RunningConsumer:
     """A started consumer. `subscriptions` may change while it runs; call `resubscribe` then.
 
-    `deliveries` take what is pulled; `jobs` are its own periodic work.
+    `deliveries` get what is pulled; `properties` are what it tells of itself besides its settings (see `info`); `jobs`
+    are its own periodic work.
     """
 
     def __init__(
@@ -86,14 +98,16 @@ class RunningConsumer:
         deliveries: Deliveries,
         meter: ConsumeMeter,
         handle: Handle | None,
-        running_info: Callable[[], RunningInfo],
+        properties: Mapping[str, str],
         jobs: list[Periodic],
     ) -> None:
         self._session = session
         self._routes = routes
         self._settings = settings
         self._subscriptions = subscriptions
-        self.meter = meter
+        self._meter = meter
+        self._properties = properties
+        self._started_ms = _now_ms()
         self._scheduler = scheduler
         self._deliveries = deliveries
         self._membership = ConsumerMembership(session, settings.client_id, self._consumer_data)
@@ -108,7 +122,7 @@ class RunningConsumer:
             self._jobs.append(Periodic(f"commit {settings.group}", COMMIT_S, self._commit_offsets))
         if settings.ordered:
             self._jobs.append(self._locks)
-        ServerRequests(session, self.rebalancer, handle, wake=self._rebalance.wake, running_info=running_info)
+        ServerRequests(session, self.rebalancer, handle, wake=self._rebalance.wake, running_info=self.info)
 
     def start(self) -> None:
         """Join the brokers, take queues, start pulling. Raises ClientError when no broker lets us in."""
@@ -131,6 +145,26 @@ class RunningConsumer:
     def owned(self) -> list[ProcessQueue]:
         """The queues this consumer has now."""
         return self.rebalancer.owned()
+
+    def info(self) -> RunningInfo:
+        """What this consumer tells a console of itself."""
+        settings = self._settings
+        return RunningInfo(
+            properties={
+                "PROP_CONSUME_TYPE": settings.consume_type,
+                "PROP_CLIENT_VERSION": "V5_3_3",
+                "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+                "PROP_NAMESERVER_ADDR": ";".join(self._session.name_servers),
+                "consumerGroup": settings.group,
+                "messageModel": settings.model,
+                "consumeFromWhere": settings.consume_from,
+                "clientLanguage": "PYTHON",
+                **self._properties,
+            },
+            subscriptions=list(self._subscriptions.values()),
+            queues={item.queue: item.info() for item in self.owned()},
+            status=self._meter.status(),
+        )
 
     def stop(self, timeout_s: float) -> None:
         """Stop pulling, let handlers end within `timeout_s`, commit, leave the group."""
@@ -158,7 +192,7 @@ class RunningConsumer:
             scheduler=self._scheduler,
             subscription=lambda topic: self._subscriptions.get(topic) or SubscriptionData(topic),
             commit_on_pull=self._settings.commit_on_pull and not self._settings.broadcasting,
-            meter=self.meter,
+            meter=self._meter,
             deliveries=self._deliveries,
             moved=lambda item, offset: self.rebalancer.jump(item.queue, offset, commit=self._settings.auto_commit),
             lost=self._connection_lost,
@@ -223,7 +257,7 @@ class RunningConsumer:
 
     def _first_offset(self, queue: MessageQueue) -> int:
         """Where a group begins that has no offset yet. A retry topic is always read from its beginning."""
-        if queue.topic.startswith(RETRY_PREFIX):
+        if is_retry_topic(queue.topic):
             return 0
         settings = self._settings
         ext = {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name}
@@ -233,11 +267,86 @@ class RunningConsumer:
         elif settings.consume_from == CONSUME_FROM_TIMESTAMP:
             code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
             begin_ms = settings.consume_timestamp_ms
-            ext["timestamp"] = str(_half_an_hour_ago_ms() if begin_ms is None else begin_ms)
+            ext["timestamp"] = str(_now_ms() - _HALF_AN_HOUR_MS if begin_ms is None else begin_ms)
         address = self._routes.address(queue.broker_name)
         return integer(self._session.call(Call(address, code, ext)), "offset", address)
 
 
-def _half_an_hour_ago_ms() -> int:
-    """Where Java clients begin that name no time."""
-    return int((time.time() - 1800) * 1000)
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class ServerRequests:
+    """Answers NOTIFY_CONSUMER_IDS_CHANGED, RESET_CONSUMER_CLIENT_OFFSET, GET_CONSUMER_STATUS_FROM_CLIENT,
+    GET_CONSUMER_RUNNING_INFO and, where there is a handler, CONSUME_MESSAGE_DIRECTLY."""
+
+    def __init__(
+        self,
+        session: Session,
+        rebalancer: Rebalancer,
+        handle: Handle | None,
+        *,
+        wake: Callable[[], None],
+        running_info: Callable[[], RunningInfo],
+    ) -> None:
+        self._rebalancer = rebalancer
+        self._wake = wake
+        self._running_info = running_info
+        session.handle(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed)
+        session.handle(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self._reset)
+        session.handle(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, self._status)
+        session.handle(RequestCode.GET_CONSUMER_RUNNING_INFO, self._tell)
+        if handle is not None:
+            session.handle(RequestCode.CONSUME_MESSAGE_DIRECTLY, lambda _address, command: _consume(command, handle))
+
+    def _members_changed(self, _address: str, _command: Command) -> None:
+        self._wake()
+
+    def _reset(self, address: str, command: Command) -> None:
+        try:
+            offsets = offsets_from_json(command.body)
+        except ProtocolError as error:
+            log.warning("< %s offsets to reset cannot be read: %s", address, error)
+            return
+        for queue, offset in offsets.items():
+            self._rebalancer.jump(queue, offset)
+
+    def _status(self, _address: str, command: Command) -> Command:
+        topic = command.ext.get("topic", "")
+        offsets = {item.queue: item.commit_offset for item in self._rebalancer.owned() if item.queue.topic == topic}
+        table = offsets_to_json(offsets, "messageQueueTable")
+        return command.response(
+            ResponseCode.SUCCESS, body=dumps_with({"consumerTable": {}}, {})[:-1] + b"," + table[1:]
+        )
+
+    def _tell(self, _address: str, command: Command) -> Command:
+        info = self._running_info()
+        if command.ext.get("jstackEnable") == "true":
+            info.jstack = stack_dump()
+        return command.response(ResponseCode.SUCCESS, body=info.to_json())
+
+
+def _consume(command: Command, handle: Handle) -> Command:
+    begun = time.monotonic()
+    try:
+        message = decode_stored(command.body)[0]
+    except (ProtocolError, IndexError):
+        return command.response(ResponseCode.SYSTEM_ERROR, "the body is no message")
+    try:
+        consumed = handle(message, command.ext.get("brokerName", ""))
+        result = DirectResult("CR_SUCCESS" if consumed is ConsumeResult.SUCCESS else "CR_LATER")
+    except Exception as error:
+        log.exception("the handler failed on message %s, consumed on request", message.unique_id)
+        result = DirectResult("CR_THROW_EXCEPTION", remark=f"{type(error).__name__}: {error}")
+    result.spent_ms = int((time.monotonic() - begun) * 1000)
+    return command.response(ResponseCode.SUCCESS, body=result.to_json())
+
+
+def stack_dump() -> str:
+    """The stack of every thread: what Java calls jstack."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        stack = "".join(traceback.format_stack(frame))
+        parts.append(f"{names.get(ident, '?'):<40}TID: {ident}\n{stack}")
+    return "\n".join(parts)

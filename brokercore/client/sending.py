@@ -1,32 +1,49 @@
-"""SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: from a message to the request, from the answer to the result."""
+"""SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: from a message to its request and queue, from the answer to the result."""
 
 from __future__ import annotations
 
+import itertools
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from brokercore.client.errors import InvalidMessage
+from brokercore.client.errors import (
+    BrokerError,
+    BrokerUnreachable,
+    ClientError,
+    InvalidMessage,
+    NoPermission,
+    RequestTimeout,
+)
 from brokercore.client.messages import Message, SendResult, SendStatus
-from brokercore.client.namespace import wrap
-from brokercore.client.session import Call, check, integer
+from brokercore.client.routes import Routes
+from brokercore.client.session import Call, Session, check, integer
+from brokercore.names import AUTO_CREATE_TOPIC, wrap
 from brokercore.protocol import properties as names
-from brokercore.protocol.batch import BatchMessage, encode_batch
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.compression import COMPRESS_FROM, compress
 from brokercore.protocol.errors import MessageFormatError
-from brokercore.protocol.ids import new_unique_id
-from brokercore.protocol.message import COMPRESSED_ZLIB, TRANSACTION_PREPARED
+from brokercore.protocol.ids import java_string_hash, new_unique_id
+from brokercore.protocol.message import (
+    COMPRESS_FROM,
+    COMPRESSED_ZLIB,
+    TRANSACTION_PREPARED,
+    BatchMessage,
+    compress,
+    encode_batch,
+)
 from brokercore.protocol.message_queue import MessageQueue
-from brokercore.protocol.properties import encode_properties
+from brokercore.protocol.properties import LEVELS, encode_properties
+
+log = logging.getLogger(__name__)
 
 MAX_BODY = 4 * 1024 * 1024
 """Largest body in bytes that brokers take."""
 
 MAX_TOPIC = 127
-MAX_DELAY_LEVEL = 18
 
 _STATUS = {
     int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
@@ -34,12 +51,30 @@ _STATUS = {
     int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
     int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
 }
-_TAKEN = frozenset(_STATUS)
+_STORED = frozenset(_STATUS)
 _RESERVED = frozenset(
     {names.KEYS, names.TAGS, names.WAIT, names.UNIQUE_KEY, names.DELAY, names.RETRY_TOPIC, names.REAL_TOPIC,
      names.REAL_QUEUE_ID, names.ORIGIN_MESSAGE_ID, names.TRANSACTION_PREPARED, names.PRODUCER_GROUP,
      names.TRANSACTION_ID}
 )  # fmt: skip
+_TRY_ANOTHER_QUEUE = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Java retries NO_PERMISSION as well; here a refusal is final."""
+
+UNREACHABLE_S = 30.0
+"""Without an answer: the time after which Java's latency fault tolerance trusts a broker again."""
+
+REFUSED_S = 3.0
+"""With an answer that says "not now": soon it may be able again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +115,7 @@ def prepare(
     if half:
         properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: group}
         sys_flag |= TRANSACTION_PREPARED
-    encoded = _encoded(properties)
+    encoded = encoded_properties(properties)
     body = message.body
     if compressed and len(body) >= COMPRESS_FROM:
         smaller = compress(body)
@@ -105,7 +140,7 @@ def prepare_batch(messages: Sequence[Message], namespace: str, group: str) -> tu
     if len(body) > MAX_BODY:
         raise InvalidMessage(f"The batch has {len(body)} bytes; at most {MAX_BODY} are allowed.")
     # No unique id of the batch's own: Apache RocketMQ would give it to every message of the batch.
-    properties = _encoded({names.WAIT: "true"} | ({names.INSTANCE_ID: namespace} if namespace else {}))
+    properties = encoded_properties({names.WAIT: "true"} | ({names.INSTANCE_ID: namespace} if namespace else {}))
     batch = Prepared(
         wrap(namespace, messages[0].topic), "", body, properties, 0, int(time.time() * 1000),
         RequestCode.SEND_BATCH_MESSAGE,
@@ -132,7 +167,7 @@ def send_call(prepared: Prepared, group: str, queue: MessageQueue, address: str)
     ext = {
         "a": group,
         "b": prepared.topic,
-        "c": "TBW102",
+        "c": AUTO_CREATE_TOPIC,
         "d": "4",
         "e": str(queue.queue_id),
         "f": str(prepared.sys_flag),
@@ -149,7 +184,7 @@ def send_call(prepared: Prepared, group: str, queue: MessageQueue, address: str)
 
 def read_send(response: Command, prepared: Prepared, queue: MessageQueue, address: str) -> SendResult:
     """The result. Raises BrokerError for codes that are not "stored", BadResponse."""
-    check(response, address, _TAKEN)
+    check(response, address, _STORED)
     ext = response.ext
     return SendResult(
         message_id=prepared.message_id,
@@ -162,7 +197,147 @@ def read_send(response: Command, prepared: Prepared, queue: MessageQueue, addres
     )
 
 
-def _encoded(properties: Mapping[str, str]) -> str:
+class Sender:
+    """Sends prepared messages of a producer group. Methods raise ClientError."""
+
+    def __init__(self, session: Session, routes: Routes, group: str, tries: int) -> None:
+        self._session = session
+        self._routes = routes
+        self._group = group
+        self._tries = tries
+        self._turn = itertools.count()
+        self._faults = Faults()
+
+    def send(
+        self,
+        prepared: Prepared,
+        timeout_ms: int,
+        tries: int | None = None,
+        before: Callable[[str], None] | None = None,
+    ) -> SendResult:
+        """Send within `timeout_ms`, with further tries on other queues; `before` gets the address of each first."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        tried: list[MessageQueue] = []
+        while True:
+            queue = self.choose(prepared.topic, tried)
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            try:
+                if before is not None:
+                    before(self._routes.address(queue.broker_name))
+                return self.send_to(queue, prepared, max(left_ms, 1))
+            except ClientError as error:
+                tried.append(queue)
+                late = time.monotonic() >= deadline
+                if len(tried) >= (tries or self._tries) or late or not worth_another(error):
+                    raise
+                log.info("> %s queue %d: %s; trying another queue", queue.broker_name, queue.queue_id, error)
+                self._routes.forget_all()
+
+    def send_to(self, queue: MessageQueue, prepared: Prepared, timeout_ms: int) -> SendResult:
+        """Send to this queue, once."""
+        address = self._routes.address(queue.broker_name)
+        answer = self.submit(queue, prepared, address, timeout_ms)
+        try:
+            return self.result(self._session.wait(answer, address, timeout_ms), prepared, queue, address)
+        except ClientError as error:
+            self._noted(queue, error)
+            raise
+
+    def submit(self, queue: MessageQueue, prepared: Prepared, address: str, timeout_ms: int) -> Future[Command]:
+        """Send without waiting."""
+        return self._session.submit(send_call(prepared, self._group, queue, address), timeout_ms)
+
+    def finish(
+        self, done: Future[Command], prepared: Prepared, queue: MessageQueue, address: str, timeout_ms: int
+    ) -> SendResult:
+        """The result of what was submitted; when it failed in a way that may pass, of further tries."""
+        try:
+            return self.result(done.result(), prepared, queue, address)
+        except ClientError as error:
+            self._noted(queue, error)
+            if self._tries == 1 or not worth_another(error):
+                raise
+            return self.send(prepared, timeout_ms, self._tries - 1)
+
+    def oneway(self, prepared: Prepared) -> None:
+        """Send without an answer."""
+        queue = self.choose(prepared.topic)
+        self._session.oneway(send_call(prepared, self._group, queue, self._routes.address(queue.broker_name)))
+
+    def result(self, response: Command, prepared: Prepared, queue: MessageQueue, address: str) -> SendResult:
+        """Read an answer."""
+        result = read_send(response, prepared, queue, address)
+        self._faults.worked(queue.broker_name)
+        return result
+
+    def choose(self, topic: str, tried: Sequence[MessageQueue] = ()) -> MessageQueue:
+        """The next queue in turn, on a broker that was not tried yet and has not failed lately, when there is one."""
+        queues = self._routes.write_queues(topic)
+        brokers = {queue.broker_name for queue in tried}
+        fresh = (
+            [queue for queue in queues if queue.broker_name not in brokers]
+            or [queue for queue in queues if queue not in tried]
+            or queues
+        )
+        usable = self._faults.usable(fresh)
+        return usable[next(self._turn) % len(usable)] if usable else self._no_queue(topic)
+
+    def queue_of_key(self, topic: str, sharding_key: str) -> MessageQueue:
+        """The queue that a sharding key belongs to."""
+        queues = self._routes.write_queues(topic)
+        return queues[queue_of_key(sharding_key, len(queues))] if queues else self._no_queue(topic)
+
+    def _noted(self, queue: MessageQueue, error: ClientError) -> None:
+        if worth_another(error):
+            self._faults.failed(queue.broker_name, error)
+
+    def _no_queue(self, topic: str) -> MessageQueue:
+        text = f"topic {topic} has no queue that may be written to"
+        raise NoPermission(ResponseCode.NO_PERMISSION, text, ",".join(self._session.name_servers))
+
+
+class Faults:
+    """Until when each broker is avoided. Plain dictionary operations: safe in threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+
+    def failed(self, broker_name: str, error: ClientError) -> None:
+        """A send to this broker failed, in a way that another broker may not."""
+        silent = isinstance(error, BrokerUnreachable | RequestTimeout)
+        self._until[broker_name] = self._clock() + (UNREACHABLE_S if silent else REFUSED_S)
+
+    def worked(self, broker_name: str) -> None:
+        """The broker took a message."""
+        if self._until:
+            self._until.pop(broker_name, None)
+
+    def usable(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """Queues of brokers that are not avoided; all when that leaves none."""
+        if not self._until:
+            return queues
+        now = self._clock()
+        good = [queue for queue in queues if self._until.get(queue.broker_name, 0.0) <= now]
+        return good or queues
+
+
+def queue_of_key(sharding_key: str, queues: int) -> int:
+    """Number of the queue that a sharding key belongs to, among `queues`."""
+    value = abs(java_string_hash(sharding_key))
+    # Java's Math.abs leaves the smallest int negative; ons-client takes 0 then.
+    return 0 if value == 2**31 else value % queues
+
+
+def worth_another(error: ClientError) -> bool:
+    """Whether the same message may be taken by another queue."""
+    if isinstance(error, BrokerError):
+        return error.code in _TRY_ANOTHER_QUEUE
+    return isinstance(error, BrokerUnreachable | RequestTimeout)
+
+
+def encoded_properties(properties: Mapping[str, str]) -> str:
+    """The properties as they travel. Raises InvalidMessage."""
     try:
         return encode_properties(properties).decode()
     except MessageFormatError as error:
@@ -182,8 +357,8 @@ def _properties(message: Message, message_id: str, namespace: str, sharding_key:
         properties[names.SHARDING_KEY] = sharding_key
     if message.delay_level and message.deliver_at_ms is not None:
         raise InvalidMessage("A message has a delay level or a delivery time, not both.")
-    if not 0 <= message.delay_level <= MAX_DELAY_LEVEL:
-        raise InvalidMessage(f"The delay level is 1 to {MAX_DELAY_LEVEL}, not {message.delay_level}.")
+    if not 0 <= message.delay_level <= LEVELS:
+        raise InvalidMessage(f"The delay level is 1 to {LEVELS}, not {message.delay_level}.")
     if message.delay_level:
         properties[names.DELAY] = str(message.delay_level)
     if message.deliver_at_ms is not None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from brokercore.client.connection import Connection
-from brokercore.client.credentials import Credentials
+from brokercore.client.connection import Connection, Pool, split_address
 from brokercore.client.errors import BadResponse, BrokerUnreachable, ClientError, RequestTimeout, for_code
-from brokercore.client.fork import restart_after_fork
-from brokercore.client.pool import Pool
-from brokercore.client.workers import Workers
+from brokercore.client.threads import Workers, restart_after_fork
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
+from brokercore.protocol.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +116,15 @@ class Session:
                 results.append(error)
         return results
 
+    def call_each(self, calls: Iterable[Call]) -> list[Command]:
+        """Send all at once and wait for all: the answers, in order. Raises the first error."""
+        answers: list[Command] = []
+        for result in self.call_all(calls):
+            if isinstance(result, ClientError):
+                raise result
+            answers.append(result)
+        return answers
+
     def call_name_server(self, code: int, ext: dict[str, str], *, timeout_ms: int | None = None) -> Command:
         """Ask the name servers in turn until one answers."""
         unreachable: ClientError | None = None
@@ -205,3 +216,36 @@ def integer(response: Command, name: str, address: str) -> int:
 def parse_name_servers(namesrv: str) -> list[str]:
     """Addresses of `host:port;host:port`; `http://MQ_INST_….host:port` is taken as well, as by ons-client."""
     return [part.strip().rpartition("/")[2] for part in namesrv.replace(",", ";").split(";") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An AccessKey pair; `security_token` belongs to temporary ones (STS). The secret is never printed."""
+
+    access_key_id: str
+    access_key_secret: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def sign(self, ext: dict[str, str], body: bytes) -> None:
+        """Add AccessKey, SecurityToken and Signature to the ext fields of a request."""
+        ext[ACCESS_KEY] = self.access_key_id
+        if self.security_token:
+            ext[SECURITY_TOKEN] = self.security_token
+        ext[SIGNATURE] = sign(ext, body, self.access_key_secret)
+
+
+def local_address(peer: str) -> str:
+    """The address this machine would use towards `host:port`; 127.0.0.1 when it cannot tell."""
+    try:
+        host, port = split_address(peer)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, port))  # no packet is sent
+            return str(probe.getsockname()[0])
+    except (OSError, BrokerUnreachable):
+        return "127.0.0.1"
+
+
+def new_client_id(peer: str) -> str:
+    """`ip@pid#nanoseconds`, as Java clients name themselves: unique for each client object."""
+    return f"{local_address(peer)}@{os.getpid()}#{time.monotonic_ns()}"

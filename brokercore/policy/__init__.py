@@ -2,7 +2,7 @@
 
 A statement is a RAM policy statement (Effect, Action, Resource, Condition). An explicit deny wins over every
 allow, and what nothing allows is denied. Pure: no I/O, so both the console and the broker call the same function on the
-same statements (docs/permissions.md).
+same statements (docs/use/permissions.md).
 """
 
 from brokercore.policy.conditions import CONDITION_KEYS, KEYS_OF, Condition, Context
@@ -15,6 +15,7 @@ from brokercore.policy.decision import (
     decide,
     decide_trust,
     explain,
+    mns_resource,
     mq_resource,
 )
 from brokercore.policy.grammar import (
@@ -30,7 +31,7 @@ from brokercore.policy.grammar import (
     rows_in_steps,
     validate,
 )
-from brokercore.policy.positions import Path, Problem
+from brokercore.policy.json_positions import Path, Problem
 from brokercore.policy.statements import Statement, TrustStatement
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "decide_trust",
     "examine",
     "explain",
+    "mns_resource",
     "mq_resource",
     "parse_policy",
     "parse_rows",

@@ -62,12 +62,12 @@ def check_value(operator: str, value: str) -> None:
         try:
             _network(value)
         except ValueError:
-            raise ValueError(f'"{value}" is no address or network, such as 203.0.113.7 or 10.0.0.0/8') from None
+            raise ValueError(f'"{value}" is not an address or network, such as 203.0.113.7 or 10.0.0.0/8') from None
     else:
         try:
             moment(value)
         except ValueError:
-            raise ValueError(f'"{value}" is no time, such as 2027-01-31T18:00:00Z or 2027-01-31') from None
+            raise ValueError(f'"{value}" is not a time, such as 2027-01-31T18:00:00Z or 2027-01-31') from None
 
 
 def compile_condition(condition: Condition) -> Check:

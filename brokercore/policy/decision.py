@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from brokercore.policy.conditions import Context
-from brokercore.policy.patterns import compiled, has_wildcard
-from brokercore.policy.statements import Judged, Question, Statement, TrustStatement
+from brokercore.policy.statements import Judged, Question, Statement, TrustStatement, compiled, has_wildcard
 
 RESOURCE_PREFIX = "acs:mq:*:*:"
 _INSTANCE = RESOURCE_PREFIX + "MQ_INST_"
@@ -132,6 +131,11 @@ class Considered:
 def mq_resource(physical_name: str) -> str:
     """Resource name of a topic, group or instance: `acs:mq:*:*:<physical name>`."""
     return RESOURCE_PREFIX + physical_name
+
+
+def mns_resource(uid: str, path: str) -> str:
+    """Resource name of an account's queue, topic or messages: `acs:mns:*:<uid>:/queues/orders/messages`."""
+    return f"acs:mns:*:{uid}:{path}"
 
 
 def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNKNOWN) -> Decision:

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from brokercore.policy.conditions import CONDITION_KEYS, KEYS_OF, Condition, check_value
-from brokercore.policy.positions import JsonError, Path, Positions, Problem, read
+from brokercore.policy.json_positions import JsonError, Path, Positions, Problem, read
 from brokercore.policy.statements import Statement, TrustStatement
 
 MAX_BYTES = 6144
@@ -31,6 +31,9 @@ _HINTS = {
     "Principal": " Only the trust policy of a role has it.",
 }
 ASSUME_ROLE = "sts:AssumeRole"
+
+_Rule = Callable[[str], str]
+"""What is wrong with one text, as the rest of a sentence; empty for nothing."""
 
 
 class PolicyError(ValueError):
@@ -106,7 +109,7 @@ def examine(text: str, *, trust: bool = False) -> Examined:
     except JsonError as error:
         return Examined(None, [positions.at(error.offset, error.message)], positions)
     found = [
-        positions.at(offset, f'The field "{path[-1]}" stands here twice.', path) for path, offset in positions.twice
+        positions.at(offset, f'The field "{path[-1]}" appears twice here.', path) for path, offset in positions.twice
     ]
     found += [positions.locate(p) for p in validate(document, trust=trust)]
     return Examined(document, sorted(found, key=lambda p: (p.line, p.column)), positions)
@@ -117,7 +120,7 @@ def validate(document: Any, *, trust: bool = False) -> list[Problem]:
     found = list(problems(document, trust=trust))
     size = len(json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace"))
     if size > MAX_BYTES:
-        found.append(Problem(f"The document has {size:,} bytes without spaces; {MAX_BYTES:,} are the most."))
+        found.append(Problem(f"The document has {size:,} bytes without spaces; at most {MAX_BYTES:,} are allowed."))
     return found
 
 
@@ -165,10 +168,6 @@ def _unknown_fields(row: Mapping[str, Any], known: Sequence[str], path: Path, na
             yield Problem(f"{name} has the unknown field {_short(field)}.{hint}", (*path, field), at_field=True)
 
 
-_Rule = Callable[[str], str]
-"""What is wrong with one text, as the rest of a sentence; empty for nothing."""
-
-
 def _texts(value: Any, path: Path, name: str, rule: _Rule) -> Iterator[Problem]:
     """Problems of a text or a list of texts, each by the rule."""
     if isinstance(value, list) and value:
@@ -185,17 +184,17 @@ def _texts(value: Any, path: Path, name: str, rule: _Rule) -> Iterator[Problem]:
 def _action(text: str) -> str:
     if _ACTION.fullmatch(text):
         return ""
-    return f'"{_short(text)}" is no action. Write service:Name, as in mq:PUB or mq:Query*, or *.'
+    return f'"{_short(text)}" is not an action. Write service:Name, as in mq:PUB or mq:Query*, or *.'
 
 
 def _trust_action(text: str) -> str:
-    return "" if text == ASSUME_ROLE else f'"{_short(text)}" has no place in a trust policy, only {ASSUME_ROLE} has.'
+    return "" if text == ASSUME_ROLE else f'"{_short(text)}" is not allowed in a trust policy, only {ASSUME_ROLE} has.'
 
 
 def _resource(text: str) -> str:
     if _RESOURCE.fullmatch(text) and text.isprintable():
         return ""
-    return f'"{_short(text)}" is no resource. Write acs:service:region:account:name, as in acs:mq:*:*:*, or *.'
+    return f'"{_short(text)}" is not a resource. Write acs:service:region:account:name, as in acs:mq:*:*:*, or *.'
 
 
 def _principal(value: Any, path: Path, name: str) -> Iterator[Problem]:
@@ -212,7 +211,7 @@ def _ram_principal(text: str) -> str:
     if _PRINCIPAL.fullmatch(text) and text.isprintable():
         return ""
     return (
-        f'"{_short(text)}" is no principal. Write acs:ram::<account>:root for a whole account, '
+        f'"{_short(text)}" is not a principal. Write acs:ram::<account>:root for a whole account, '
         "acs:ram::<account>:user/<name> or acs:ram::<account>:role/<name>, without wildcards."
     )
 
@@ -221,7 +220,7 @@ def _service(text: str) -> str:
     return (
         ""
         if _SERVICE.fullmatch(text)
-        else f'"{_short(text)}" is no name of a service, such as openanalytics.aliyuncs.com.'
+        else f'"{_short(text)}" is not the name of a service, such as openanalytics.aliyuncs.com.'
     )
 
 

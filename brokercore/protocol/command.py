@@ -1,4 +1,8 @@
-"""One request or response: its header (JSON or ROCKETMQ form), its ext fields and its body."""
+"""Requests and responses on the wire: frames are cut out of a stream of bytes, and each of them is one command.
+
+A frame is a length word, then that many bytes; the limit is checked before they are read. A command has a header (JSON
+or ROCKETMQ form) with its ext fields, and a body.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,26 @@ from typing import Any
 
 import orjson
 
-from brokercore.protocol import binary_header
-from brokercore.protocol.binary_header import LANGUAGES
 from brokercore.protocol.errors import FrameError
-from brokercore.protocol.frame import Frame
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Largest frame in bytes, counted after the length word (com.rocketmq.remoting.frameMaxLength)."""
+
+MIN_FRAME = 4
+"""A frame has at least its header word."""
+
+_COPIED_FRAME = 16 * 1024
+"""Up to so many bytes a copy costs less than a view, and does not hold what came with it."""
+
+_SMALL_PIECE = 4096
+
+Frame = bytes | memoryview
+
+LANGUAGES = (
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
+    "NODE_JS",
+)  # fmt: skip
+"""Language codes by ordinal."""
 
 VERSION = 479
 """Version ordinal of RocketMQ 5.3.3. Clients refuse SQL filters when a broker answers with less than 232."""
@@ -23,6 +43,74 @@ RESPONSE_FLAG, ONEWAY_FLAG = 1, 2
 
 _WORDS = struct.Struct(">II")
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+_ORDINAL = {name: ordinal for ordinal, name in enumerate(LANGUAGES)}
+_FIXED = struct.Struct(">hbhiii")
+_KEY = struct.Struct(">h")
+_INT = struct.Struct(">i")
+
+BinaryHeader = tuple[int, str, int, int, int, str | None, dict[str, str]]
+"""Code, language, version, opaque, flag, remark, ext."""
+
+
+class FrameReader:
+    """Cuts the byte stream of one connection into frames.
+
+    A frame is handed out without its length word, as `command.decode` takes it; a large one as a view of what was read.
+    """
+
+    __slots__ = ("_awaited", "_pieces", "limit", "pending")
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._pieces: list[bytes | bytearray] = []
+        self._awaited = 0
+        self.pending = 0
+        """Bytes of a frame that is not complete yet."""
+        self.limit = limit
+        """Largest frame in bytes; it may change between two calls of `feed`."""
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take what the socket gave and return the frames that are complete.
+
+        Raises FrameError when a length word is below 4 or above the limit; the reader is of no use after that.
+        """
+        if self._pieces:
+            self._keep(data)
+            self.pending += len(data)
+            if self.pending < self._awaited:
+                return []
+            data = b"".join(self._pieces)
+            self._pieces = []
+        frames: list[Frame] = []
+        position, size = 0, len(data)
+        self._awaited = 4
+        while size - position >= 4:
+            end = position + 4 + self._length(data, position)
+            if end > size:
+                self._awaited = end - position
+                break
+            begin = position + 4
+            frames.append(data[begin:end] if end - begin <= _COPIED_FRAME else memoryview(data)[begin:end])
+            position = end
+        self.pending = size - position
+        if self.pending:
+            self._pieces.append(data[position:] if position else data)
+        return frames
+
+    def _keep(self, data: bytes) -> None:
+        """Add to the frame that is not complete: small pieces to each other, since each alone takes more memory."""
+        last = self._pieces[-1]
+        if len(data) >= _SMALL_PIECE:
+            self._pieces.append(data)
+        elif type(last) is bytearray:
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
+
+    def _length(self, data: bytes, position: int) -> int:
+        length = int.from_bytes(data[position : position + 4], "big")
+        if length < MIN_FRAME or length > self.limit:
+            raise FrameError(f"frame length {length} is outside {MIN_FRAME}..{self.limit} bytes")
+        return length
 
 
 @dataclass(slots=True)
@@ -74,7 +162,7 @@ class Command:
 
     def _header(self) -> bytes:
         if self.serialize == ROCKETMQ:
-            return binary_header.encode(
+            return encode_binary(
                 (self.code, self.language, self.version, self.opaque, self.flag, self.remark, self.ext)
             )
         header: dict[str, Any] = {
@@ -107,7 +195,7 @@ def decode(frame: Frame, max_header: int = (1 << 24) - 1) -> Command:
     if serialize == JSON:
         return _decode_json(frame[4:end], bytes(frame[end:]))
     if serialize == ROCKETMQ:
-        code, language, version, opaque, flag, remark, ext = binary_header.decode(bytes(frame[4:end]))
+        code, language, version, opaque, flag, remark, ext = decode_binary(bytes(frame[4:end]))
         return Command(code, opaque, flag, language, version, remark, ext, bytes(frame[end:]), ROCKETMQ)
     raise FrameError(f"header form {serialize} is neither 0 (JSON) nor 1 (ROCKETMQ)")
 
@@ -171,3 +259,57 @@ def _language(value: Any) -> str:
     if type(value) is int and 0 <= value < len(LANGUAGES):
         return LANGUAGES[value]
     return "OTHER"
+
+
+def encode_binary(header: BinaryHeader) -> bytes:
+    """Header bytes of the ROCKETMQ form (remoting serialize type 1).
+
+    A code above 16 bits (the POP family) is cut, as Java does: such requests need JSON.
+    """
+    code, language, version, opaque, flag, remark, ext = header
+    text = (remark or "").encode()
+    short_code = ((code + 0x8000) & 0xFFFF) - 0x8000
+    parts = [_FIXED.pack(short_code, _ORDINAL.get(language, 7), version, opaque, flag, len(text)), text]
+    fields: list[bytes] = []
+    for key, value in ext.items():
+        key_bytes, value_bytes = key.encode(), value.encode()
+        fields += (_KEY.pack(len(key_bytes)), key_bytes, _INT.pack(len(value_bytes)), value_bytes)
+    section = b"".join(fields)
+    return b"".join((*parts, _INT.pack(len(section)), section))
+
+
+def decode_binary(header: bytes) -> BinaryHeader:
+    """The fields of a header of the ROCKETMQ form. Raises FrameError."""
+    if len(header) < _FIXED.size + 4:
+        raise FrameError(f"binary header of {len(header)} bytes is too short")
+    code, ordinal, version, opaque, flag, remark_size = _FIXED.unpack_from(header)
+    position = _FIXED.size
+    remark, position = _read_text(header, position, remark_size, "remark")
+    section_bytes, position = _read_number(header, position, _INT)
+    if section_bytes != len(header) - position:
+        raise FrameError(f"ext section of {section_bytes} bytes does not fill the header")
+    ext: dict[str, str] = {}
+    while position < len(header):
+        size, position = _read_number(header, position, _KEY)
+        key, position = _read_text(header, position, size, "ext key")
+        size, position = _read_number(header, position, _INT)
+        value, position = _read_text(header, position, size, "ext value")
+        ext[key] = value
+    language = LANGUAGES[ordinal] if 0 <= ordinal < len(LANGUAGES) else "OTHER"
+    return code, language, version, opaque, flag, remark or None, ext
+
+
+def _read_number(header: bytes, position: int, form: struct.Struct) -> tuple[int, int]:
+    if position + form.size > len(header):
+        raise FrameError("binary header ends inside a length")
+    return form.unpack_from(header, position)[0], position + form.size
+
+
+def _read_text(header: bytes, position: int, size: int, what: str) -> tuple[str, int]:
+    end = position + size
+    if size < 0 or end > len(header):
+        raise FrameError(f"{what} of {size} bytes is longer than the binary header")
+    try:
+        return header[position:end].decode(), end
+    except UnicodeDecodeError:
+        raise FrameError(f"{what} in the binary header is not UTF-8") from None

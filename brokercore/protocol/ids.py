@@ -1,19 +1,25 @@
-"""Message ids: the unique id a producer makes, and the offset id that names a place on a broker."""
+"""Identifiers on the wire: of messages, receipts of popped ones, handles to take scheduled ones back."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import itertools
 import os
 import struct
 import threading
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from brokercore.protocol.errors import MessageFormatError
 
 _PORT_AND_OFFSET = struct.Struct(">iq")
 _ANY_IPV4 = bytes(4)
+
+_VERSION = "v1"
 
 
 @lru_cache(maxsize=4096)
@@ -110,3 +116,79 @@ _unique_ids = UniqueIds()
 def new_unique_id() -> str:
     """A unique message id of this process."""
     return _unique_ids.next()
+
+
+class Receipt(NamedTuple):
+    """The receipt handle of a popped message: what acknowledges it, or makes it invisible for longer. Times are ms.
+
+    As text it is `startOffset popTime invisibleTime reviveQueue retry broker queueId offset`, separated by single
+    blanks: the form that clients take apart (Java's ExtraInfoUtil).
+    """
+
+    start_offset: int
+    popped_ms: int
+    invisible_ms: int
+    broker_name: str
+    queue_id: int
+    offset: int
+
+    def __str__(self) -> str:
+        before = f"{self.start_offset} {self.popped_ms} {self.invisible_ms} 0 0"
+        return f"{before} {self.broker_name} {self.queue_id} {self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Receipt:
+        """Read a handle. Raises MessageFormatError."""
+        parts = text.split(" ")
+        try:
+            start, popped, invisible, _revive, _retry, broker, queue_id, offset = parts
+            return cls(int(start), int(popped), int(invisible), broker, int(queue_id), int(offset))
+        except ValueError:
+            raise MessageFormatError(f"the receipt handle {text[:100]!r} is not one of this broker") from None
+
+
+# The offset lists of a POP answer, which ExtraInfoUtil reads as well.
+
+
+def start_offsets(first: Mapping[int, int]) -> str:
+    """`0 queueId offset` for the first offset of each queue, joined by `;`."""
+    return ";".join(f"0 {queue_id} {offset}" for queue_id, offset in first.items())
+
+
+def message_offsets(offsets: Mapping[int, Sequence[int]]) -> str:
+    """`0 queueId offset,offset,…` for each queue, joined by `;`."""
+    return ";".join(f"0 {queue_id} {_joined(found)}" for queue_id, found in offsets.items())
+
+
+def _joined(offsets: Iterable[int]) -> str:
+    return ",".join(map(str, offsets))
+
+
+class RecallHandle(NamedTuple):
+    """What a producer shows to take a scheduled message back before its time (RECALL_MESSAGE).
+
+    `deliver_ms` is that time as the broker keeps it (epoch ms). As text it is `v1 topic broker deliverMs uniqueId`,
+    separated by single blanks, in URL-safe Base64 (rocketmq-common's RecallMessageHandle): clients pass it on unread, a
+    proxy takes broker and topic out of it.
+    """
+
+    topic: str
+    broker_name: str
+    deliver_ms: int
+    unique_id: str
+
+    def __str__(self) -> str:
+        words = " ".join((_VERSION, self.topic, self.broker_name, str(self.deliver_ms), self.unique_id))
+        return base64.urlsafe_b64encode(words.encode()).decode()
+
+    @classmethod
+    def parse(cls, text: str) -> RecallHandle:
+        """Read a handle, with or without its padding. Raises MessageFormatError."""
+        try:
+            words = base64.b64decode((text + "=" * (-len(text) % 4)).encode(), b"-_", validate=True).decode()
+            version, topic, broker_name, deliver_ms, unique_id = words.split(" ")
+            if version != _VERSION or not deliver_ms.isascii() or not deliver_ms.isdecimal() or len(deliver_ms) > 18:
+                raise ValueError(version)
+        except (ValueError, binascii.Error):  # UnicodeDecodeError is a ValueError
+            raise MessageFormatError(f"the recall handle {text[:100]!r} is not one of a broker") from None
+        return cls(topic, broker_name, int(deliver_ms), unique_id)

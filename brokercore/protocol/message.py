@@ -1,16 +1,35 @@
-"""The stored message frame: what a broker keeps and pull, query and view responses carry, back to back."""
+"""Messages as bytes: the stored frame, the body of a batch, and bodies that are compressed.
+
+A stored frame is what a broker keeps and pull, query and view responses carry, back to back. A batch body holds many
+messages of one topic and queue in one send request (SEND_BATCH_MESSAGE). Bodies are
+compressed by zlib both ways; LZ4 and ZSTD are read when pyarrow is installed, and always with a size limit.
+"""
 
 from __future__ import annotations
 
+import importlib
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from brokercore.protocol import properties as names
-from brokercore.protocol.compression import MAX_BODY, decompress
-from brokercore.protocol.errors import MessageFormatError
+from brokercore.protocol.errors import DecompressionError, MessageFormatError
 from brokercore.protocol.ids import offset_message_id, pack_host, unpack_host
 from brokercore.protocol.properties import MAX_PROPERTIES, decode_properties, encode_properties
+
+MAX_BODY = 32 * 1024 * 1024
+"""Largest body in bytes that reading may unpack: a broker takes 4 MiB, so this is roomy and still no bomb."""
+
+COMPRESS_FROM = 4096
+"""Java clients compress bodies of this many bytes and more."""
+
+ZLIB, LZ4, ZSTD = 3, 1, 2
+"""Values of sysFlag bits 8-10; 0 means zlib as well."""
+
+_COMPRESSIONS = {0: "zlib", ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
+_ZLIB_LEVEL = 5
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
@@ -30,6 +49,7 @@ _HEAD = struct.Struct(">iiiiiqqiq")
 _LONG = struct.Struct(">q")
 _TAIL = struct.Struct(">iqi")
 _BORN_HOST_AT = 48
+_BATCH_HEAD, _BATCH_LENGTH = struct.Struct(">iiiii"), struct.Struct(">h")
 
 
 @dataclass(slots=True)
@@ -202,3 +222,85 @@ def _slice(data: bytes, at: int, end: int, size: int) -> tuple[bytes, int]:
 def _host(data: bytes, at: int, end: int, ipv6: bool) -> tuple[tuple[str, int], int]:
     packed, after = _slice(data, at, end, 20 if ipv6 else 8)
     return unpack_host(packed), after
+
+
+class BatchMessage(NamedTuple):
+    """One message of a batch; `properties` is its encoded property string."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
+    """The body of a batch request."""
+    parts: list[bytes] = []
+    for flag, body, properties in messages:
+        size = _BATCH_HEAD.size + len(body) + 2 + len(properties)
+        parts += (_BATCH_HEAD.pack(size, 0, 0, flag, len(body)), body, _BATCH_LENGTH.pack(len(properties)), properties)
+    return b"".join(parts)
+
+
+def iterate_batch(body: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """The messages of a batch request as the fields of BatchMessage, one by one: there may be very many.
+
+    Raises MessageFormatError where it comes to what is wrong.
+    """
+    count, start, total, head_size = 0, 0, len(body), _BATCH_HEAD.size
+    while start < total:
+        try:
+            size, _magic, _crc, flag, body_size = _BATCH_HEAD.unpack_from(body, start)
+            body_start = start + head_size
+            body_end = body_start + body_size
+            if body_size < 0 or body_end > total:
+                raise MessageFormatError("a body of the batch is longer than the batch")
+            (properties_size,) = _BATCH_LENGTH.unpack_from(body, body_end)
+        except struct.error as error:
+            raise MessageFormatError(f"malformed batch: {error}") from error
+        end = body_end + 2 + properties_size
+        if properties_size < 0 or size != end - start or end > total:
+            raise MessageFormatError(f"message {count} of the batch has a wrong size")
+        yield flag, body[body_start:body_end], body[body_end + 2 : end]
+        start = end
+        count += 1
+
+
+def compress(body: bytes) -> bytes:
+    """The body as a zlib stream at the level Java clients use."""
+    return zlib.compress(body, _ZLIB_LEVEL)
+
+
+def decompress(body: bytes, kind: int = ZLIB, limit: int = MAX_BODY) -> bytes:
+    """Unpack a body. Raises DecompressionError when it is broken, above `limit` bytes, or cannot be read here."""
+    name = _COMPRESSIONS.get(kind)
+    if name is None:
+        raise DecompressionError(f"compression type {kind} is not known")
+    if not body:
+        raise DecompressionError(f"the body is empty, though it is said to be {name}-compressed")
+    unpacked = _inflate(body, limit) if name == "zlib" else _unpack_with_arrow(body, name, limit)
+    if len(unpacked) > limit:
+        raise DecompressionError(f"the body unpacks to more than {limit} bytes")
+    return unpacked
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    reader = zlib.decompressobj()
+    try:
+        unpacked = reader.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise DecompressionError(f"the body is no zlib stream: {error}") from error
+    if not reader.eof and len(unpacked) <= limit:
+        raise DecompressionError("the zlib stream of the body is cut off")
+    return unpacked
+
+
+def _unpack_with_arrow(body: bytes, name: str, limit: int) -> bytes:
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ImportError:
+        raise DecompressionError(f"the body is {name}-compressed; reading that needs pyarrow") from None
+    try:
+        with arrow.CompressedInputStream(arrow.BufferReader(body), name) as reader:
+            return bytes(reader.read(limit + 1))
+    except (OSError, ValueError) as error:
+        raise DecompressionError(f"the body is no {name} frame: {error}") from error

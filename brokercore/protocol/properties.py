@@ -1,4 +1,8 @@
-"""Message properties: `name U+0001 value U+0002` repeated, and the names the protocol itself uses."""
+"""Message properties: `name U+0001 value U+0002` repeated, the names the protocol itself uses, and delay levels.
+
+A delay level is a step of a later delivery: a producer asks for one by DELAY, and what a group failed on comes again by
+them, too.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,16 @@ CORRELATION_ID = "CORRELATION_ID"
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 TIME_TO_LIVE = "TTL"
 
+LEVEL_SECONDS = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""How long each delay level waits; level 1 is the first."""
+
+LEVELS = len(LEVEL_SECONDS)
+
+MAX_DELAY_SECONDS = 40 * 86_400
+"""The furthest a message may be scheduled (ONS: 40 days)."""
+
+_UNITS = ((3600, "h"), (60, "m"), (1, "s"))
+
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """The property string as UTF-8. Empty values are left out, as Java drops them on reading.
@@ -85,3 +99,12 @@ def decode_properties(data: bytes | str) -> dict[str, str]:
         if separator and name and value and "\x01" not in value:
             properties[name] = value
     return properties
+
+
+def levels_text() -> str:
+    """The levels as a broker's configuration writes them: `1s 5s … 2h`."""
+    return " ".join(_text(seconds) for seconds in LEVEL_SECONDS)
+
+
+def _text(seconds: int) -> str:
+    return next(f"{seconds // length}{unit}" for length, unit in _UNITS if seconds % length == 0)

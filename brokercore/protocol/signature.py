@@ -1,6 +1,6 @@
 """The AccessKey signature: Base64(HMAC-SHA1(secret, values of the ext fields ordered by key, then the body)).
 
-Java clients disagree on which fields are signed; `verify` accepts each of them (docs/wire.md, "Signature").
+Java clients disagree on which fields are signed; `verify` accepts each of them (docs/develop/wire.md, "Signature").
 
 Three doors take an HMAC-SHA1 by the same secret, and nothing in what the vendors sign says which door it is for. So
 each takes only texts of a form that no other takes: remoting those that begin with the AccessKey ID, gRPC a date, and

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from brokercore.certificates import server_context
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.tls_detection import TlsDetection
 from brokercore.server.dispatch import Dispatcher
-from brokercore.server.doorway import Doorway
 from brokercore.server.errors import SettingsError, StoreNotOurs, StoreUnavailable
-from brokercore.server.settings import Settings, configure_logs, read_settings
-from brokercore.server.storage.redis_address import check_url
-from brokercore.server.tls_mode import TlsMode
+from brokercore.server.figures import BrokerFigures
+from brokercore.server.settings import Settings, TlsMode, configure_logs, read_settings
+from brokercore.server.storage.redis_connection import check_url
 from brokercore.server.upkeep import Upkeep
 from brokercore.server.watching import Watching
 
@@ -60,7 +60,7 @@ class Server:
         self.broker.registry.grpc_port = 0 if self._grpc is None else self._grpc.port
         self._servers: list[asyncio.Server] = []
         self._upkeep = Upkeep(self.broker)
-        self._watching = Watching(self.broker)
+        self._watching = Watching(BrokerFigures(self.broker), self.broker.trouble)
 
     async def start(self) -> None:
         """Read the store back, then accept connections. Raises StoreUnavailable."""
@@ -74,7 +74,7 @@ class Server:
 
         for listening in self._sockets:
             server = await loop.create_server(
-                lambda: Doorway(connection, self._tls, tls_only=tls_only), sock=listening, backlog=_BACKLOG
+                lambda: TlsDetection(connection, self._tls, tls_only=tls_only), sock=listening, backlog=_BACKLOG
             )
             self._servers.append(server)
         if self._watched is not None:

@@ -9,34 +9,30 @@ from dataclasses import replace
 from typing import Any
 
 from brokercore.protocol.ids import pack_host
-from brokercore.server.clients import ClientTable
-from brokercore.server.connection import Connection
+from brokercore.server.connections.clients import ClientTable, QueueLocks
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.fairness import Pace, Rounds
+from brokercore.server.connections.gate import Gate
+from brokercore.server.connections.write_batching import Turn, Watchdog
+from brokercore.server.delivery.delayed_delivery import Timers
+from brokercore.server.delivery.replies import AwaitedReplies, reply_cluster
+from brokercore.server.delivery.traces import Traces
+from brokercore.server.delivery.transactions import Transactions
+from brokercore.server.delivery.waiting import WaitingPulls
 from brokercore.server.errors import store_trouble
-from brokercore.server.gate import Gate
-from brokercore.server.key_values import KeyValues
-from brokercore.server.limits import TenantLimits
-from brokercore.server.locks import QueueLocks
-from brokercore.server.pace import Pace
-from brokercore.server.pop.flights import FlightTable
-from brokercore.server.pop.modes import RequestModes
-from brokercore.server.refusals import Refusals
-from brokercore.server.registry import Registry
-from brokercore.server.replies import AwaitedReplies, reply_cluster
-from brokercore.server.rounds import Rounds
-from brokercore.server.security import Security
+from brokercore.server.peers.discovery import Registry
+from brokercore.server.peers.key_values import KeyValues
+from brokercore.server.pop.in_flight import FlightTable
+from brokercore.server.rights.authentication import Security
+from brokercore.server.rights.limits import TenantLimits
+from brokercore.server.rights.refusals import Refusals
 from brokercore.server.settings import Settings, ipv4_of
 from brokercore.server.statistics import Statistics
-from brokercore.server.storage.groups import GroupTable
+from brokercore.server.storage.groups import GroupTable, RequestModes
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.offsets import OffsetTable
 from brokercore.server.storage.store import MessageStore
 from brokercore.server.storage.topics import TopicTable
-from brokercore.server.timers import Timers
-from brokercore.server.traces import Traces
-from brokercore.server.transactions import Transactions
-from brokercore.server.turn import Turn
-from brokercore.server.waiting import WaitingPulls
-from brokercore.server.watchdog import Watchdog
 
 
 class Broker:

@@ -14,13 +14,13 @@ import orjson
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import ProtocolError
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection, refuse, respond
+from brokercore.server.connections.connection import Connection, refuse, respond
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.handlers import HANDLERS
-from brokercore.server.limits import TooManyConnections
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.limits import TooManyConnections
 
 logger = logging.getLogger(__name__)
 

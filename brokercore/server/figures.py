@@ -1,30 +1,23 @@
-"""The broker's figures for Prometheus, read when they are asked for (docs/broker.md, "Watching it")."""
+"""What a broker tells Prometheus of itself, its store, its accounts, topics and groups (docs/operate/broker.md)."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
-from brokercore.server.account import Account
-from brokercore.server.pace import SLICE_SECONDS
+from brokercore.server.rights.account import Account
 from brokercore.server.statistics import BROKER_GET, BROKER_PUT, GET, GET_BYTES, PUT, PUT_BYTES, SENT_BACK
+from brokercore.server.watching import counter, gauge
 
 if TYPE_CHECKING:
     from brokercore.server.broker import Broker
 
 _AT_ONCE = 200
 """Values of one metric that are written at once."""
-
-_HEAD_LINES = 2
-"""What is said once of a metric: its help and its type."""
 
 _BY_TOPIC = {
     PUT: ("gantry_messages_in", "Messages stored, by topic"),
@@ -48,28 +41,11 @@ _BY_TENANT: dict[str, tuple[str, Callable[[Account], int]]] = {
 }
 
 
-class Figures(Collector):
-    """Everything that is shown; `text` gives it in Prometheus' text format."""
+class BrokerFigures(Collector):
+    """The figures of this moment; a metric of many values comes in pieces."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-
-    async def text(self) -> bytes:
-        """The figures of this moment, written in slices: there are as many as there are topics and groups."""
-        parts: list[bytes] = []
-        before, end = "", perf_counter() + SLICE_SECONDS
-        for metric in self._registry.collect():
-            written = generate_latest(_Only(metric))
-            # A metric of many values comes in pieces, of which each begins with what is said once.
-            parts.append(written if metric.name != before else written.split(b"\n", _HEAD_LINES)[_HEAD_LINES])
-            before = metric.name
-            if perf_counter() >= end:
-                await asyncio.sleep(0)
-                end = perf_counter() + SLICE_SECONDS
-        return b"".join(parts)
 
     def describe(self) -> list[Metric]:
         """Nothing beforehand: topics and groups come and go."""
@@ -101,19 +77,19 @@ class Figures(Collector):
         consumers = sum(len(group.members) for group in clients.consumers.values())
         producers = sum(len(members) for members in clients.producers.values())
         cluster = broker.settings.cluster_name
-        yield _gauge("gantry_up_seconds", "Seconds since the start", time.time() - broker.started_ms / 1000)
-        yield _gauge("gantry_ready", "1 while requests can be answered", not broker.trouble())
-        yield _gauge("gantry_connections", "Open connections", len(broker.connections))
-        yield _gauge("gantry_secure_connections", "Those that speak TLS", sum(c.secure for c in broker.connections))
-        yield _gauge("gantry_consumers", "Consumers that are online, once a group", consumers)
-        yield _gauge("gantry_producers", "Producers that are online, once a group", producers)
-        yield _gauge("gantry_waiting_requests", "Pulls and pops that wait for a message", broker.waiting.count)
+        yield gauge("gantry_up_seconds", "Seconds since the start", time.time() - broker.started_ms / 1000)
+        yield gauge("gantry_ready", "1 while requests can be answered", not broker.trouble())
+        yield gauge("gantry_connections", "Open connections", len(broker.connections))
+        yield gauge("gantry_secure_connections", "Those that speak TLS", sum(c.secure for c in broker.connections))
+        yield gauge("gantry_consumers", "Consumers that are online, once a group", consumers)
+        yield gauge("gantry_producers", "Producers that are online, once a group", producers)
+        yield gauge("gantry_waiting_requests", "Pulls and pops that wait for a message", broker.waiting.count)
         longest = broker.watchdog.longest(time.monotonic())
-        yield _gauge("gantry_longest_turn_seconds", "Longest time of the last minute that the loop was held", longest)
-        yield _counter("gantry_long_turns", "Times the loop was held for more than 20 ms", broker.watchdog.long_turns)
-        yield _counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
-        yield _counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)
-        yield _counter("gantry_timers_delivered", "Delayed messages delivered at their time", broker.timers.delivered)
+        yield gauge("gantry_longest_turn_seconds", "Longest time of the last minute that the loop was held", longest)
+        yield counter("gantry_long_turns", "Times the loop was held for more than 20 ms", broker.watchdog.long_turns)
+        yield counter("gantry_put", "Messages stored", broker.statistics.counter(BROKER_PUT, cluster).total)
+        yield counter("gantry_get", "Messages handed out", broker.statistics.counter(BROKER_GET, cluster).total)
+        yield counter("gantry_timers_delivered", "Delayed messages delivered at their time", broker.timers.delivered)
 
     def _of_the_tenants(self) -> Iterator[Metric]:
         """By account, which is known by its AccessKeys and topics: there are as many as there are accounts."""
@@ -138,32 +114,14 @@ class Figures(Collector):
     def _of_the_store(self) -> Iterator[Metric]:
         broker = self._broker
         store = broker.store
-        yield _gauge("gantry_store_bytes", "Bytes of messages kept", store.used_bytes)
-        yield _gauge("gantry_store_limit_bytes", "Bytes that may be kept", broker.settings.store_max_bytes)
-        yield _gauge("gantry_topics", "Topics", len(list(broker.topics.names())))
-        yield _gauge("gantry_groups", "Consumer groups", len(broker.groups.items()))
-        yield _gauge("gantry_queues", "Queues", len(store.by_number))
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=float(value))
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=float(value))
+        yield gauge("gantry_store_bytes", "Bytes of messages kept", store.used_bytes)
+        yield gauge("gantry_store_limit_bytes", "Bytes that may be kept", broker.settings.store_max_bytes)
+        yield gauge("gantry_topics", "Topics", len(list(broker.topics.names())))
+        yield gauge("gantry_groups", "Consumer groups", len(broker.groups.items()))
+        yield gauge("gantry_queues", "Queues", len(store.by_number))
 
 
 def _pieces(rows: list[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
     """The rows in pieces that are written at once; one without any when there are none."""
     for start in range(0, len(rows) or 1, _AT_ONCE):
         yield rows[start : start + _AT_ONCE]
-
-
-class _Only(Collector):
-    """A single metric, as the library writes registries."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> list[Metric]:
-        return [self._metric]

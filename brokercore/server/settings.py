@@ -1,4 +1,4 @@
-"""The broker's settings, read once from the environment; docs/broker.md lists every name."""
+"""The broker's settings, read once from the environment; docs/operate/broker.md lists every name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from brokercore.logs import FORMATTERS, FloodFilter
+from brokercore.secret_files import SecretError, read_secret
 from brokercore.server.errors import SettingsError
-from brokercore.server.tls_mode import TlsMode
 
 BOUNDS = {
     "store_max_bytes": (1 << 20, 1 << 50),
@@ -25,6 +26,14 @@ BOUNDS = {
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _CHECK_TYPE = {"on": True, "off": False}
+
+
+class TlsMode(StrEnum):
+    """Which connections are taken (RocketMQ's `tls.server.mode`)."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +75,25 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     check = environ.get("GANTRY_CHECK_MESSAGE_TYPE") or "on"
     if check not in _CHECK_TYPE:
         raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
-    shared = _whole(environ, "GANTRY_NAMESRV_FD", 0, 3, 1 << 20) if environ.get("GANTRY_NAMESRV_FD") else None
-    metrics = _whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
-    grpc = _whole(environ, "GANTRY_GRPC_PORT", 0, 0, 65535) if environ.get("GANTRY_GRPC_PORT") else None
+    shared = whole(environ, "GANTRY_NAMESRV_FD", 0, 3, 1 << 20) if environ.get("GANTRY_NAMESRV_FD") else None
+    metrics = whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
+    grpc = whole(environ, "GANTRY_GRPC_PORT", 0, 0, 65535) if environ.get("GANTRY_GRPC_PORT") else None
     return Settings(
-        redis_url=environ.get("REDIS_URL") or f"unix://{home}/run/redis.sock",
+        redis_url=_text_or_file(environ, "REDIS_URL") or f"unix://{home}/run/redis.sock",
         host=environ.get("GANTRY_HOST") or "127.0.0.1",
-        namesrv_port=_whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
+        namesrv_port=whole(environ, "GANTRY_NAMESRV_PORT", 9876, 0, 65535),
         namesrv_fd=shared,
-        broker_port=_whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
+        broker_port=whole(environ, "GANTRY_BROKER_PORT", 10911, 0, 65535),
         metrics_port=metrics,
         grpc_port=grpc,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
         cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",
-        store_max_bytes=_whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
+        store_max_bytes=whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
         retention_hours=_hours(environ, "GANTRY_STORE_RETENTION_HOURS", 72.0, 0.1, BOUNDS["retention_hours"][1]),
-        hot_bytes=_whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),
+        hot_bytes=whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),
         check_message_type=_CHECK_TYPE[check],
-        transaction_check_seconds=_whole(
+        transaction_check_seconds=whole(
             environ, "GANTRY_TRANSACTION_CHECK_SECONDS", 30, *BOUNDS["transaction_check_seconds"]
         ),
         system_access_key_id=_secret(environ, "GANTRY_BROKER_ACCESS_KEY_ID", home / "secrets/broker_access_key_id"),
@@ -121,7 +130,8 @@ def ipv4_of(host: str) -> str:
         raise SettingsError(f"GANTRY_BROKER_ADVERTISE: {host} has no IPv4 address ({error.strerror}).") from error
 
 
-def _whole(environ: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+def whole(environ: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    """A whole number of the environment. Raises SettingsError."""
     value = environ.get(name) or str(default)
     if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
         raise SettingsError(f"{name} is {value!r}; allowed are whole numbers from {low} to {high}.")
@@ -150,14 +160,16 @@ def _address(value: str) -> str:
     return value
 
 
-def _secret(environ: Mapping[str, str], name: str, usual: Path) -> str:
-    if environ.get(name):
-        return environ[name]
-    path = Path(environ.get(f"{name}_FILE") or usual)
+def _text_or_file(environ: Mapping[str, str], name: str, usual: Path | None = None) -> str:
     try:
-        value = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"{name} is not set and {path} cannot be read: {error.strerror}.") from error
+        return read_secret(environ, name, usual)
+    except SecretError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _secret(environ: Mapping[str, str], name: str, usual: Path) -> str:
+    value = _text_or_file(environ, name, usual)
     if not value:
-        raise SettingsError(f"{name}: {path} is empty.")
+        path = environ.get(f"{name}_FILE") or usual
+        raise SettingsError(f"{name} is not set, and {path} is empty or cannot be read.")
     return value

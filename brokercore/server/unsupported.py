@@ -1,4 +1,4 @@
-"""Requests about parts that another kind of broker has, and what the caller is told (docs/mqadmin.md)."""
+"""Requests about parts that another kind of broker has, and what the caller is told (docs/operate/mqadmin.md)."""
 
 from __future__ import annotations
 

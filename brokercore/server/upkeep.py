@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from brokercore.server.broker import Broker
+from brokercore.server.connections.gate import LOOK_SECONDS
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.gate import LOOK_SECONDS
-from brokercore.server.joining import join
-from brokercore.server.retention import expire_messages
+from brokercore.server.peers.catching_up import join
+from brokercore.server.rights.tenant_use import TenantUse
 from brokercore.server.statistics import Statistics
-from brokercore.server.tenant_use import TenantUse
+from brokercore.server.storage.retention import expire_messages
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,8 @@ class Upkeep:
         self._broker.gate.sweep(self._broker.connections)
 
     async def _expire(self) -> None:
-        await expire_messages(self._broker)
+        broker = self._broker
+        await expire_messages(broker.store, broker.topics, broker.traces.most_bytes)
 
     async def _sweep_pop(self) -> None:
         await self._broker.flights.sweep(self._broker.pace.work(None))

@@ -1,20 +1,23 @@
-"""A small HTTP server beside the broker: `/metrics` for Prometheus, `/healthz` for whoever restarts it."""
+"""What watches a process: `/metrics` for Prometheus, `/healthz` for whoever restarts it (docs/operate/broker.md)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import orjson
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
 
-from brokercore.server.figures import Figures
+from brokercore.server.connections.fairness import SLICE_SECONDS
 
 if TYPE_CHECKING:
     import socket
-
-    from brokercore.server.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +29,16 @@ MOST_AT_ONCE = 64
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 _TEXT = "text/plain; charset=utf-8"
 
+_HEAD_LINES = 2
+"""What is said once of a metric: its help and its type."""
+
 
 class Watching:
     """Answers GET and HEAD, one request a connection. Nothing of a request but its path is looked at."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker, self._figures = broker, Figures(broker)
+    def __init__(self, figures: Collector, trouble: Callable[[], str]) -> None:
+        """`trouble` says why requests cannot be answered; nothing while they can."""
+        self._figures, self._trouble = Figures(figures), trouble
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -68,7 +75,7 @@ class Watching:
         if path == b"/metrics":
             return _response(200, CONTENT_TYPE_LATEST, await self._figures.text(), method)
         if path == b"/healthz":
-            trouble = self._broker.trouble()
+            trouble = self._trouble()
             state = {"status": "trouble", "reason": trouble} if trouble else {"status": "ok"}
             return _response(503 if trouble else 200, "application/json", orjson.dumps(state), method)
         return _response(404, _TEXT, b"there is /metrics and /healthz\n", method)
@@ -80,3 +87,46 @@ def _response(status: int, content_type: str, body: bytes, method: bytes) -> byt
         "Connection: close\r\n\r\n"
     )
     return head.encode() + (b"" if method == b"HEAD" else body)
+
+
+class Figures:
+    """Everything that is shown, with the process's own figures, in Prometheus' text format."""
+
+    def __init__(self, figures: Collector) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(figures)
+        ProcessCollector(registry=self._registry)
+
+    async def text(self) -> bytes:
+        """The figures of this moment, written in slices: there are as many as there are topics and groups."""
+        parts: list[bytes] = []
+        before, end = "", perf_counter() + SLICE_SECONDS
+        for metric in self._registry.collect():
+            written = generate_latest(_Only(metric))
+            # A metric of many values comes in pieces, of which each begins with what is said once.
+            parts.append(written if metric.name != before else written.split(b"\n", _HEAD_LINES)[_HEAD_LINES])
+            before = metric.name
+            if perf_counter() >= end:
+                await asyncio.sleep(0)
+                end = perf_counter() + SLICE_SECONDS
+        return b"".join(parts)
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """A figure that goes up and down."""
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    """A figure that only grows."""
+    return CounterMetricFamily(name, text, value=float(value))
+
+
+class _Only(Collector):
+    """A single metric, as the library writes registries."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> list[Metric]:
+        return [self._metric]

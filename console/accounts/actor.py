@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from typing import Any
 
 import orjson
 from django.conf import settings
@@ -14,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 
 from brokercore.policy import Context, Decision, Grantee, Statement, decide, mq_resource, parse_policy
 from console.accounts.models import Organization, Policy, Role, Tenant, User
-from console.topics.models import Grant
+from console.accounts.resources import resources
 
 ALLOW_ALL = Statement(allow=True, actions=("*",), resources=("*",), source="tenant administrator")
 ALLOW_PLATFORM = Statement(allow=True, actions=("platform:*",), resources=("*",), source="platform administrator")
@@ -68,7 +67,7 @@ class Actor:
     def person(self) -> User:
         """The user. Raises PermissionDenied for a role or an organization's key, which own no keys or sessions."""
         if self.user is None:
-            raise PermissionDenied(f"{self.name} is no user")
+            raise PermissionDenied(f"{self.name} is not a user")
         return self.user
 
     @property
@@ -93,12 +92,12 @@ class Actor:
     @cached_property
     def grants(self) -> tuple[Statement, ...]:
         """Topic grants that this user received itself."""
-        return _granted(user_id=self.user.pk) if self.user is not None else ()
+        return resources.get().granted_to_user(self.user.pk) if self.user is not None else ()
 
     @cached_property
     def delegated(self) -> tuple[Statement, ...]:
         """Topic grants that the user's account received from other accounts."""
-        return _granted(tenant_id=self.own_tenant.pk) if self.own_tenant is not None else ()
+        return resources.get().granted_to_account(self.own_tenant.pk) if self.own_tenant is not None else ()
 
     @property
     def context(self) -> Context:
@@ -175,11 +174,6 @@ def statements_of(policies: Iterable[Policy]) -> tuple[Statement, ...]:
 def _parsed(document: bytes, name: str) -> tuple[Statement, ...]:
     """Parsing takes longer than deciding, and most requests ask the same policies."""
     return parse_policy(orjson.loads(document), source=name)
-
-
-def _granted(**holder: Any) -> tuple[Statement, ...]:
-    """Statements of the grants of one user or tenant account."""
-    return tuple(grant.statement for grant in Grant.objects.filter(**holder).select_related("topic"))
 
 
 def tenant_resource(tenant: Tenant) -> str:

@@ -20,7 +20,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import Tenant, User
 from console.accounts.services.sessions import end_sessions
 from console.accounts.visits import actor_of
-from console.audit import services as audit
+from console.audit import record as audit
 
 _LOCK_S = 15 * 60
 

@@ -1,25 +1,94 @@
-"""AccessKey pairs as credentials: which are usable, whom they stand for, and when they were last used."""
+"""AccessKey pairs as credentials: which are usable, whom they stand for, when they were last used.
+
+And how a user changes one for another without a moment in which no key works (`Rotation`), read from its pairs.
+"""
 
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db.models import BooleanField, Case, Q, QuerySet, Value, When
 from django.utils import timezone
+from redis.exceptions import RedisError
 
-from console.accounts import key_use
+from brokercore.policy.table import USED, Used
 from console.accounts.actor import Actor
 from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import AccessKey
+from console.web.redis import connection
+
+log = logging.getLogger(__name__)
 
 _LAST_USED_SECONDS = 60
 
-
 _OWNERS = ("user__tenant", "role__tenant", "organization", "tenant")
+#: A key that is older is worth a warning: it has been in too many files and hands by then.
+OLD_AFTER = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """One use: `channel` is broker, api or sql; both texts are empty for a use that only left its time."""
+
+    at: datetime
+    channel: str = ""
+    address: str = ""
+
+
+def note(access_key_id: str, channel: str, address: str) -> None:
+    """Remember a use. That Redis does not answer is logged: it must not stop the caller's request."""
+    value = Used(int(time.time() * 1000), channel, address).encode()
+    try:
+        connection().hset(USED, access_key_id, value)
+    except RedisError as error:
+        log.warning("the last use of %s was not stored: %s", access_key_id, error)
+
+
+def forget(access_key_id: str) -> None:
+    """Drop what is known of a key that was deleted."""
+    try:
+        connection().hdel(USED, access_key_id)
+    except RedisError as error:
+        log.warning("the last use of %s was not dropped: %s", access_key_id, error)
+
+
+def last_uses(keys: Iterable[AccessKey]) -> dict[str, KeyUse]:
+    """The last use of each key that was ever used, by its id. Raises RedisError."""
+    keys = list(keys)
+    found = {key.access_key_id: KeyUse(key.last_used_at) for key in keys if key.last_used_at is not None}
+    if not keys:
+        return found
+    stored = cast("list[str | None]", connection().hmget(USED, [key.access_key_id for key in keys]))
+    for key, text in zip(keys, stored, strict=True):
+        use = _read(text)
+        # The database's time is up to a minute younger than a Redis that was restored from a copy.
+        if use is not None and (key.last_used_at is None or use.at >= key.last_used_at.replace(microsecond=0)):
+            found[key.access_key_id] = use
+    return found
+
+
+def known_uses(keys: Iterable[AccessKey]) -> tuple[dict[str, KeyUse], bool]:
+    """The last uses, and whether they are all that there is to know: without Redis only those of API and SQL are."""
+    keys = list(keys)
+    try:
+        return last_uses(keys), True
+    except RedisError as error:
+        log.warning("the last uses of AccessKeys cannot be read: %s", error)
+    return {key.access_key_id: KeyUse(key.last_used_at) for key in keys if key.last_used_at is not None}, False
+
+
+def _read(text: str | None) -> KeyUse | None:
+    used = Used.decode(text or "")
+    return KeyUse(datetime.fromtimestamp(used.at_ms / 1000, UTC), used.channel, used.address) if used else None
 
 
 def usable_keys() -> QuerySet[AccessKey]:
@@ -82,9 +151,57 @@ def token_fits(key: AccessKey, given: str) -> bool:
 
 
 def note_use(key: AccessKey, channel: str = "api", source_ip: str = "") -> None:
-    """Remember time and place: one write a minute a key at most, so that a busy caller makes no writes of reads."""
+    """Remember time and place: one write a minute a key at most, so that a busy caller makes no writes of reads.
+
+    Of temporary keys no place is kept: they end by themselves.
+    """
     now = timezone.now()
     if key.last_used_at is None or (now - key.last_used_at).total_seconds() > _LAST_USED_SECONDS:
         AccessKey.objects.filter(pk=key.pk).update(last_used_at=now)
         if not key.security_token:
-            key_use.note(key.access_key_id, channel, source_ip)
+            note(key.access_key_id, channel, source_ip)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An AccessKey with what the page says about it."""
+
+    key: AccessKey
+    use: KeyUse | None
+
+    @property
+    def is_old(self) -> bool:
+        """True when the pair should be replaced by a new one."""
+        return timezone.now() - self.key.created_at > OLD_AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The step that comes next: 0 create the first pair, 1 create the second, 2 move over, 3 delete the older."""
+
+    step: int
+    older: Pair | None = None
+    newer: Pair | None = None
+
+    @property
+    def older_in_use(self) -> bool:
+        """True when something still signed with the older pair after the newer one was made."""
+        if self.older is None or self.newer is None or self.older.use is None:
+            return False
+        return self.older.use.at > self.newer.key.created_at
+
+
+def pairs_of(keys: Sequence[AccessKey], uses: Mapping[str, KeyUse]) -> list[Pair]:
+    """The pairs of one user with their last uses, oldest first."""
+    ordered = sorted(keys, key=lambda key: (key.created_at, key.pk))
+    return [Pair(key, uses.get(key.access_key_id)) for key in ordered]
+
+
+def rotation_of(pairs: Sequence[Pair]) -> Rotation:
+    """Where the user stands, from the pairs in the order of their making."""
+    if not pairs:
+        return Rotation(0)
+    if len(pairs) == 1:
+        return Rotation(1, pairs[0])
+    older, newer = pairs[0], pairs[1]
+    return Rotation(2 if older.key.enabled else 3, older, newer)

@@ -25,5 +25,5 @@ def _fernet(key: str) -> Fernet:
         return Fernet(key)
     except ValueError as error:
         raise ImproperlyConfigured(
-            "GANTRY_MASTER_KEY is not a Fernet key (32 bytes, url-safe base64); `make up` draws one."
+            "GANTRY_MASTER_KEY is not a Fernet key (32 bytes, url-safe base64); `make up` generates one."
         ) from error

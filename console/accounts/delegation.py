@@ -8,8 +8,8 @@ yourself, or sign in as somebody stronger. So who does not act as the account
 * lets nobody assume a role, and trusts nobody with one, that is more than it is itself,
 * never changes the administrator of the account. Nobody does but the administrator itself.
 
-A role that it surely can assume itself counts as its own (`console.accounts.becoming`). Every change is judged in its
-transaction.
+A role that it surely can assume itself counts as its own (`console.accounts.assumable_roles`). Every change is judged
+in its transaction.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from functools import cached_property, lru_cache
 from django.core.exceptions import PermissionDenied
 
 from brokercore.policy import CREATOR, Statement, mq_resource
-from brokercore.policy.patterns import expression
+from brokercore.policy.statements import expression
 from console.accounts.actor import Actor, role_statements, service_resource, statements_of, user_statements
-from console.accounts.becoming import Principals, Roles, role_principal, sessions_of, user_principal
+from console.accounts.assumable_roles import Principals, Roles, role_principal, sessions_of, user_principal
 from console.accounts.models import Policy, Role, Tenant, User
-from console.audit import services as audit
-from console.topics.models import Grant, Group
+from console.accounts.resources import resources
+from console.audit import record as audit
 
 
 def require_change_of(actor: Actor, user: User) -> None:
@@ -47,14 +47,14 @@ def require_change_of(actor: Actor, user: User) -> None:
     # What was granted on topics comes with the sign-in, as policies do. What it made is its own in any case.
     wanted = (*user_statements(user), *Actor(user=user).grants) if itself else _user_statements([user])[user.pk]
     if not judge.covers(wanted):
-        _refuse(actor, resource, f"denied: {user.username} may do more than {actor.name}, who can't change it")
+        _refuse(actor, resource, f"denied: {user.username} may do more than {actor.name}, who may not change it")
     if itself:
         return
     if judge.keeps_groups(user):
-        reason = "keeps groups that it made for itself; only the account can change it"
+        reason = "has groups of its own; only the account can change it"
         _refuse(actor, resource, f"denied: {user.username} {reason}")
     if beyond := judge.beyond(_of_user(user, user_statements(user))):
-        reason = f"can assume {beyond}, which may do more than {actor.name}, who can't change it"
+        reason = f"can assume {beyond}, which may do more than {actor.name}, who may not change it"
         _refuse(actor, resource, f"denied: {user.username} {reason}")
 
 
@@ -78,7 +78,7 @@ def require_change_of_everybody(actor: Actor) -> None:
             or judge.beyond(_of_user(user, user_statements(user)))
         ):
             resource = service_resource("ram", actor.tenant, f"user/{user.username}")
-            reason = f"{user.username} may do more than {actor.name}, who can't say how everybody signs in"
+            reason = f"{user.username} may do more than {actor.name}, who may not decide how everyone signs in"
             _refuse(actor, resource, f"denied: {reason}")
 
 
@@ -154,8 +154,7 @@ class _Judge:
         """Groups of the account that RAM users use only if they made them: the creator, and the name on the wire."""
         if self._actor.user is None:
             return []  # the sessions of a role use all that its policies name
-        rows = Group.objects.filter(owner=self._actor.tenant, shared=False).order_by("pk")
-        return list(rows.exclude(creator=self._actor.user).values_list("creator", "physical_name"))
+        return resources.get().groups_kept_from(self._actor.user, self._actor.tenant)
 
     def covers(self, wanted: Iterable[Statement]) -> bool:
         """True when the caller's own statements and grants cover all of them."""
@@ -196,9 +195,9 @@ def _of_user(user: User, statements: tuple[Statement, ...]) -> Principals:
 def _user_statements(users: list[User]) -> dict[int, list[Statement]]:
     """What each user may do by policies, by grants on topics, and as who made a group. All comes with its sign-in."""
     found = {user.pk: list(user_statements(user)) for user in users}
-    for grant in Grant.objects.filter(user__in=users).select_related("topic"):
-        found[grant.user_id].append(grant.statement)  # type: ignore[index]
-    for creator, name in Group.objects.filter(creator__in=users).values_list("creator", "physical_name"):
+    for user_id, statement in resources.get().granted_to_users(users):
+        found[user_id].append(statement)
+    for creator, name in resources.get().groups_made_by(users):
         found[creator].append(replace(CREATOR, resources=(mq_resource(name),)))
     return found
 

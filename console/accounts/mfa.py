@@ -25,7 +25,7 @@ from django.http import HttpRequest
 from console.accounts import crypto
 from console.accounts.models import User
 from console.accounts.visits import actor_of, gave_second_factor
-from console.audit import services as audit
+from console.audit import record as audit
 
 #: A code is good for its own step of 30 s and one step before and after, so it is remembered that long.
 CODE_LIFETIME_S = 90

@@ -20,7 +20,7 @@ from console.accounts import mfa
 from console.accounts.models import User
 from console.accounts.services import sessions
 from console.accounts.visits import actor_of
-from console.web import holders
+from console.web import request_owners
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 _OPEN_TO_ALL = frozenset({"account_logout", "account_login", "account_inactive", "health"})
@@ -52,10 +52,10 @@ class ActorMiddleware:
         user = request.user
         if isinstance(user, User) and mfa.is_at_home(user) and sessions.keep_alive(request):
             request.actor = actor_of(request, user)  # type: ignore[attr-defined]
-            account = holders.account_name(user.tenant_id, user.pk)
-            holders.tell_session(request, request.session.session_key, account)
+            account = request_owners.account_name(user.tenant_id, user.pk)
+            request_owners.tell_session(request, request.session.session_key, account)
         else:
-            holders.tell_session(request, request.COOKIES.get(settings.SESSION_COOKIE_NAME), None)
+            request_owners.tell_session(request, request.COOKIES.get(settings.SESSION_COOKIE_NAME), None)
             if isinstance(user, User):
                 logout(request)
         return self.get_response(request)

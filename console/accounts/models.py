@@ -1,10 +1,21 @@
-"""Who there is: organizations, tenants, RAM users, roles, policies, AccessKeys (docs/permissions.md)."""
+"""Who there is: organizations, tenants, RAM users, roles, policies, AccessKeys (docs/use/permissions.md)."""
 
 from __future__ import annotations
+
+import secrets
+import string
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
+
+#: Of the numbers that name accounts and users.
+TENANT_DIGITS, USER_DIGITS = 16, 18
+
+
+def new_uid(length: int) -> str:
+    """So many random digits, the first of them not 0."""
+    return secrets.choice("123456789") + "".join(secrets.choice(string.digits) for _ in range(length - 1))
 
 
 class Organization(models.Model):
@@ -47,7 +58,7 @@ class Tenant(models.Model):
 
 
 class TenantLimits(models.Model):
-    """What one tenant may take of the embedded brokers, where it differs from GANTRY_TENANT_…: 0 is no limit."""
+    """What one tenant may use of the embedded brokers, where it differs from GANTRY_TENANT_…: 0 is no limit."""
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="own_limits")
     connections = models.PositiveBigIntegerField(null=True, blank=True)
@@ -61,6 +72,13 @@ class TenantLimits(models.Model):
     lake_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     result_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     parsing_seconds = models.PositiveBigIntegerField(null=True, blank=True)
+    smq_queues = models.PositiveBigIntegerField(null=True, blank=True)
+    smq_messages = models.PositiveBigIntegerField(null=True, blank=True)
+    smq_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    smq_calls_per_second = models.PositiveBigIntegerField(null=True, blank=True)
+    smq_waiting = models.PositiveBigIntegerField(null=True, blank=True)
+    jobs = models.PositiveBigIntegerField(null=True, blank=True)
+    running_jobs = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "tenant limits"
@@ -70,12 +88,15 @@ class TenantLimits(models.Model):
 
 
 class TenantUse(models.Model):
-    """What one tenant has stored in the lake, as `console.sql.storage` keeps it: what comes is added at once."""
+    """What one tenant has stored in the lake, as `console.catalog.storage` keeps it: what comes is added at once."""
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="use")
     lake_bytes = models.BigIntegerField(default=0, help_text="of all files in its buckets")
     result_bytes = models.BigIntegerField(default=0, help_text="of all its results that are kept")
+    arriving_bytes = models.BigIntegerField(default=0, help_text="of files that are being written to its buckets")
+    arriving_at = models.DateTimeField(null=True, blank=True, help_text="when the first of them began")
     counted_at = models.DateTimeField(null=True, blank=True, help_text="none: something has changed since")
+    counts = models.BigIntegerField(default=0, help_text="how often it was counted: of counts at once one is taken")
 
     class Meta:
         verbose_name_plural = "tenant uses"
@@ -219,7 +240,7 @@ class SingleSignOn(models.Model):
 
 
 class DatabaseAccount(models.Model):
-    """Sign-in of a user at the MySQL door.
+    """Sign-in of a user at the MySQL endpoint.
 
     Only what both MySQL methods need to check a scramble is kept (the hash of the hash of the password), so the
     password cannot be read back.

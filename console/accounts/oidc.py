@@ -9,7 +9,7 @@ import jwt
 from django.conf import settings
 from requests import RequestException
 
-from console.accounts.outgoing import GuardedSession, Unreachable, require_safe_scheme
+from console.accounts.outgoing_requests import GuardedSession, Unreachable, require_safe_scheme
 
 #: Signatures that need the provider's private key: never `none`, and never a hash with the client secret.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -33,7 +33,7 @@ def discover(issuer: str) -> dict[str, Any]:
         try:
             require_safe_scheme(str(document.get(name, "")))
         except Unreachable as error:
-            raise SignInError(f"The provider's discovery document has no {name} that may be used.") from error
+            raise SignInError(f"The provider's discovery document has no {name} that can be used.") from error
     return document
 
 
@@ -45,7 +45,7 @@ def check_answer(named: str | None, *, document: dict[str, Any]) -> None:
     if named is None and document.get("authorization_response_iss_parameter_supported") is not True:
         return
     if named != document["issuer"]:
-        raise SignInError("The answer comes from another provider than the one that was asked.")
+        raise SignInError("The answer comes from a different provider.")
 
 
 def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonce: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def user_info(document: dict[str, Any], access_token: str, subject: str) -> dict
         return {}
     claims = _fetch(str(endpoint), "user information", {"Authorization": f"Bearer {access_token}"})
     if claims.get("sub") != subject:
-        raise SignInError("The provider's user information is about somebody else.")
+        raise SignInError("The provider's user information is about another user.")
     return claims
 
 
@@ -103,8 +103,8 @@ def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[s
         raise SignInError(str(error)) from error
     except RequestException as error:
         # One sentence for every cause: it must not tell what answers at an address inside the network.
-        hint = "" if settings.SSO_NETWORKS else " One in a private network has to be allowed by who runs this console."
-        raise SignInError(f"The provider does not give its {what}.{hint}") from error
+        hint = "" if settings.SSO_NETWORKS else " The operator of this console must allow one in a private network."
+        raise SignInError(f"The provider does not return its {what}.{hint}") from error
     except RecursionError as error:
         raise SignInError(f"The provider's {what} cannot be read.") from error
     if not isinstance(answer, dict):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.db.models import QuerySet
 
 from console.accounts.actor import Actor
@@ -11,6 +13,14 @@ from console.web.errors import Refused
 MAX_DEPTH = 8
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the `x-acs-…` headers narrow a call to; None is no restriction."""
+
+    organization: Organization | None = None
+    resource_set: ResourceSet | None = None
 
 
 def ids_below(organization: Organization) -> set[int]:
@@ -39,10 +49,8 @@ def resource_sets(organization: Organization) -> QuerySet[ResourceSet]:
     )
 
 
-def scope_of(
-    actor: Actor, organization_id: str = "", resource_set_id: str = ""
-) -> tuple[Organization | None, ResourceSet | None]:
-    """What the headers `x-acs-organizationid` and `x-acs-resourcegroupid` narrow a call to; None is no restriction.
+def scope_of(actor: Actor, organization_id: str = "", resource_set_id: str = "") -> Scope:
+    """What the headers `x-acs-organizationid` and `x-acs-resourcegroupid` narrow a call to.
 
     An account may name its own organization, one above it and those below it; a platform administrator any. Raises
     Refused BIZ_FIELD_CHECK_INVALID for an unknown or foreign id, and for a resource set without its organization.
@@ -51,16 +59,16 @@ def scope_of(
     if not organization_id:
         if resource_set_id:
             raise Refused(_FIELD, "A resource set is given without its organization.", "organization_id")
-        return None, None
+        return Scope()
     organization = _organization(actor, organization_id)
     if not resource_set_id:
-        return organization, None
+        return Scope(organization)
     number = _number(resource_set_id)
     found = ResourceSet.objects.select_related("organization").filter(pk=number, organization=organization).first()
     if found is None:
         message = f"The organization {organization_id} has no resource set {resource_set_id[:32]}."
         raise Refused(_FIELD, message, "resource_set_id")
-    return organization, found
+    return Scope(organization, found)
 
 
 def _organization(actor: Actor, organization_id: str) -> Organization:

@@ -5,13 +5,103 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
-from brokercore.policy import Examined, PolicyError, Problem, examine, parse_trust_policy
-from console.accounts import actions
-from console.accounts.models import Tenant
+from brokercore.policy import Examined, PolicyError, Problem, Statement, examine, parse_trust_policy
+from console.accounts.models import Policy, Tenant
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "mq": (
+        "PUB", "SUB", "QueryInstance", "CreateInstance", "UpdateInstance", "DeleteInstance",
+        "QueryTopic", "CreateTopic", "UpdateTopic", "DeleteTopic", "Empower", "QueryGrant",
+        "QueryGroup", "CreateGroup", "UpdateGroup", "DeleteGroup",
+        "QueryMessage", "ResendDeadLetter", "ResetOffset", "QueryTrend",
+    ),
+    "mns": (
+        "CreateQueue", "SetQueueAttributes", "GetQueueAttributes", "ListQueue", "DeleteQueue",
+        "SendMessage", "ReceiveMessage", "PeekMessage", "DeleteMessage", "ChangeMessageVisibility",
+        "CreateTopic", "SetTopicAttributes", "GetTopicAttributes", "ListTopic", "DeleteTopic", "PublishMessage",
+        "Subscribe", "SetSubscriptionAttributes", "GetSubscriptionAttributes", "ListSubscriptionByTopic", "Unsubscribe",
+        "GetAccountAttributes", "SetAccountAttributes", "OpenService",
+    ),
+    "dla": (
+        "SubmitQuery", "QueryTask", "CancelQuery",
+        "CreateSchema", "DropSchema", "CreateTable", "AlterTable", "DropTable", "InsertTable",
+        "ListBuckets", "CreateBucket", "DeleteBucket", "ReadBucket", "WriteBucket", "ArchiveTopic",
+        "GetBucketNotification", "PutBucketNotification",
+        "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob",
+        "ListJobSecrets", "PutJobSecret", "DeleteJobSecret",
+    ),
+    "ram": (
+        "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
+        "AttachPolicyToUser", "DetachPolicyFromUser",
+        "ListAccessKeys", "UpdateAccessKey", "DeleteAccessKey",
+        "ListGroups", "GetGroup", "CreateGroup", "UpdateGroup", "DeleteGroup",
+        "AddUserToGroup", "RemoveUserFromGroup", "AttachPolicyToGroup", "DetachPolicyFromGroup",
+        "ListPolicies", "GetPolicy", "CreatePolicy", "UpdatePolicy", "DeletePolicy", "SimulatePolicy",
+        "ListRoles", "GetRole", "CreateRole", "UpdateRole", "DeleteRole",
+        "AttachPolicyToRole", "DetachPolicyFromRole", "EndRoleSession",
+        "GetSingleSignOn", "UpdateSingleSignOn",
+    ),
+    "sts": ("AssumeRole",),
+    "actiontrail": ("Read",),
+}  # fmt: skip
+ACTIONS: tuple[str, ...] = tuple(f"{service}:{name}" for service, names in _NAMES.items() for name in names)
 
 _ORDER = ("Version", "Statement", "Effect", "Action", "Resource", "Principal", "Condition")
+
+
+@lru_cache(maxsize=1024)
+def matched(pattern: str) -> tuple[str, ...]:
+    """The known actions that an action pattern of a policy stands for."""
+    statement = Statement(True, (pattern,), ("*",))
+    return tuple(action for action in ACTIONS if statement.matches_action_name(action))
+
+
+def suggestions(pattern: str) -> list[str]:
+    """Known actions that somebody may have meant by one that matches none."""
+    by_name = {action.lower(): action for action in ACTIONS}
+    near = get_close_matches(pattern.lower(), by_name, n=3, cutoff=0.6)
+    if not near:
+        tails = {action.partition(":")[2].lower(): action for action in ACTIONS}
+        return [tails[t] for t in get_close_matches(pattern.partition(":")[2].lower(), tails, n=3, cutoff=0.6)]
+    return [by_name[name] for name in near]
+
+
+def _document(*actions: str) -> dict[str, Any]:
+    return {"Version": "1", "Statement": [{"Effect": "Allow", "Action": list(actions), "Resource": "*"}]}
+
+
+SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "AliyunMQFullAccess": ("Everything in the message service", _document("mq:*")),
+    "AliyunMQReadOnlyAccess": ("See everything in the message service, change nothing", _document("mq:Query*")),
+    "AliyunMQPubOnlyAccess": ("Publish messages", _document("mq:PUB", "mq:QueryInstance", "mq:QueryTopic")),
+    "AliyunMQSubOnlyAccess": (
+        "Subscribe to messages",
+        _document("mq:SUB", "mq:QueryInstance", "mq:QueryTopic", "mq:QueryGroup"),
+    ),
+    "AliyunMNSFullAccess": ("Everything in the queue service", _document("mns:*")),
+    "AliyunMNSReadOnlyAccess": (
+        "See queues, topics and their messages, change nothing",
+        _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
+    ),
+    "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
+}
+
+
+def ensure_system_policies() -> None:
+    """Create or bring up to date the policies that belong to no tenant."""
+    for name, (description, document) in SYSTEM_POLICIES.items():
+        Policy.objects.update_or_create(
+            tenant=None, name=name, defaults={"description": description, "document": document}
+        )
+
+
+def system_policy(name: str) -> Policy:
+    """A system policy by name. Raises Policy.DoesNotExist."""
+    return Policy.objects.get(tenant=None, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +153,11 @@ def _warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
 def _about_action(pattern: str) -> str:
     if pattern.lower().startswith("platform:"):
         return "platform: is for the platform's administrators; in an account it allows nothing."
-    if actions.matched(pattern):
+    if matched(pattern):
         return ""
-    near = actions.suggestions(pattern)
+    near = suggestions(pattern)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"No action here is called {pattern[:60]}.{hint}"
+    return f"There is no action {pattern[:60]}.{hint}"
 
 
 def _trust_warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
@@ -75,7 +165,9 @@ def _trust_warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
         for path, name in _texts(row["Principal"].get("RAM", []), ("Statement", number, "Principal", "RAM")):
             account = name.split(":")[3]
             if account != tenant.uid and row["Effect"] == "Allow":
-                yield Problem(f"{account} is another account: it decides itself which of its users come in.", path)
+                yield Problem(
+                    f"{account} is another account: it decides itself which of its users may assume the role.", path
+                )
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -1,7 +1,8 @@
 """Single sign-on by an account's own OpenID Connect provider, through django-allauth.
 
 State, PKCE and the token request are django-allauth's. Ours: the provider is the account's row, a nonce, the check of
-the ID token, and that a provider of one account can only ever sign in RAM users of that account (docs/permissions.md).
+the ID token, and that a provider of one account can only ever sign in RAM users of that account
+(docs/use/permissions.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from console.accounts import crypto, oidc
 from console.accounts.models import SingleSignOn
-from console.accounts.outgoing import GuardedSession
+from console.accounts.outgoing_requests import GuardedSession
 from console.accounts.services import single_sign_on as services
 
 _SETTING = "single_sign_on"
@@ -57,9 +58,9 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:
         """A sign-in that ended at the provider, or came back without having begun here."""
-        reason = "it was cancelled there" if str(details.get("error")) == "cancelled" else "it did not begin here"
+        reason = "it was cancelled there" if str(details.get("error")) == "cancelled" else "it did not start here"
         if details.get("exception") is not None:
-            reason = "it does not hand out tokens for this console"
+            reason = "it issues no tokens for this console"
         raise ImmediateHttpResponse(refused(request, provider.app.settings[_SETTING], f"The sign-in failed: {reason}."))
 
 

@@ -7,10 +7,10 @@ from django.http import Http404
 from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
+from console.accounts.http import Request
 from console.archive.models import TopicArchive
 from console.topics import access as topics
 from console.topics.models import Topic
-from console.web.http import Request
 
 ARCHIVE, SUBSCRIBE = "dla:ArchiveTopic", "mq:SUB"
 

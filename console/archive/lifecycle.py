@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from analytics import run as engine
+from analytics.specs import Archived, ArchiveRanges
 from console.archive.models import ArchiveStatus, TopicArchive
 from console.celery import app
 
@@ -46,14 +46,14 @@ def beat(archive: TopicArchive) -> None:
     _held(archive, heartbeat_at=timezone.now())
 
 
-def note_step(archive: TopicArchive, ranges: engine.ArchiveRanges) -> None:
+def note_step(archive: TopicArchive, ranges: ArchiveRanges) -> None:
     """Note what the next step archives, before it does. Raises ClaimLost."""
     pending = {"begin": ranges.begin, "end": ranges.end, "missed": ranges.missed}
     _held(archive, pending=pending, heartbeat_at=timezone.now())
     archive.pending = pending
 
 
-def commit_step(archive: TopicArchive, ranges: engine.ArchiveRanges, written: engine.Archived) -> None:
+def commit_step(archive: TopicArchive, ranges: ArchiveRanges, written: Archived) -> None:
     """The step's files are in their place: let readers believe them. Raises ClaimLost."""
     archive.offsets = archive.offsets | ranges.end
     archive.pending = None
@@ -76,7 +76,7 @@ def end(archive: TopicArchive, error: str = "") -> bool:
     return bool(_mine(archive).update(status=status, error=error, worker="", ended_at=timezone.now()))
 
 
-def give_back(archive: TopicArchive) -> None:
+def release(archive: TopicArchive) -> None:
     """Let another worker go on."""
     _mine(archive).update(status=ArchiveStatus.QUEUED, worker="", heartbeat_at=None)
 
@@ -87,7 +87,7 @@ def sweep() -> None:
     silent = TopicArchive.objects.filter(status=ArchiveStatus.RUNNING, heartbeat_at__lt=now - WORKER_LOST_AFTER)
     for archive in silent:
         log.warning("the archive of %s lost its worker %s", archive, archive.worker)
-        give_back(archive)
+        release(archive)
     due = TopicArchive.objects.filter(hourly=True, topic__isnull=False, requested_at__lt=now - EVERY)
     due.exclude(status__in=(ArchiveStatus.QUEUED, ArchiveStatus.RUNNING)).update(
         status=ArchiveStatus.QUEUED, requested_at=now, heartbeat_at=None

@@ -1,4 +1,4 @@
-"""Archives of topics: messages kept in the lake for longer than brokers keep them (docs/messages-in-sql.md)."""
+"""Archives of topics: messages kept in the lake for longer than brokers keep them (docs/use/messages-in-sql.md)."""
 
 from __future__ import annotations
 

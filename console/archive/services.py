@@ -7,15 +7,15 @@ import secrets
 from django.db import transaction
 from django.utils import timezone
 
-from analytics import run as engine
+from analytics import lake
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.archive import lifecycle
 from console.archive.access import resource
 from console.archive.models import BUSY, ArchiveStatus, TopicArchive
-from console.audit import services as audit
-from console.sql import storage
-from console.sql.models import Bucket
+from console.audit import record as audit
+from console.catalog import bucket_events, storage
+from console.catalog.models import Bucket
 from console.topics.models import Topic
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
@@ -71,7 +71,8 @@ def delete(*, actor: Actor, archive: TopicArchive) -> None:
         if not idle.delete()[0]:
             raise Refused("ARCHIVE_BUSY", "The archive is being written now; delete it when the run has ended.")
         _record(actor, "delete", archive, {"messages": archive.messages, "location": archive.location})
-    engine.delete_archive(archive.location)
+    with bucket_events.removed(actor, archive.location):
+        lake.remove(archive.location)
     storage.changed(actor.tenant)
 
 

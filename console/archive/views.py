@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages
+import django_tables2 as tables
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access as accounts
+from console.accounts.http import Request
 from console.archive import access, queries, services
 from console.archive.models import TopicArchive
-from console.archive.tables import ArchiveTable
 from console.topics.models import Topic
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.http import Request
-from console.web.paging import configured, search_text
+from console.web import deletion, forms, htmx
+from console.web.paging import CellColumn, column, configured, search_text
+from console.web.templatetags.gantry import byte_size, number
+
+_NUMBER = column("num-cell")
+
+
+class ArchiveTable(tables.Table):  # type: ignore[misc]
+    """Topic, state and size of each archive."""
+
+    physical_name = CellColumn(template_name="archive/_topic_cell.html", verbose_name="Topic")
+    status = CellColumn(template_name="archive/_status.html", verbose_name="State")
+    messages = tables.Column(verbose_name="Messages", attrs=_NUMBER)
+    size = tables.Column(verbose_name="Size", attrs=_NUMBER)
+    ended_at = CellColumn(
+        "{% load gantry %}{% if record.ended_at %}{% ago record.ended_at %}{% else %}–{% endif %}",
+        verbose_name="Last run",
+    )
+    delete = CellColumn(
+        template_name="archive/_delete_cell.html", verbose_name="", orderable=False, attrs=column("actions-cell")
+    )
+
+    class Meta:
+        order_by = "physical_name"
+
+    def render_messages(self, record: TopicArchive) -> SafeString:
+        return number(record.messages)
+
+    def render_size(self, record: TopicArchive) -> SafeString:
+        return byte_size(record.size)
 
 
 @require_GET
@@ -36,10 +63,8 @@ def state(request: Request, instance_id: str, name: str) -> HttpResponse:
 @require_POST
 def start(request: Request, instance_id: str, name: str) -> HttpResponse:
     found = access.topic(request, instance_id, name)
-    try:
+    with forms.refusals_told(request):
         services.start(actor=request.actor, topic=found)
-    except Refused as refused:
-        messages.error(request, refused.message)
     return htmx.done(request, "archive.topic", instance_id, name)
 
 
@@ -54,10 +79,8 @@ def index(request: Request) -> HttpResponse:
 @require_POST
 def hourly(request: Request, number: int) -> HttpResponse:
     archive = access.archive(request, number)
-    try:
+    with forms.refusals_told(request):
         services.set_hourly(actor=request.actor, archive=archive, hourly=request.POST.get("hourly") == "on")
-    except Refused as refused:
-        messages.error(request, refused.message)
     return htmx.done(request, *_page_of(archive))
 
 
@@ -67,7 +90,8 @@ def delete(request: Request, number: int) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="archive",
         name=name,
-        warning=f"{archive.messages:,} archived messages are deleted. What the broker has dropped since is gone then.",
+        warning=f"{archive.messages:,} archived messages are deleted. Those that the broker has dropped "
+        "in the meantime are lost.",
         cancel_url=reverse(_page_of(archive)[0], args=_page_of(archive)[1:]),
     )
     return deletion.confirm(

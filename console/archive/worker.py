@@ -12,15 +12,17 @@ from typing import Any
 
 from celery.signals import worker_shutting_down
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 
-from analytics import errors
-from analytics import run as engine
+from analytics import archives, engine, errors
+from analytics.errors import QueryRefused
+from analytics.specs import Archived, ArchiveRanges, ArchiveStep, Column, TableSpec
 from console.accounts.actor import Actor, acting_later
 from console.archive import access, lifecycle
 from console.archive.models import TopicArchive
-from console.sql import message_tables, storage
-from console.sql.keeper import worker_name
+from console.catalog import bucket_events, storage
+from console.catalog.virtual import mq
+from console.sql.heartbeats import worker_name
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +49,10 @@ def run(number: int, engine_lost: Callable[[str], None]) -> None:
     except lifecycle.ClaimLost:
         log.warning("the archive of %s was taken by another worker", archive)
     except errors.EngineLost as error:
-        lifecycle.give_back(archive)
+        lifecycle.release(archive)
         engine_lost(error.user_message)
     except errors.QueryCancelled:  # the worker is being stopped
-        lifecycle.give_back(archive)
+        lifecycle.release(archive)
     except errors.AnalyticsError as error:
         lifecycle.end(archive, error.user_message)
     except Exception:
@@ -60,7 +62,7 @@ def run(number: int, engine_lost: Callable[[str], None]) -> None:
 
 def _run(archive: TopicArchive, check: Callable[[], None]) -> None:
     options = _options(archive)
-    target = engine.plan_archive(options, archive.offsets, settings.ARCHIVE_RUN_MESSAGES).end
+    target = archives.plan(options, archive.offsets, settings.ARCHIVE_RUN_MESSAGES).end
     while not _shutting_down.is_set():
         ranges = _noted(archive) or _next(archive, options, target)
         if ranges is None:
@@ -71,23 +73,32 @@ def _run(archive: TopicArchive, check: Callable[[], None]) -> None:
         step = _step(archive, options, ranges)
         _running[archive.pk] = step.task_id
         try:
-            written = engine.archive_step(step, check)
+            written = archives.write_step(step, check)
         finally:
             _running.pop(archive.pk, None)
-        lifecycle.commit_step(archive, ranges, written)
+        _commit(archive, ranges, written)
         storage.add(archive.tenant, lake=written.size)
-        engine.clean_up_archive(step.location, step.number)
+        archives.clean_up(step.location, step.number)
     raise errors.QueryCancelled("The worker is being stopped.")
+
+
+def _commit(archive: TopicArchive, ranges: ArchiveRanges, written: Archived) -> None:
+    """Let readers believe the step's files, and tell of them, as one. Raises ClaimLost."""
+    with transaction.atomic():
+        lifecycle.commit_step(archive, ranges, written)
+        step = f"archive-{archive.pk}-{archive.steps}"
+        bucket_events.note(author_of(archive), archive.tenant, step, list(written.placed), [])
+        bucket_events.confirm(step)
 
 
 def _options(archive: TopicArchive) -> dict[str, str]:
     """How the topic is read. Raises QueryRefused when whoever asked for the archive may not any more."""
     topic, author = archive.topic, author_of(archive)
     if topic is None:
-        raise engine.QueryRefused("The topic was deleted; what was archived before stays.")
+        raise QueryRefused("The topic was deleted; what was archived before stays.")
     if author is None or not access.may_archive(author, topic):
-        raise engine.QueryRefused(f"{archive.requester} may not archive this topic any more; start it anew.")
-    return message_tables.reader_options(topic.physical_name, topic.instance.cluster)
+        raise QueryRefused(f"{archive.requester} may no longer archive this topic; start it again.")
+    return mq.reader_options(topic.physical_name, topic.instance.cluster)
 
 
 def author_of(archive: TopicArchive) -> Actor | None:
@@ -101,28 +112,26 @@ def author_of(archive: TopicArchive) -> Actor | None:
     )
 
 
-def _noted(archive: TopicArchive) -> engine.ArchiveRanges | None:
+def _noted(archive: TopicArchive) -> ArchiveRanges | None:
     """The step that another worker, or this one before it was stopped, had begun."""
-    return engine.ArchiveRanges(**archive.pending) if archive.pending else None
+    return ArchiveRanges(**archive.pending) if archive.pending else None
 
 
-def _next(archive: TopicArchive, options: dict[str, str], target: dict[str, int]) -> engine.ArchiveRanges | None:
+def _next(archive: TopicArchive, options: dict[str, str], target: dict[str, int]) -> ArchiveRanges | None:
     """The next step, None when the archive reaches as far as the topic did when the run began."""
     bounded = options | {"end": json.dumps(target)}
-    ranges = engine.plan_archive(bounded, archive.offsets, settings.ARCHIVE_STEP_MESSAGES)
+    ranges = archives.plan(bounded, archive.offsets, settings.ARCHIVE_STEP_MESSAGES)
     return ranges if ranges.end else None
 
 
-def _step(archive: TopicArchive, options: dict[str, str], ranges: engine.ArchiveRanges) -> engine.ArchiveStep:
+def _step(archive: TopicArchive, options: dict[str, str], ranges: ArchiveRanges) -> ArchiveStep:
     bounds = {"begin": json.dumps(ranges.begin), "end": json.dumps(ranges.end)}
-    columns = tuple(engine.Column(name, kind) for name, kind, _ in message_tables.COLUMNS)
-    table = engine.TableSpec(archive.physical_name, "", "mq", columns, options=tuple((options | bounds).items()))
+    columns = tuple(Column(name, kind) for name, kind, _ in mq.COLUMNS)
+    table = TableSpec(archive.physical_name, "", "mq", columns, options=tuple((options | bounds).items()))
     number = archive.steps + 1
     # Spark counts by it, so a step that is done again has another one.
     task_id = f"archive-{archive.pk}-{number}-{secrets.token_hex(4)}"
-    return engine.ArchiveStep(
-        task_id, archive.tenant.uid, table, archive.location, number, float(settings.SQL_TIME_LIMIT_S)
-    )
+    return ArchiveStep(task_id, archive.tenant.uid, table, archive.location, number, float(settings.SQL_TIME_LIMIT_S))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Who did what, from where, with what result. Rows are only ever added (docs/audit.md)."""
+"""Who did what, from where, with what result. Rows are only ever added (docs/use/audit.md)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 from django.db import models
 from django.utils import timezone
-
-from console.accounts.models import Tenant
 
 
 class AppendOnlyError(TypeError):
@@ -36,7 +34,7 @@ class Entry(models.Model):
 
     at = models.DateTimeField(default=timezone.now, editable=False)
     tenant = models.ForeignKey(
-        Tenant, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+        "accounts.Tenant", null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     tenant_uid = models.CharField(max_length=16, blank=True)
     actor = models.CharField(max_length=150)

@@ -8,8 +8,9 @@ from django.db.models import Count
 from django.utils import timezone
 
 from console.accounts.models import Tenant
-from console.audit import services, triggers
+from console.audit import record
 from console.audit.models import Entry
+from console.audit.record import triggers
 
 SHORTEST_DAYS = 30
 """Nobody can remove the traces of what was done just now."""
@@ -34,7 +35,7 @@ def prune(days: int) -> int:
             doomed._raw_delete(doomed.db)
     removed = sum(accounts.values())
     detail = {"days": days, "before": before.isoformat(timespec="seconds")}
-    services.record_command(ACTION, detail=detail | {"entries": removed})
+    record.record_command(ACTION, detail=detail | {"entries": removed})
     for tenant in Tenant.objects.filter(uid__in=[uid for uid in accounts if uid]):
-        services.record_command(ACTION, detail=detail | {"entries": accounts[tenant.uid]}, tenant=tenant)
+        record.record_command(ACTION, detail=detail | {"entries": accounts[tenant.uid]}, tenant=tenant)
     return removed

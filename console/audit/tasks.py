@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from console.audit import broker_refusals
+from console.audit import from_servers
 from console.celery import app
 
 
-@app.task(name="console.audit.tasks.move_broker_refusals")  # type: ignore[untyped-decorator]
-def move_broker_refusals() -> None:
-    """Put what brokers refused into the accounts' trails."""
-    broker_refusals.move()
+@app.task(name="console.audit.tasks.move_from_servers")  # type: ignore[untyped-decorator]
+def move_from_servers() -> None:
+    """Put what brokers and the queue service tell into the accounts' trails."""
+    from_servers.move()

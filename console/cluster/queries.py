@@ -70,5 +70,6 @@ def _overview(cluster: Cluster) -> Overview:
 
 def _brokers(cluster: Cluster) -> list[BrokerLine]:
     admin = broker.admin(cluster)
-    versions = {name: table.get("brokerVersionDesc", "") for name, table in admin.runtime_info().items()}
-    return [BrokerLine(name, address, versions.get(name, "")) for name, address in sorted(admin.brokers().items())]
+    versions = {name: table.get("brokerVersionDesc", "") for name, table in admin.brokers.runtime_info().items()}
+    addresses = admin.brokers.addresses()
+    return [BrokerLine(name, address, versions.get(name, "")) for name, address in sorted(addresses.items())]

@@ -2,26 +2,115 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.utils import timezone
 
 from brokercore.client import Admin
+from brokercore.client.admin.acl import AclEntry, AclUser, user_subject
 from brokercore.client.errors import ClientError, NoPermission, RequestNotSupported
 from brokercore.policy import PolicyError
 from console.celery import app
-from console.cluster.brokers import Broker, digest_of
 from console.cluster.models import ClusterUser, State, Synchronisation
-from console.cluster.wanted import Wanted, wanted
+from console.cluster.translation import Wanted, wanted
 from console.instances import broker
 from console.instances.models import Cluster
 
 log = logging.getLogger(__name__)
+
+_NORMAL, _ENABLED = "Normal", "enable"
+_MOST_DELETIONS = 100
+"""Entries that are deleted one by one. Of more, the list is made anew, which for a moment refuses too much."""
+
 _OPEN = (State.PENDING, State.ENDING)
 _MOST_TEXT = 512
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker as it was when it was read: users by name, entries by subject and resource."""
+
+    name: str
+    address: str
+    users: dict[str, AclUser]
+    entries: dict[str, dict[str, AclEntry]]
+
+    @classmethod
+    def read(cls, admin: Admin, name: str, address: str) -> Broker:
+        """Ask a broker for all. Raises ClientError."""
+        entries = {
+            subject: {entry.resource: _ordered(entry) for entry in acl.entries}
+            for subject, acl in admin.acl.lists(address).items()
+        }
+        return cls(name, address, admin.acl.users(address), entries)
+
+    def checks(self, admin: Admin) -> bool:
+        """False for a master that keeps users and lists and asks nobody for them. Raises ClientError."""
+        if "/" in self.name:
+            return True
+        config = admin.brokers.config(self.name)
+        return all(config.get(name) == "true" for name in ("authenticationEnabled", "authorizationEnabled"))
+
+    def is_foreign(self, name: str, password: str) -> bool:
+        """True for a user that cannot be ours: a super user, or one with another secret than the key's."""
+        user = self.users.get(name)
+        return user is not None and (user.user_type != _NORMAL or user.password != password)
+
+    def has(self, name: str, password: str, digest: str) -> bool:
+        """True when there is nothing to do for a user with this list."""
+        there = self.entries.get(user_subject(name), {})
+        return (
+            self.users.get(name) == AclUser(name, password, _NORMAL, _ENABLED) and digest_of(there.values()) == digest
+        )
+
+    def apply_user(self, admin: Admin, name: str, password: str, entries: Iterable[AclEntry]) -> None:
+        """Make user and list what they should be. Raises ClientError."""
+        user, wanted = self.users.get(name), AclUser(name, password, _NORMAL, _ENABLED)
+        if user is None:
+            admin.acl.create_user(self.address, wanted)
+        elif user != wanted:
+            admin.acl.update_user(self.address, wanted)
+        self._set_entries(admin, name, entries)
+
+    def delete_user(self, admin: Admin, name: str) -> bool:
+        """Delete a user of ours with its list; returns whether it was there. Raises ClientError."""
+        user = self.users.get(name)
+        if user is None or user.user_type != _NORMAL:
+            return False
+        admin.acl.delete_user(self.address, name)
+        return True
+
+    def _set_entries(self, admin: Admin, name: str, entries: Iterable[AclEntry]) -> None:
+        """What must go goes first."""
+        subject = user_subject(name)
+        there = self.entries.get(subject, {}) if name in self.users else {}
+        wanted = {entry.resource: _ordered(entry) for entry in entries}
+        stale = there.keys() - wanted.keys()
+        if there and (not wanted or len(stale) > _MOST_DELETIONS):
+            admin.acl.delete_lists(self.address, subject)
+            there = {}
+        elif stale:
+            admin.acl.delete_entries(self.address, subject, sorted(stale))
+        changed = [entry for resource, entry in wanted.items() if there.get(resource) != entry]
+        if changed:
+            admin.acl.set_entries(self.address, subject, changed)
+
+
+def digest_of(entries: Iterable[AclEntry]) -> str:
+    """The same for lists that say the same."""
+    return hashlib.sha256(repr(sorted(map(_ordered, entries))).encode()).hexdigest()
+
+
+def _ordered(entry: AclEntry) -> AclEntry:
+    """As it can be compared: brokers keep the order in which they were told."""
+    return AclEntry(
+        entry.resource, tuple(sorted(entry.actions)), tuple(sorted(entry.source_ips)), entry.decision.capitalize()
+    )
 
 
 def clusters() -> list[Cluster]:
@@ -48,7 +137,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
     look.tried_at = timezone.now()
     try:
         admin = broker.admin(cluster)
-        addresses = admin.brokers()
+        addresses = admin.brokers.addresses()
         brokers, unread = _read(admin, addresses)
         if not brokers and unread:
             raise next(iter(unread.values()))
@@ -63,13 +152,13 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
         target = targets.get(row.access_key_id)
         errors = [f"{name}: {_reason(error)}" for name, error in unread.items()]
         if target is None:
-            _take(admin, row, brokers, errors)
+            _delete(admin, row, brokers, errors)
             continue
         try:
-            _give(admin, row, target, brokers, errors)
+            _apply(admin, row, target, brokers, errors)
         except (InvalidToken, PolicyError) as error:
             # One row that nobody can read keeps no other key waiting.
-            log.error("AccessKey %s is not carried over: its row cannot be read: %r", row.access_key_id, error)
+            log.error("AccessKey %s is not copied: its row cannot be read: %r", row.access_key_id, error)
             _note(row, ["Its secret or its policies cannot be read."])
     if thorough and not unread:
         look.compared_at, look.brokers = look.tried_at, addresses
@@ -80,7 +169,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
 def brokers_changed(cluster: Cluster) -> bool:
     """True when the name server knows other brokers than those that were last compared. Raises ClientError."""
     look = Synchronisation.objects.filter(cluster=cluster).first()
-    return look is None or look.compared_at is None or look.brokers != broker.admin(cluster).brokers()
+    return look is None or look.compared_at is None or look.brokers != broker.admin(cluster).brokers.addresses()
 
 
 def unfinished(cluster: Cluster) -> bool:
@@ -121,12 +210,12 @@ def _read(admin: Admin, addresses: Mapping[str, str]) -> tuple[list[Broker], dic
     return brokers, unread
 
 
-def _give(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Broker], errors: list[str]) -> None:
+def _apply(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Broker], errors: list[str]) -> None:
     """User and list of one key on every broker. What fails on one is done on the others, told, and tried again."""
     name, secret = row.access_key_id, target.secret
     if not row.made and (foreign := [one.name for one in brokers if one.is_foreign(name, secret)]):
         row.state = State.REFUSED
-        row.error = f"{', '.join(foreign)}: has a user {name} that Gantry did not make; it is left as it is."
+        row.error = f"{', '.join(foreign)}: has a user {name} that Gantry did not create; it stays as it is."
         row.save()
         return
     missing = list(brokers)
@@ -143,7 +232,7 @@ def _give(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Brok
     translation = target.translation()
     for one in missing:
         try:
-            one.give(admin, name, secret, translation.entries)
+            one.apply_user(admin, name, secret, translation.entries)
         except ClientError as error:
             errors.append(f"{one.name}: {_reason(error)}")
     row.account, row.source, row.digest = target.account, target.source, digest_of(translation.entries)
@@ -152,12 +241,12 @@ def _give(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Brok
     _note(row, errors)
 
 
-def _take(admin: Admin, row: ClusterUser, brokers: Iterable[Broker], errors: list[str]) -> None:
+def _delete(admin: Admin, row: ClusterUser, brokers: Iterable[Broker], errors: list[str]) -> None:
     """Delete the user of a key that ended from every broker; one that was away comes back with it."""
     ended = row.state == State.ENDED
     for one in brokers if row.made else ():
         try:
-            if one.take(admin, row.access_key_id) and ended:
+            if one.delete_user(admin, row.access_key_id) and ended:
                 log.warning("AccessKey %s had ended and was still on %s", row.access_key_id, one.name)
         except ClientError as error:
             errors.append(f"{one.name}: {_reason(error)}")
@@ -176,7 +265,7 @@ def _note(row: ClusterUser, errors: list[str]) -> None:
 
 def _reason(error: ClientError) -> str:
     if isinstance(error, RequestNotSupported):
-        return "These brokers have no ACL 2.0, so nothing is carried over to them."
+        return "These brokers have no ACL 2.0, so nothing is copied to them."
     if isinstance(error, NoPermission):
         return f"{error.user_message} GANTRY_BROKER_ACCESS_KEY_ID must be a super user of the cluster."[:_MOST_TEXT]
     return error.user_message[:_MOST_TEXT]

@@ -1,4 +1,6 @@
-"""From the rights of an AccessKey to a list of ACL 2.0: what a cluster's own brokers let that key do (docs/cluster.md).
+"""From the rights of an AccessKey to a list of ACL 2.0: what a cluster's own brokers let that key do.
+
+See docs/operate/cluster.md.
 
 The list never allows what `brokercore.policy.decide` would refuse. It holds allows only: nothing but an allow opens
 anything there, and of a denial beside it releases think differently (of two beginnings that fit, 5.3.3 obeys the
@@ -13,13 +15,28 @@ shorter, later ones the longer). A denial, and whatever ACL 2.0 cannot say, ther
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from brokercore.client.admin.acl import AclEntry
+from brokercore.names import dead_letter_topic
 from brokercore.policy import Grantee, Statement, decide, mq_resource, parse_policy
+from brokercore.policy.table import KeyRow
+from console.accounts.crypto import decrypt
+from console.accounts.models import Tenant
+from console.instances.models import Cluster, Instance
+from console.rights import access_table
+from console.topics import holdings
+from console.topics.models import Grant, Group, Topic
+
+VERSION = 1
+"""Part of every digest: to be raised when the same rights become another list."""
 
 Alternatives = tuple[tuple[str, ...], ...]
 """Sets of actions of policies: to have all of one set is enough."""
@@ -34,10 +51,87 @@ GROUP: Mapping[str, Alternatives] = {"Sub": (("mq:SUB",),), "Get": (("mq:QueryGr
 DEAD_LETTERS: Mapping[str, Alternatives] = {"Sub": (("mq:SUB",),), "Get": (("mq:SUB",), ("mq:QueryMessage",))}
 """The dead letters of a group are a topic there; retries belong to the group itself, as here."""
 
-_DLQ = "%DLQ%"
 _UNROUTED = ipaddress.IPv4Network("0.0.0.0/8")
 Networks = frozenset[str]
 _ANYWHERE: Networks = frozenset()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One key. `source` is a digest of all that its user and list are made from, cheaper than to make them."""
+
+    access_key_id: str
+    account: str
+    source: str
+    _row: KeyRow
+    _names: Names
+    _holders: Mapping[str, str]
+
+    @property
+    def secret(self) -> str:
+        """The password of the user."""
+        return decrypt(self._row.secret)
+
+    def translation(self) -> Translation:
+        """The list."""
+        return translate(grantee_of(self._row, self._holders), self._names)
+
+
+def wanted(cluster: Cluster) -> dict[str, Wanted]:
+    """All by AccessKey ID. Temporary keys need a token, which ACL 2.0 does not know: they are left out."""
+    names, accounts = _names(cluster), dict(Tenant.objects.values_list("uid", "name"))
+    holders = {mq_resource(name): holder for name, holder in holdings.holders().items()}
+    digests = {uid: _digest(own, sorted(_concerning(holders, uid, own))) for uid, own in names.items()}
+    empty = _digest(Names(), [])
+    found = {}
+    for key_id, row in access_table.compiled().items():
+        if row.token is not None or row.expires_ms is not None:
+            continue
+        uid = row.tenant
+        source = orjson.dumps([VERSION, digests.get(uid, empty), row.values()], option=orjson.OPT_SORT_KEYS)
+        digest = hashlib.sha256(source).hexdigest()
+        found[key_id] = Wanted(key_id, accounts.get(uid, uid), digest, row, names.get(uid, Names()), holders)
+    return found
+
+
+def _names(cluster: Cluster) -> dict[str, Names]:
+    """By account: its topics and those shared with it or its users, its groups, the namespaces of its instances."""
+    topics: defaultdict[str, set[str]] = defaultdict(set)
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    spaces: defaultdict[str, set[str]] = defaultdict(set)
+    for uid, name in Topic.objects.filter(instance__cluster=cluster).values_list(
+        "instance__tenant__uid", "physical_name"
+    ):
+        topics[uid].add(name)
+    for uid, by_user, name in Grant.objects.filter(topic__instance__cluster=cluster).values_list(
+        "tenant__uid", "user__tenant__uid", "topic__physical_name"
+    ):
+        topics[uid or by_user].add(name)
+    for uid, name in Group.objects.filter(instance__cluster=cluster).values_list("owner__uid", "physical_name"):
+        groups[uid].add(name)
+    for uid, name in Instance.objects.filter(cluster=cluster, independent_naming=True).values_list(
+        "tenant__uid", "instance_id"
+    ):
+        spaces[uid].add(f"{name}%")
+    return {
+        uid: Names(tuple(sorted(topics[uid])), tuple(sorted(groups[uid])), tuple(sorted(spaces[uid])))
+        for uid in topics.keys() | groups.keys() | spaces.keys()
+    }
+
+
+def _concerning(holders: Mapping[str, str], uid: str, names: Names) -> list[tuple[str, str]]:
+    """Holders of the account's groups, and of others' groups in its namespaces."""
+    starts = tuple(mq_resource(space) for space in names.namespaces)
+    return [
+        (resource, holder)
+        for resource, holder in holders.items()
+        if holder.partition("/")[0] == uid or (starts and resource.startswith(starts))
+    ]
+
+
+def _digest(names: Names, holders: list[tuple[str, str]]) -> str:
+    content = [names.topics, names.groups, names.namespaces, holders]
+    return hashlib.sha256(orjson.dumps(content)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -73,21 +167,21 @@ class _Rights:
         return frozenset().union(*found) if found else None
 
 
-def grantee_of(row: Mapping[str, Any], holders: Mapping[str, str]) -> Grantee:
-    """A row of the table that the embedded broker decides by (`console.accounts.acl.compiled`), to be asked.
+def grantee_of(row: KeyRow, holders: Mapping[str, str]) -> Grantee:
+    """A row of the table that the embedded broker decides by (`console.rights.access_table.compiled`), to be asked.
 
     `holders` is by resource. Raises PolicyError.
     """
     return Grantee(
-        str(row["principal"]),
-        tuple(row["boundary"]),
-        _statements(row["statements"]),
-        _statements(row["grants"]),
-        _statements(row["delegated"]),
+        row.principal,
+        tuple(row.boundary),
+        _statements(row.statements),
+        _statements(row.grants),
+        _statements(row.delegated),
         holders,
-        str(row["tenant"]),
-        row["is_account"] is True,
-        str(row["region"]),
+        row.tenant,
+        row.is_account,
+        row.region,
     )
 
 
@@ -110,7 +204,8 @@ def translate(grantee: Grantee, names: Names) -> Translation:
             entries.append(entry)
         if less:
             narrower.append(
-                f"{kind} {name}: one entry holds all actions, so those from fewer addresses count, or none."
+                f"{kind} {name}: one entry holds all actions, so only the addresses that all of them "
+                "allow count, or none."
             )
     return Translation(tuple(entries), tuple(dict.fromkeys(narrower)))
 
@@ -123,7 +218,7 @@ def _resources(names: Names) -> Iterable[tuple[str, str, str, Mapping[str, Alter
     for group in names.groups:
         if "*" not in group and not group.startswith("%"):
             yield "Group", group, mq_resource(group), GROUP
-            yield "Topic", _DLQ + group, mq_resource(group), DEAD_LETTERS
+            yield "Topic", dead_letter_topic(group), mq_resource(group), DEAD_LETTERS
 
 
 def _expressible(grantee: Grantee) -> tuple[_Rights, list[str]]:
@@ -140,11 +235,13 @@ def _expressible(grantee: Grantee) -> tuple[_Rights, list[str]]:
         origin = f"Policy {statement.source}" if statement.source else "A statement"
         if not statement.allow:
             base.append(plain)
-            narrower.append(f"{origin} denies under a condition ({keys}); there it denies always.")
+            narrower.append(f"{origin} denies under a condition ({keys}); on the brokers it always denies.")
         elif networks := _networks(statement):
             limited.append((networks, plain))
         else:
-            narrower.append(f"{origin} allows under a condition ({keys}) that cannot be said there; it is left out.")
+            narrower.append(
+                f"{origin} allows under a condition ({keys}) that the brokers cannot express; it is left out."
+            )
     anywhere = replace(grantee, statements=tuple(base))
     variants = tuple((networks, replace(grantee, statements=(*base, statement))) for networks, statement in limited)
     return _Rights(anywhere, variants), narrower

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import django_tables2 as tables
 from django.contrib import messages
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access
-from console.audit import services as audit
+from console.accounts.http import Request
+from console.audit import record as audit
 from console.cluster import queries, services
-from console.cluster.tables import UserTable
 from console.web import htmx
-from console.web.http import Request
-from console.web.paging import configured, search_text
+from console.web.paging import CellColumn, column, configured, search_text
+
+
+class UserTable(tables.Table):  # type: ignore[misc]
+    """AccessKeys, what of them is on the cluster, and where that is less than here."""
+
+    access_key_id = CellColumn(template_name="cluster/_key_cell.html", verbose_name="AccessKey")
+    state = CellColumn(template_name="cluster/_state_cell.html", verbose_name="State")
+    entries = tables.Column(verbose_name="Entries", attrs=column("num-cell num"))
+    narrower = CellColumn(
+        template_name="cluster/_narrower_cell.html", verbose_name="Narrower on the brokers", orderable=False
+    )
+    synced_at = CellColumn(
+        "{% load gantry %}{% if record.synced_at %}{% ago record.synced_at %}{% endif %}", verbose_name="Copied"
+    )
+
+    class Meta:
+        order_by = "access_key_id"
 
 
 @require_GET

@@ -8,30 +8,40 @@ import string
 from django.conf import settings
 from django.db import transaction
 
-from analytics.run import TableSpec, write_demo_tables
-from console.accounts import acl, policies
+from analytics.demo import write_demo_tables
+from analytics.specs import TableSpec
+from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet, Tenant, User
 from console.accounts.services.platform_admins import set_platform_admin
+from console.catalog.models import Bucket, ExternalTable, Schema
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
-from console.sql.models import Bucket, ExternalTable, Schema
+from console.jobs import services as jobs
+from console.messaging.traffic import QUEUE, QUEUE_SECONDS
+from console.pipelines.models import Pipeline
+from console.queues import services as queues
+from console.rights import access_table
 from console.topics import services as topics
 from console.topics.models import Group, OrderType, Topic
+from console.web.errors import Refused
 
 TENANT = "demo"
 BUCKET = "gantry-demo"
 PLATFORM_ADMIN = "platform"
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
 QUERY_SERVICE = "openanalytics.aliyuncs.com"
+#: The SQL job, and the topic that it writes.
+JOB = "late-flights"
 DEMO_TOPICS = {
     "flights": (OrderType.NORMAL, "Flights out of New York in 2013"),
     "flights-fifo": (OrderType.PARTITIONALLY_ORDERED, "The same, in order per aircraft"),
     "bookings-tx": (OrderType.TRANSACTIONAL, "Bookings, sent in transactions"),
     "reminders": (OrderType.DELAYED, "Reminders, delivered later"),
     "query-done": (OrderType.NORMAL, "Completion messages of async SQL"),
+    JOB: (OrderType.NORMAL, "Late flights by carrier, written by the SQL job"),
 }
 DEMO_GROUPS = {
     "GID_flights": "Consumes flights; fails on cancelled ones",
@@ -40,6 +50,35 @@ DEMO_GROUPS = {
     "GID_reminders": "Consumes reminders",
     "GID_query": "Sends and receives completion messages",
 }
+
+_JOB_TEXT = """\
+-- Flights that left 15 minutes late or more, counted by carrier, every ten seconds.
+-- `make traffic` fills the queue flights; what comes of it is in Messages, topic late-flights.
+CREATE TEMPORARY TABLE flights (
+  carrier STRING,
+  dep_delay INT,
+  at AS PROCTIME()
+) WITH (
+  'connector' = 'mns',
+  'queueName' = '{queue}',
+  'format' = 'json',
+  'batchSize' = '16'
+);
+
+CREATE TEMPORARY TABLE late_flights (carrier STRING, since TIMESTAMP(3), flights BIGINT, minutes DOUBLE) WITH (
+  'connector' = 'mq',
+  'instanceID' = '{instance}',
+  'topic' = '{topic}',
+  'producerGroup' = 'GID_flights',
+  'fieldDelimiter' = ','
+);
+
+INSERT INTO late_flights
+SELECT carrier, window_start, COUNT(*), ROUND(AVG(dep_delay), 1)
+FROM TABLE(TUMBLE(TABLE flights, DESCRIPTOR(at), INTERVAL '10' SECOND))
+WHERE dep_delay >= 15
+GROUP BY carrier, window_start, window_end;
+"""
 
 
 def create() -> dict[str, str]:
@@ -63,24 +102,51 @@ def create() -> dict[str, str]:
     return issued | {"instance_id": instance.instance_id}
 
 
+def ensure_job(instance_id: str) -> None:
+    """Make queue, topic and job where they are not there, and deploy it; who wants it to run starts it.
+
+    Raises ClientError, QueueServiceUnavailable, and Refused where a user's own things are in the way.
+    """
+    actor = Actor(user=User.objects.get(username=f"admin@{TENANT}"), channel="command")
+    if Pipeline.objects.filter(tenant=actor.tenant, name=JOB).exists():
+        return
+    instance = Instance.objects.get(instance_id=instance_id, tenant=actor.tenant)
+    if not Topic.objects.filter(instance=instance, name=JOB).exists():
+        order_type, remark = DEMO_TOPICS[JOB]
+        topics.create_topic(actor=actor, instance=instance, name=JOB, order_type=order_type, remark=remark)
+    _ensure_queue(actor)
+    with transaction.atomic():
+        job = jobs.create(actor=actor, name=JOB)
+        text = _JOB_TEXT.format(queue=QUEUE, instance=instance_id, topic=JOB)
+        jobs.deploy(actor=actor, pipeline=job, text=text)
+
+
+def _ensure_queue(actor: Actor) -> None:
+    try:
+        queues.create_queue(actor=actor, name=QUEUE, attributes={"MessageRetentionPeriod": QUEUE_SECONDS})
+    except Refused as refused:
+        if refused.symbol != "BIZ_QUEUE_EXISTED":  # somebody has changed it since
+            raise
+
+
 def mend() -> None:
     """Give the broker again what the database knows and the broker lost: its store may be new, or another cluster."""
-    policies.ensure_system_policies()
+    policy_documents.ensure_system_policies()
     for cluster in Cluster.objects.filter(region=settings.REGION):
         admin = broker.admin(cluster)
-        known = admin.topic_configs().keys() | admin.group_configs().keys()
+        known = admin.topics.configs().keys() | admin.groups.configs().keys()
         for topic in Topic.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
             if topic.physical_name not in known:
                 topics.apply_topic(topic)
         for group in Group.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
             if group.physical_name not in known:
                 topics.apply_group(group)
-    acl.publish()
+    access_table.publish()
 
 
 @transaction.atomic
 def _create_tenant() -> dict[str, str]:
-    policies.ensure_system_policies()
+    policy_documents.ensure_system_policies()
     password, sql_password = _password(), _password()
     organization, _ = Organization.objects.get_or_create(name="Demo", parent=None)
     ResourceSet.objects.get_or_create(organization=organization, name="default")
@@ -93,7 +159,7 @@ def _create_tenant() -> dict[str, str]:
         name=ROLE,
         description="Lets async SQL send its completion messages",
         trust_policy=_trust_policy(),
-        policies=[policies.system_policy("AliyunMQFullAccess")],
+        policies=[policy_documents.system_policy("AliyunMQFullAccess")],
     )
     return {
         "password": password,

@@ -6,6 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from brokercore.names import REPLY_SUFFIX, group_of, is_system_group, is_system_topic
+from console.instances.broker import CONSOLE_GROUP
+
+OnBrokers = Mapping[str, Mapping[str, Mapping[str, object]]]
+"""Broker name → physical name → settings, named as in `Expected.settings`."""
+
+_OF_TOOLS = ("CID_ONSAPI_", "SELF_TEST_")
+"""How the names of the vendor's proxies and of RocketMQ's own tests begin."""
+
 
 class Kind(StrEnum):
     """What drifts."""
@@ -54,20 +63,6 @@ class Difference:
     instance_id: str
     tenant_id: int | None
     details: tuple[str, ...]
-
-
-OnBrokers = Mapping[str, Mapping[str, Mapping[str, object]]]
-"""Broker name → physical name → settings, named as in `Expected.settings`."""
-
-_SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_", "CID_RMQ_SYS_", "CID_ONSAPI_", "SELF_TEST_")
-_SYSTEM_NAMES = frozenset(
-    {
-        *("TBW102", "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT", "BenchmarkTest", "TRANS_CHECK_MAX_TIME_TOPIC"),
-        *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "CID_ONS-HTTP-PROXY", "CID_SYS_RMQ_TRANS", "SCHEDULE_CONSUMER"),
-        *("DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "CLIENT_INNER_PRODUCER", "GANTRY_CONSOLE"),
-    }
-)
-"""Topics and groups that brokers and tools keep for themselves: nobody's business here."""
 
 
 def compare(
@@ -120,10 +115,13 @@ def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapp
 
 
 def _is_system(name: str, on_brokers: OnBrokers) -> bool:
-    """Brokers also keep a topic named after themselves, and one after their cluster."""
+    """What brokers and tools keep for themselves: a topic named after each broker and one after the cluster, too."""
     return (
-        name in _SYSTEM_NAMES
-        or name.startswith(_SYSTEM_PREFIXES)
+        is_system_topic(name)
+        or is_system_group(name)
+        or name == CONSOLE_GROUP
+        or name.startswith(_OF_TOOLS)
+        or bool(group_of(name))
         or name in on_brokers
-        or name.endswith(("Cluster", "_REPLY_TOPIC"))
+        or name.endswith(("Cluster", REPLY_SUFFIX))
     )

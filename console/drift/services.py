@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 
 from brokercore.client.errors import ClientError, GroupNotExist, TopicNotExist
-from console.accounts import acl
 from console.accounts.actor import Actor
-from console.audit import services as audit
+from console.audit import record as audit
 from console.drift.comparison import Difference, Kind
 from console.drift.queries import Row
 from console.instances import broker
 from console.instances.models import Instance
+from console.rights import access_table
 from console.topics import services as topics
 from console.topics.models import Group, OrderType, Permission, Topic
 from console.topics.names import may_be_adopted
@@ -47,15 +47,15 @@ def adopt(*, actor: Actor, row: Row) -> None:
     difference = row.difference
     instance = Instance.objects.filter(instance_id=difference.instance_id, tenant=actor.tenant).first()
     if instance is None or not may_be_adopted(difference.name, group=difference.kind is Kind.GROUP):
-        raise Refused(_FIELD, f"{difference.name} has a name that the console cannot take over.")
+        raise Refused(_FIELD, f"{difference.name} has a name that the console cannot adopt.")
     adopted = _topic(actor, instance, row) if difference.kind is Kind.TOPIC else _group(actor, instance, row)
     try:
         with transaction.atomic():
             adopted.save()
     except IntegrityError as error:
-        raise Refused(_FIELD, f"{difference.name} is in the database by now.") from error
+        raise Refused(_FIELD, f"{difference.name} is in the database now.") from error
     audit.record(actor, f"drift.{difference.kind}.adopt", difference.physical_name)
-    acl.publish_on_commit()
+    access_table.publish_on_commit()
 
 
 @transaction.atomic
@@ -64,12 +64,12 @@ def delete_extra(*, actor: Actor, row: Row) -> None:
     difference, admin = row.difference, broker.admin(row.cluster)
     model = Topic if difference.kind is Kind.TOPIC else Group
     if model.objects.filter(physical_name=difference.physical_name).exists():
-        raise Refused(_FIELD, f"{difference.name} is in the database by now; delete it on its own page.")
+        raise Refused(_FIELD, f"{difference.name} is in the database now; delete it on its own page.")
     try:
         if difference.kind is Kind.TOPIC:
-            admin.delete_topic(difference.physical_name)
+            admin.topics.delete(difference.physical_name)
         else:
-            admin.delete_group(difference.physical_name)
+            admin.groups.delete(difference.physical_name)
     except (TopicNotExist, GroupNotExist) as error:
         raise Refused(_FIELD, f"The broker has no {difference.kind} {difference.name} any more.") from error
     audit.record(actor, f"drift.{difference.kind}.delete", difference.physical_name)
@@ -112,7 +112,7 @@ def _apply(difference: Difference) -> None:
 def _topic(actor: Actor, instance: Instance, row: Row) -> Topic:
     topics.check_capacity(instance)
     try:
-        config = broker.admin(row.cluster).topic_config(row.physical_name)
+        config = broker.admin(row.cluster).topics.config(row.physical_name)
     except TopicNotExist as error:
         raise Refused(_FIELD, f"The broker has no topic {row.difference.name} any more.") from error
     order_type = _ORDER_TYPES.get(config.message_type, OrderType.NORMAL)
@@ -132,7 +132,7 @@ def _topic(actor: Actor, instance: Instance, row: Row) -> Topic:
 
 def _group(actor: Actor, instance: Instance, row: Row) -> Group:
     try:
-        config = broker.admin(row.cluster).group_config(row.physical_name)
+        config = broker.admin(row.cluster).groups.config(row.physical_name)
     except GroupNotExist as error:
         raise Refused(_FIELD, f"The broker has no group {row.difference.name} any more.") from error
     return Group(

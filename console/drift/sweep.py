@@ -1,4 +1,4 @@
-"""Comparing a cluster with the database, and keeping what was found (docs/drift.md).
+"""Comparing a cluster with the database, and keeping what was found (docs/operate/drift.md).
 
 Key space (Django's cache, in Redis):
   drift:<cluster's primary key>  the last snapshot, as plain values; stays until the next one
@@ -77,7 +77,7 @@ def _topics_of(cluster: Cluster) -> OnBrokers:
             topic: {QUEUES: config.write_queues, MODE: _mode(config.perm), TYPE: config.message_type}
             for topic, config in configs.items()
         }
-        for name, configs in broker.admin(cluster).topic_configs_by_broker().items()
+        for name, configs in broker.admin(cluster).topics.configs_by_broker().items()
     }
 
 
@@ -87,7 +87,7 @@ def _groups_of(cluster: Cluster) -> OnBrokers:
             group: {CONSUMPTION: _on(config.consume_enable), RETRIES: config.retry_max_times}
             for group, config in configs.items()
         }
-        for name, configs in broker.admin(cluster).group_configs_by_broker().items()
+        for name, configs in broker.admin(cluster).groups.configs_by_broker().items()
     }
 
 

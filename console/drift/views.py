@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import django_tables2 as tables
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
@@ -10,17 +11,30 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access as accounts
+from console.accounts.http import Request
 from console.drift import queries, services
 from console.drift import sweep as sweeps
 from console.drift.queries import Row
-from console.drift.tables import DriftTable
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.http import Request
-from console.web.paging import configured, search_text
+from console.web import deletion, forms, htmx
+from console.web.paging import CellColumn, column, configured, search_text
 
 MAX_MENDED = 500
 """Rows that one click mends: each is a call to the brokers, and the visitor waits."""
+
+
+class DriftTable(tables.Table):  # type: ignore[misc]
+    """Name, how it drifted, what exactly, and what can be done."""
+
+    physical_name = CellColumn(template_name="drift/_name_cell.html", verbose_name="Name")
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind")
+    state = CellColumn(template_name="drift/_state_cell.html", verbose_name="Drift")
+    details = CellColumn(template_name="drift/_details_cell.html", verbose_name="What differs", orderable=False)
+    actions = CellColumn(
+        template_name="drift/_action_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
+    )
+
+    class Meta:
+        order_by = "physical_name"
 
 
 @require_GET
@@ -60,7 +74,7 @@ def mend(request: Request) -> HttpResponse:
         raise Http404("no such difference")
     wanted = [row for row in rows if row.may_mend][:MAX_MENDED]
     if key and not wanted:
-        raise PermissionDenied(f"You may not mend {rows[0].difference.name}.")
+        raise PermissionDenied(f"You may not repair {rows[0].difference.name}.")
     outcomes = services.mend(actor=request.actor, rows=wanted)
     _sweep(request)
     failed = [outcome for outcome in outcomes if outcome.error]
@@ -74,11 +88,8 @@ def adopt(request: Request, cluster: int, kind: str, name: str) -> HttpResponse:
     row = _row(request, cluster, kind, name)
     if not row.may_adopt:
         raise PermissionDenied(f"You may not take {row.difference.name} over.")
-    try:
+    with forms.refusals_told(request):
         services.adopt(actor=request.actor, row=row)
-    except Refused as refused:
-        messages.error(request, refused.message)
-    else:
         messages.success(request, f"{row.difference.name} is in the console now.")
     _sweep(request)
     return htmx.done(request, "drift.index")
@@ -97,7 +108,7 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     wanted = deletion.Deletion(
         kind=kind,
         name=row.difference.name,
-        warning=f"The console does not know it: perhaps something outside uses it. {lost} with it.",
+        warning=f"The console does not know it; something outside may use it. {lost} with it.",
         cancel_url=reverse("drift.index"),
     )
 

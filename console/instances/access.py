@@ -6,8 +6,8 @@ from django.http import Http404
 
 from brokercore.policy import mq_resource
 from console.accounts.access import require
+from console.accounts.http import Request
 from console.instances.models import Instance
-from console.web.http import Request
 
 
 def instance(request: Request, instance_id: str, action: str) -> Instance:

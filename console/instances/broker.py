@@ -11,6 +11,9 @@ from django.conf import settings
 from brokercore.client import Admin, Credentials, MessageView, Producer, TransactionState
 from console.instances.models import Cluster
 
+CONSOLE_GROUP = "GANTRY_CONSOLE"
+"""The producer group of the console itself."""
+
 _lock = threading.Lock()
 _admins: dict[str, Admin] = {}
 _producers: dict[str, Producer] = {}
@@ -40,7 +43,7 @@ def producer(cluster: Cluster) -> Producer:
     with _lock:
         if cluster.namesrv not in _producers:
             _producers[cluster.namesrv] = Producer(
-                cluster.namesrv, system_credentials(), "GANTRY_CONSOLE", transaction_check=_commit, tls=client_tls()
+                cluster.namesrv, system_credentials(), CONSOLE_GROUP, transaction_check=_commit, tls=client_tls()
             )
         return _producers[cluster.namesrv]
 

@@ -41,7 +41,7 @@ class CreateForm(InstanceForm):
         label="Namespace",
         choices=[
             ("true", "With its own namespace: names are unique inside the instance"),
-            ("false", "Without: names stand bare on the wire and are unique across all accounts"),
+            ("false", "Without: names have no prefix and are unique across all accounts"),
         ],
         initial="true",
         coerce=lambda text: text == "true",

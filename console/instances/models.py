@@ -1,4 +1,4 @@
-"""Clusters and the instances that tenants own on them (docs/tenancy.md)."""
+"""Clusters and the instances that tenants own on them (docs/use/tenancy.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cluster(models.Model):
 class Instance(models.Model):
     """A tenant's share of a cluster: a namespace for topics and groups, with limits.
 
-    Without `independent_naming` it is the tenant's one default instance: its names stand bare on the wire and are
+    Without `independent_naming` it is the tenant's one default instance: its names have no prefix on the wire and are
     unique across all tenants.
     """
 

@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 from console.accounts.actor import Actor
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
-from console.audit import services as audit
+from console.audit import record as audit
+from console.instances.contents import contents
 from console.instances.models import Cluster, Instance
-from console.topics import services as topics
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
@@ -61,7 +61,7 @@ def create_instance(
     _check_free(actor, name)
     if not independent_naming and mine.filter(independent_naming=False).exists():
         raise Refused(
-            "BIZ_INSTANCE_DEFAULT_EXISTED", "There is an instance without namespace already.", "independent_naming"
+            "BIZ_INSTANCE_DEFAULT_EXISTED", "There is already an instance without a namespace.", "independent_naming"
         )
     instance = Instance(
         instance_id=f"MQ_INST_{actor.tenant.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _ in range(8))}",
@@ -118,13 +118,17 @@ def delete_instance(*, actor: Actor, instance: Instance) -> None:
 
     Groups that other accounts made for topics shared with them are of no use without a topic: they go with it.
     """
-    topics.hold_instance(instance)
-    if instance.topics.exists() or instance.groups.filter(owner=instance.tenant).exists():
-        raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
-    for group in instance.groups.select_related("instance__cluster", "owner"):
-        topics.delete_group(actor=actor, group=group)
+    hold_instance(instance)
+    contents.get().clear(actor=actor, instance=instance)
     audit.record(actor, "instances.instance.delete", instance.instance_id, detail={"name": instance.name})
     instance.delete()
+
+
+def hold_instance(instance: Instance) -> None:
+    """Keep an instance from being deleted until the transaction ends. Raises Refused when it was."""
+    # No lock on the key itself: rows that only refer to the instance are not held up.
+    if Instance.objects.select_for_update(no_key=True).filter(pk=instance.pk).first() is None:
+        raise Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance.name} no longer exists.")
 
 
 def _save(instance: Instance) -> None:
@@ -135,7 +139,9 @@ def _save(instance: Instance) -> None:
     except IntegrityError as error:
         if "one_default_instance" in str(error):
             raise Refused(
-                "BIZ_INSTANCE_DEFAULT_EXISTED", "There is an instance without namespace already.", "independent_naming"
+                "BIZ_INSTANCE_DEFAULT_EXISTED",
+                "There is already an instance without a namespace.",
+                "independent_naming",
             ) from error
         raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {instance.name} is taken.", "name") from error
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.conf import settings
-
 from console.instances.models import Instance
 
 SECRET_PLACEHOLDER = "YOUR_ACCESS_KEY_SECRET"  # noqa: S105 - what stands where the secret belongs
@@ -19,14 +17,6 @@ class Snippet:
     title: str
     library: str
     text: str
-
-
-def endpoint(instance: Instance) -> str:
-    """The access point: the instance's own name before that of the name server, as the vendor shows it."""
-    port = instance.cluster.namesrv.rpartition(":")[2]
-    if not instance.independent_naming:
-        return f"http://{settings.ENDPOINT_HOST}:{port}"
-    return f"http://{instance.instance_id}.{settings.ENDPOINT_HOST}:{port}"
 
 
 def snippets(instance: Instance, *, access_key_id: str, topic: str, group_id: str) -> list[Snippet]:

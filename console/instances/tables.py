@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import django_tables2 as tables
 
-from console.web.columns import CellColumn
-from console.web.paging import column
+from console.web.paging import CellColumn, column
 
 
 class InstanceTable(tables.Table):  # type: ignore[misc]

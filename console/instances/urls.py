@@ -5,11 +5,6 @@ from django.urls import path
 from console.instances import views
 
 urlpatterns = [
-    path("", views.overview, name="instances.overview"),
-    path("overview/figures", views.overview_figures, name="instances.overview_figures"),
-    path("overview/storage", views.overview_storage, name="instances.overview_storage"),
-    path("overview/limits", views.overview_limits, name="instances.overview_limits"),
-    path("overview/tasks", views.overview_tasks, name="instances.overview_tasks"),
     path("instances/", views.index, name="instances.list"),
     path("instances/create/", views.create, name="instances.create"),
 ]

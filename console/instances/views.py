@@ -1,4 +1,4 @@
-"""The overview, and the pages of instances."""
+"""The pages of instances."""
 
 from __future__ import annotations
 
@@ -10,50 +10,16 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
-from console.accounts import limits
 from console.accounts import queries as account_queries
-from console.instances import access, queries, services, storage
-from console.instances import overview as overviews
+from console.accounts.http import Request
+from console.instances import access, queries, services
+from console.instances.addresses import access_point
 from console.instances.forms import CreateForm, InstanceForm
 from console.instances.models import Instance
-from console.instances.snippets import endpoint, snippets
+from console.instances.snippets import snippets
 from console.instances.tables import InstanceTable
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.forms import add_refusal
-from console.web.http import Request
+from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
-
-
-@require_GET
-def overview(request: Request) -> HttpResponse:
-    if request.actor.is_platform_admin:
-        return redirect("platform.accounts")
-    context = {"overview": overviews.overview(request.actor), "tasks": overviews.tasks(request.actor)}
-    return render(request, "instances/overview.html", context)
-
-
-@require_GET
-def overview_figures(request: Request) -> HttpResponse:
-    return render(request, "instances/_figures.html", {"overview": overviews.overview(request.actor)})
-
-
-@require_GET
-def overview_tasks(request: Request) -> HttpResponse:
-    return render(request, "instances/_tasks.html", {"tasks": overviews.tasks(request.actor)})
-
-
-@require_GET
-def overview_storage(request: Request) -> HttpResponse:
-    accounts.tenant(request, "mq:QueryInstance")
-    return render(request, "instances/_storage.html", {"brokers": storage.brokers()})
-
-
-@require_GET
-def overview_limits(request: Request) -> HttpResponse:
-    tenant = accounts.tenant(request, "mq:QueryInstance")
-    lines, use = limits.lines(tenant)
-    return render(request, "instances/_limits.html", {"lines": lines, "use": use})
 
 
 @require_GET
@@ -68,16 +34,12 @@ def index(request: Request) -> HttpResponse:
 def create(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:CreateInstance")
     form = CreateForm(request.POST or None, tenant=tenant)
-    if request.method == "POST" and form.is_valid():
-        try:
+    if form.is_valid():
+        with forms.refusals_on(form):
             instance = services.create_instance(actor=request.actor, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
             messages.success(request, f"Instance {instance.name} is ready.")
             return redirect("instances.detail", instance.instance_id)
-    status = 422 if form.is_bound else 200
-    return render(request, "instances/create.html", {"form": form}, status=status)
+    return forms.show(request, "instances/create.html", form)
 
 
 @require_GET
@@ -85,7 +47,7 @@ def detail(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:QueryInstance")
     context = {
         "tab": "information",
-        "endpoint": endpoint(instance),
+        "endpoint": access_point(instance),
         "topic_count": instance.topics.count(),
         "group_count": instance.groups.count(),
     }
@@ -116,16 +78,12 @@ def update(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:UpdateInstance")
     initial = {"name": instance.name, "remark": instance.remark, "resource_set": instance.resource_set_id}
     form = InstanceForm(request.POST or None, initial=initial, tenant=instance.tenant)
-    if request.method == "POST" and form.is_valid():
-        try:
+    if form.is_valid():
+        with forms.refusals_on(form):
             services.change_instance(actor=request.actor, instance=instance, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
             messages.success(request, "Saved.")
             return redirect("instances.detail", instance.instance_id)
-    status = 422 if form.is_bound else 200
-    return render(request, "instances/update.html", {"instance": instance, "form": form}, status=status)
+    return forms.show(request, "instances/update.html", form, {"instance": instance})
 
 
 def delete(request: Request, instance_id: str) -> HttpResponse:

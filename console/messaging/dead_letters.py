@@ -54,11 +54,11 @@ def find(group: Group, reference: str) -> Letter | None:
                 return None
             position = found[0].position
         queue = MessageQueue(source.physical_topic, position.broker_name, position.queue_id)
-        if queue not in source.admin.topic_stats(source.physical_topic):
+        if queue not in source.admin.topics.stats(source.physical_topic):
             return None
     except TopicNotExist:
         return None
-    for message in source.admin.pull(queue, position.offset, 1).messages:
+    for message in source.admin.messages.pull(queue, position.offset, 1).messages:
         if message.queue_offset == position.offset:
             return Letter(message, Recorder(source.admin, source.instance).record(message, queue))
     return None

@@ -82,9 +82,9 @@ class RangeForm(forms.Form):
             return cleaned | {"begin_ms": now_ms - minutes * 60_000, "end_ms": now_ms}
         begin, end = cleaned.get("begin"), cleaned.get("end")
         if begin is None and "begin" not in self.errors:
-            self.add_error("begin", "Say from when on.")
+            self.add_error("begin", "Choose a start.")
         if begin is not None and end is not None and end < begin:
-            self.add_error("end", "The end lies before the begin.")
+            self.add_error("end", "The end is before the start.")
         # The field has no milliseconds, so the last second counts as a whole.
         return cleaned | {"begin_ms": begin or 0, "end_ms": now_ms if end is None else end + 999}
 
@@ -134,7 +134,7 @@ class IdSearchForm(_OnTopic):
         label="Message id",
         max_length=128,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="The id in the producer's SendResult, or an offset id.",
+        help_text="The ID in the producer's SendResult, or an offset ID.",
     )
 
 
@@ -142,7 +142,7 @@ class KeySearchForm(_OnTopic):
     """Search by key."""
 
     topic = TopicField()
-    key = forms.CharField(label="Key", max_length=1024, help_text="One whole key. The 64 newest messages are shown.")
+    key = forms.CharField(label="Key", max_length=1024, help_text="A complete key. The 64 newest messages are shown.")
     begin = MomentField(label=zone.labelled("From"), required=False)
     end = MomentField(label="To", required=False, later=True)
 
@@ -156,9 +156,7 @@ class PublishForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
     )
     tag = forms.CharField(label="Tag", required=False, max_length=128)
-    key = forms.CharField(
-        label="Key", required=False, max_length=1024, help_text="Several keys are separated by blanks."
-    )
+    key = forms.CharField(label="Key", required=False, max_length=1024, help_text="Separate several keys with spaces.")
     sharding_key = forms.CharField(
         label="Sharding key", required=False, max_length=128, help_text="Equal keys go to the same queue."
     )
@@ -169,7 +167,7 @@ class PublishForm(forms.Form):
         label="Properties",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "font-monospace"}),
-        help_text="One name=value a line.",
+        help_text="One name=value per line.",
     )
 
     def __init__(self, *args: Any, topic: Topic, **kwargs: Any) -> None:
@@ -211,9 +209,9 @@ class ResetForm(forms.Form):
 
     topic = forms.CharField(max_length=255)
     to = forms.ChoiceField(
-        label="Go on with",
+        label="Continue with",
         choices=[
-            ("end", "what comes from now on (skip the backlog)"),
+            ("end", "new messages only (skip the backlog)"),
             ("begin", "the oldest stored message"),
             ("time", "the first message stored at or after …"),
         ],
@@ -223,7 +221,7 @@ class ResetForm(forms.Form):
     at = MomentField(label=zone.labelled("Time"), required=False)
 
     def clean(self) -> dict[str, Any]:
-        """Adds `target` as `offsets.reset_offset` wants it."""
+        """Adds `target` as `services.reset_offset` wants it."""
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("to") == "time" and cleaned.get("at") is None and "at" not in self.errors:
             self.add_error("at", "Choose the time.")

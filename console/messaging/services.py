@@ -4,22 +4,115 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Literal
 
-from brokercore.client import Message, SendResult, TransactionState
+from brokercore.client import Admin, Message, SendResult, TransactionState
 from brokercore.client.errors import BrokerError, ClientError, InvalidMessage
 from console.accounts.actor import Actor
-from console.audit import services as audit
+from console.audit import record as audit
 from console.instances import broker
 from console.messaging import dead_letters
 from console.messaging.dead_letters import Letter
 from console.messaging.models import Resend
 from console.messaging.records import MessageRecord, Position
+from console.messaging.status import online_clients
 from console.topics.models import Group, OrderType, Topic
 from console.web.errors import Refused
+
+Target = int | Literal["begin", "end"]
+"""A time in epoch milliseconds, or one of the ends."""
+_NOW = -1
+"""What the wire says for "the end of every queue"."""
 
 MAX_DELAY_MS = 40 * 24 * 3600 * 1000
 MAX_RESENDS = 50
 """Letters of one request: a page."""
+
+
+@dataclass(frozen=True)
+class QueueMove:
+    """What a reset does in one queue: from the committed offset to another; None when nothing was committed."""
+
+    broker_name: str
+    queue_id: int
+    current: int | None
+    target: int
+
+    @property
+    def skipped(self) -> int:
+        """Messages that will not be consumed."""
+        return max(0, self.target - self.current) if self.current is not None else 0
+
+    @property
+    def repeated(self) -> int:
+        """Messages that will be consumed again."""
+        return max(0, self.current - self.target) if self.current is not None else 0
+
+
+@dataclass(frozen=True)
+class ResetPreview:
+    """What a reset would do."""
+
+    moves: list[QueueMove]
+
+    @property
+    def skipped(self) -> int:
+        """Messages that will not be consumed, over all queues."""
+        return sum(m.skipped for m in self.moves)
+
+    @property
+    def repeated(self) -> int:
+        """Messages that will be consumed again, over all queues."""
+        return sum(m.repeated for m in self.moves)
+
+
+def preview_reset(group: Group, topic: Topic, target: Target) -> ResetPreview:
+    """What resetting would skip or repeat in each queue; changes nothing.
+
+    Raises Refused for a time in the future or a broadcasting group, ClientError when the broker fails.
+    """
+    admin = broker.admin(group.instance.cluster)
+    _check(admin, group, target)
+    committed = admin.offsets.all_committed().get((topic.physical_name, group.physical_name), {})
+    moves = []
+    for queue, stats in sorted(admin.topics.stats(topic.physical_name).items()):
+        if target == "begin":
+            offset = stats.min_offset
+        elif target == "end" or target > stats.last_update_ms:
+            offset = stats.max_offset
+        else:
+            offset = max(stats.min_offset, admin.offsets.search(queue, target))
+        moves.append(QueueMove(queue.broker_name, queue.queue_id, committed.get(queue), offset))
+    return ResetPreview(moves)
+
+
+def reset_offset(actor: Actor, group: Group, topic: Topic, target: Target) -> dict[str, int]:
+    """Move every queue of `topic` to the first message stored at or after `target`; works for offline groups too.
+
+    Online clients jump within about ten seconds. Returns the new offset per queue (`broker-a:0`). Raises Refused
+    for a time in the future or a broadcasting group, ClientError when the broker fails.
+    """
+    admin = broker.admin(group.instance.cluster)
+    _check(admin, group, target)
+    timestamp = _NOW if target == "end" else 0 if target == "begin" else target
+    moved = admin.offsets.reset(group.physical_name, topic.physical_name, timestamp)
+    offsets = {f"{queue.broker_name}:{queue.queue_id}": offset for queue, offset in sorted(moved.items())}
+    audit.record(
+        actor,
+        "messaging.offset.reset",
+        group.physical_name,
+        detail={"topic": topic.physical_name, "to": target, "offsets": offsets},
+    )
+    return offsets
+
+
+def _check(admin: Admin, group: Group, target: Target) -> None:
+    if isinstance(target, int) and target > time.time() * 1000:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", "The time is in the future.", "reset_time")
+    connection = online_clients(admin, group)
+    if connection is not None and connection.message_model == "BROADCASTING":
+        message = "The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here."
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "group_id")
 
 
 def publish_test_message(
@@ -78,7 +171,7 @@ def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> li
     stay in the queue; that they were sent again is noted. Raises Refused for more than 50.
     """
     if len(references) > MAX_RESENDS:
-        message = f"{len(references)} letters are too many; at most {MAX_RESENDS} are sent again at once."
+        message = f"{len(references)} dead letters are too many; at most {MAX_RESENDS} can be resent at once."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "references")
     results, sent = [], set[Position]()
     for reference in dict.fromkeys(references):
@@ -104,7 +197,7 @@ def _find(group: Group, reference: str) -> Letter | ResendResult:
         letter = dead_letters.find(group, reference)
     except ClientError as error:
         return ResendResult(reference, reference, error.user_message)
-    gone = "There is no such letter in the dead-letter queue (any more)."
+    gone = "This dead letter is not in the dead-letter queue any more, or never was."
     return letter if letter is not None else ResendResult(reference, reference, gone)
 
 
@@ -113,7 +206,7 @@ def _resend(actor: Actor, group: Group, reference: str, letter: Letter) -> Resen
     try:
         new_id = (
             broker.admin(group.instance.cluster)
-            .resend_dead_letter(group.physical_name, letter.stored)
+            .messages.resend_dead_letter(group.physical_name, letter.stored)
             .offset_message_id
         )
     except ClientError as error:

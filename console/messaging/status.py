@@ -6,16 +6,37 @@ Vendor operations consumer/status, consumer/accumulate, consumer/getConnection a
 from __future__ import annotations
 
 import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 
-from brokercore.client import Admin, Connection, ConsumerConnection, MessageQueue, QueueProgress
-from brokercore.client.errors import ConsumerNotOnline, QueryNotFound, SystemFault
+from brokercore.client import (
+    Admin,
+    Connection,
+    ConsumerConnection,
+    MessageQueue,
+    QueueProgress,
+    RunningInfo,
+    Subscription,
+)
+from brokercore.client.errors import ClientError, ConsumerNotOnline, QueryNotFound, SystemFault
+from brokercore.names import group_of, is_retry_topic, retry_topic
+from brokercore.policy import mq_resource
+from console.accounts.actor import Actor
 from console.instances import broker
-from console.messaging.names import RETRY_PREFIX, retry_topic, shown_name
-from console.topics.models import Group
+from console.topics.models import Group, Topic
+from console.topics.names import shown_name
+from console.web import fair_queue
 
+_VERSION_4_0_0 = 213
 MAX_DELAY_PULLS = 32
 """Queues whose oldest waiting message is looked at; the others are judged by their last consumed message."""
+
+MAX_CLIENTS = 32
+"""Clients asked at once; of a larger group the rest is listed as not asked."""
+DEADLINE_SECONDS = 5.0
+_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -65,7 +86,7 @@ def group_status(group: Group) -> GroupStatus:
     admin = broker.admin(group.instance.cluster)
     connection = online_clients(admin, group)
     try:
-        stats = admin.consume_stats(group.physical_name)
+        stats = admin.groups.stats(group.physical_name)
         progress, tps = dict(stats.queues), stats.tps
     except (QueryNotFound, SystemFault):
         progress, tps = {}, 0.0  # a group that has never consumed has no offsets to answer with
@@ -92,7 +113,7 @@ def group_status(group: Group) -> GroupStatus:
 def online_clients(admin: Admin, group: Group) -> ConsumerConnection | None:
     """Connections and subscriptions of the group, None when no client is online."""
     try:
-        return admin.consumer_connection(group.physical_name)
+        return admin.clients.consumers(group.physical_name)
     except ConsumerNotOnline:
         return None
 
@@ -119,7 +140,7 @@ class TimeSpan:
 
 def time_span(group: Group, physical_topic: str) -> TimeSpan:
     """The time span of a topic for a group (vendor operation consumer/timespan). Raises ClientError."""
-    spans = broker.admin(group.instance.cluster).consume_time_span(physical_topic, group.physical_name).values()
+    spans = broker.admin(group.instance.cluster).offsets.time_span(physical_topic, group.physical_name).values()
     return TimeSpan(
         topic=shown_name(group.instance, physical_topic),
         min_ms=min((s.min_ms for s in spans if s.min_ms > 0), default=0),
@@ -140,7 +161,7 @@ def _delays(admin: Admin, progress: dict[MessageQueue, QueueProgress]) -> dict[M
         row = progress[queue]
         since = row.last_timestamp_ms
         if number < MAX_DELAY_PULLS:
-            oldest = admin.pull(queue, row.consumer_offset, 1).messages
+            oldest = admin.messages.pull(queue, row.consumer_offset, 1).messages
             since = oldest[0].store_timestamp if oldest else since
         delays[queue] = max(0, now - since) if since > 0 else 0
     return delays
@@ -159,10 +180,10 @@ def _queue_status(queue: MessageQueue, row: QueueProgress, delay_ms: int) -> Que
 
 
 def _topic_status(group: Group, physical_topic: str, queues: list[QueueStatus]) -> TopicStatus:
-    is_retry = physical_topic == retry_topic(group)
+    is_retry = physical_topic == retry_topic(group.physical_name)
     shown = shown_name(group.instance, physical_topic)
     return TopicStatus(
-        topic=shown.removeprefix(RETRY_PREFIX) if is_retry else shown,
+        topic=group_of(shown) if is_retry else shown,
         physical_topic=physical_topic,
         is_retry=is_retry,
         backlog=sum(q.backlog for q in queues),
@@ -170,3 +191,235 @@ def _topic_status(group: Group, physical_topic: str, queues: list[QueueStatus]) 
         delay_ms=max(q.delay_ms for q in queues),
         queues=queues,
     )
+
+
+def release(version: int) -> str:
+    """The release behind a version ordinal (MQVersion), two a patch level since 4.0.0: 479 is 5.3.3."""
+    since_4 = version - _VERSION_4_0_0
+    if since_4 < -1:
+        return f"version {version}"
+    patches = (since_4 + 1) // 2
+    snapshot = "-SNAPSHOT" if since_4 % 2 else ""
+    return f"{4 + patches // 100}.{patches // 10 % 10}.{patches % 10}{snapshot}"
+
+
+@dataclass(frozen=True)
+class RunningTopic:
+    """What a client says of its work on one topic: milliseconds and messages a second."""
+
+    topic: str
+    response_ms: float
+    ok_tps: float
+    failed_tps: float
+    failed_per_hour: int
+
+
+@dataclass(frozen=True)
+class ClientStatus:
+    """One client. `problem` says why nothing but the connection is known; `stack` only when it was asked for.
+
+    `subscriptions` are expressions by topic without namespace, `subscription_data` all of them as the client has them.
+    """
+
+    connection: Connection
+    subscriptions: dict[str, str] = field(default_factory=dict)
+    subscription_data: list[Subscription] = field(default_factory=list)
+    queues: list[MessageQueue] = field(default_factory=list)
+    consume_type: str = ""
+    consume_model: str = ""
+    threads: int | None = None
+    started_at_ms: int | None = None
+    last_pull_ms: int | None = None
+    last_consume_ms: int | None = None
+    running: list[RunningTopic] = field(default_factory=list)
+    stack: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The clients of a group. None means: cannot be told, since not every client answered.
+
+    `subscription_same`: all have the same subscriptions. `rebalance_ok`: every queue of the subscribed topics is
+    assigned to exactly one client (always so in broadcasting mode). `differences` and `unassigned` say where not.
+    """
+
+    clients: list[ClientStatus]
+    subscription_same: bool | None
+    rebalance_ok: bool | None
+    differences: list[str]
+    unassigned: list[str]
+
+    @property
+    def partial(self) -> bool:
+        """True when some client did not answer."""
+        return any(c.problem for c in self.clients)
+
+
+def diagnose(group: Group, *, jstack: bool = False) -> Diagnosis:
+    """Ask every client of the group, at most five seconds long; with `jstack` for the stacks of its threads too.
+
+    Each is asked through the broker (GET_CONSUMER_RUNNING_INFO) and may not answer.
+    Raises ClientError when the broker fails.
+    """
+    admin = broker.admin(group.instance.cluster)
+    connection = online_clients(admin, group)
+    if connection is None:
+        return Diagnosis([], None, None, [], [])
+    clients = _ask_all(admin, group, connection.connections, jstack=jstack)
+    same, differences = _compare_subscriptions(clients)
+    rebalance_ok, unassigned = _check_assignment(admin, group, connection, clients)
+    return Diagnosis(clients, same, rebalance_ok, differences, unassigned)
+
+
+def thread_stack(group: Group, client_id: str) -> str:
+    """The stack of every thread of one client. Raises ClientError when the client does not answer."""
+    info = broker.admin(group.instance.cluster).clients.running_info(group.physical_name, client_id, jstack=True)
+    return info.jstack or ""
+
+
+def _ask_all(admin: Admin, group: Group, connections: list[Connection], *, jstack: bool) -> list[ClientStatus]:
+    asked, rest = connections[:MAX_CLIENTS], connections[MAX_CLIENTS:]
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="running-info")
+    answers = [pool.submit(admin.clients.running_info, group.physical_name, c.client_id, jstack) for c in asked]
+    with fair_queue.aside():
+        wait_for(answers, timeout=DEADLINE_SECONDS)
+    pool.shutdown(wait=False, cancel_futures=True)
+    clients = [_client_status(group, c, answer) for c, answer in zip(asked, answers, strict=True)]
+    return clients + [ClientStatus(c, problem=f"Not asked: more than {MAX_CLIENTS} clients are online.") for c in rest]
+
+
+def _client_status(group: Group, connection: Connection, answer: Future[RunningInfo]) -> ClientStatus:
+    if answer.cancelled() or not answer.done():
+        return ClientStatus(connection, problem=f"No answer within {DEADLINE_SECONDS:.0f} seconds.")
+    try:
+        info = answer.result()
+    except ClientError as error:
+        return ClientStatus(connection, problem=error.user_message)
+    return ClientStatus(
+        connection,
+        subscriptions={
+            shown_name(group.instance, s.topic): s.expression for s in info.subscriptions if not is_retry_topic(s.topic)
+        },
+        subscription_data=sorted(info.subscriptions, key=lambda s: s.topic),
+        queues=sorted(info.queues),
+        consume_type=shown_consume_type(info.properties.get("PROP_CONSUME_TYPE", "")),
+        consume_model=info.properties.get("messageModel", ""),
+        threads=_number(info.properties.get("PROP_THREADPOOL_CORE_SIZE")),
+        started_at_ms=_number(info.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
+        last_pull_ms=_newest(info, "lastPullTimestamp"),
+        last_consume_ms=_newest(info, "lastConsumeTimestamp"),
+        running=[
+            RunningTopic(
+                shown_name(group.instance, topic),
+                row.consume_ms,
+                row.consume_ok_tps,
+                row.consume_failed_tps,
+                row.consume_failed_messages,
+            )
+            for topic, row in sorted(info.status.items())
+            if not is_retry_topic(topic)
+        ],
+        stack=info.jstack,
+    )
+
+
+def _compare_subscriptions(clients: list[ClientStatus]) -> tuple[bool | None, list[str]]:
+    answered = [c for c in clients if not c.problem]
+    if not answered:
+        return None, []
+    usual = Counter(tuple(sorted(c.subscriptions.items())) for c in answered).most_common(1)[0][0]
+    odd = [c for c in answered if tuple(sorted(c.subscriptions.items())) != usual]
+    differences = [f"{c.connection.client_id}: {_subscription_text(c.subscriptions)}" for c in odd]
+    if differences:
+        differences.insert(0, f"The others: {_subscription_text(dict(usual))}")
+        return False, differences
+    return (True if len(answered) == len(clients) else None), []
+
+
+def _check_assignment(
+    admin: Admin, group: Group, connection: ConsumerConnection, clients: list[ClientStatus]
+) -> tuple[bool | None, list[str]]:
+    if connection.message_model == "BROADCASTING":
+        return True, []
+    holders = Counter(queue for c in clients for queue in c.queues)
+    topics = [t for t in connection.subscriptions if not is_retry_topic(t)]
+    wanted = [queue for stats in admin.topics.stats_of(topics).values() for queue in stats]
+    complete = all(not c.problem for c in clients)
+    wrong = [
+        f"{shown_name(group.instance, q.topic)}, queue {q.queue_id} on {q.broker_name}: "
+        + ("held by no client" if holders[q] == 0 else f"held by {holders[q]} clients")
+        for q in sorted(wanted)
+        if holders[q] > 1 or (holders[q] == 0 and complete)
+    ]
+    if wrong:
+        return False, wrong
+    return (True if complete else None), []
+
+
+def _subscription_text(subscriptions: dict[str, str]) -> str:
+    return ", ".join(f"{topic} ({text})" for topic, text in sorted(subscriptions.items())) or "nothing"
+
+
+def _newest(info: RunningInfo, name: str) -> int | None:
+    """The latest of a time (epoch ms) that the client gives per queue."""
+    times = [row.get(name) for row in info.queues.values()]
+    return max((t for t in times if isinstance(t, int) and t > 0), default=None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class OnlineSubscriber:
+    """A group with clients online that subscribe to a topic."""
+
+    group_id: str
+    expression: str
+    message_model: str
+
+
+@dataclass(frozen=True)
+class GroupSubscriptions:
+    """What the clients of an online group subscribe to: expressions by topic, without namespace."""
+
+    message_model: str
+    topics: dict[str, str]
+
+
+def online_subscribers(actor: Actor, topic: Topic) -> list[OnlineSubscriber]:
+    """The actor's own groups, as far as it may see them, that are online and subscribe to the topic, by group ID.
+
+    Raises ClientError. One call a group, so a topic with very many groups takes its time.
+    """
+    admin = broker.admin(topic.instance.cluster)
+    names = admin.topics.groups(topic.physical_name)
+    groups = Group.objects.filter(owner=actor.tenant, physical_name__in=names).select_related("owner", "creator")
+    found = []
+    for group in groups.order_by("group_id"):
+        resource = mq_resource(group.physical_name)
+        if not actor.decide("mq:QueryGroup", resource, owner=group.owner, holder=group.holder).allowed:
+            continue
+        try:
+            connection = admin.clients.consumers(group.physical_name)
+        except ConsumerNotOnline:
+            continue
+        subscription = connection.subscriptions.get(topic.physical_name)
+        if subscription is not None:
+            found.append(OnlineSubscriber(group.group_id, subscription.expression, connection.message_model))
+    return found
+
+
+def group_subscriptions(group: Group) -> GroupSubscriptions | None:
+    """What the group subscribes to, its own retry topic left out; None while no client is online."""
+    try:
+        connection = broker.admin(group.instance.cluster).clients.consumers(group.physical_name)
+    except ConsumerNotOnline:
+        return None
+    topics = {
+        shown_name(group.instance, name): subscription.expression
+        for name, subscription in sorted(connection.subscriptions.items())
+        if not is_retry_topic(name)
+    }
+    return GroupSubscriptions(connection.message_model, topics)

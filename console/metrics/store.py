@@ -1,4 +1,4 @@
-"""What the sampler keeps in Redis, database 2 (keys per cluster, docs/metrics.md):
+"""What the sampler keeps in Redis, database 2 (keys per cluster, docs/use/metrics.md):
 
 gantry:metrics:<cluster>:lease      who samples now (text, expires)
 gantry:metrics:<cluster>:reading    the last counters (JSON)
@@ -15,12 +15,12 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import orjson
 import redis
-from django.conf import settings
+
+from console.web import redis as web_redis
 
 HOT_WINDOW_MS = 70 * 60 * 1000
 LEASE_MS = 30_000
@@ -41,10 +41,9 @@ class HotSample:
     seconds: float
 
 
-@cache
 def connection() -> redis.Redis:
-    """The Redis client of this process (database 2, where the cache is); the library reconnects after a fork."""
-    return redis.Redis.from_url(settings.CACHES["default"]["LOCATION"])
+    """Database 2, where the cache is; the values are JSON, so they stay bytes."""
+    return web_redis.connection(2, timeout=None, decode=False)
 
 
 class Store:

@@ -9,7 +9,9 @@ from celery import shared_task
 from django.conf import settings
 from django.core.cache import cache
 
-from analytics import run
+from analytics import retention
+from analytics.errors import LakeError
+from analytics.samples import rollup
 from brokercore.client.errors import ClientError
 from console.instances.models import Cluster
 from console.metrics import sampler
@@ -25,7 +27,7 @@ def sample() -> None:
     for cluster in Cluster.objects.filter(instances__isnull=False).distinct():
         try:
             sampler.sample_cluster(cluster)
-        except (ClientError, run.LakeError) as error:
+        except (ClientError, LakeError) as error:
             log.warning("no sample of %s: %s", cluster.name, error)
 
 
@@ -35,8 +37,8 @@ def roll_up() -> None:
     if not cache.add(_ROLLING_UP, True, timeout=_LONGEST_ROLLUP_S):
         return
     try:
-        for day in run.days_to_roll_up():
-            run.rollup(day)
+        for day in rollup.days_to_roll_up():
+            rollup.rollup(day)
     finally:
         cache.delete(_ROLLING_UP)
 
@@ -45,6 +47,6 @@ def roll_up() -> None:
 def expire() -> None:
     """Drop samples older than GANTRY_SAMPLES_DAYS."""
     if settings.SAMPLES_DAYS:
-        days = run.drop_samples(datetime.now(UTC).date() - timedelta(days=settings.SAMPLES_DAYS))
+        days = retention.drop_samples(datetime.now(UTC).date() - timedelta(days=settings.SAMPLES_DAYS))
         if days:
             log.info("samples of %d days were dropped", days)

@@ -7,15 +7,15 @@ from typing import Any
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
+from console.accounts.http import Request
 from console.instances import access as instances
-from console.messaging.names import shown_name
 from console.metrics import figures, queries
 from console.metrics.forms import CurveForm
 from console.metrics.queries import Curve
 from console.topics import access as topics
+from console.topics.names import shown_name
 from console.topics.queries import visible_groups, visible_topics
 from console.web import htmx
-from console.web.http import Request
 
 _TABLE_ROWS = 200
 _INDEX_ROWS = 500

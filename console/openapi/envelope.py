@@ -4,13 +4,92 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.conf import settings
 from django.http import HttpResponse
 
-from console.openapi import codes
+FIELD = "BIZ_FIELD_CHECK_INVALID"
+SYSTEM = "ONS_SYSTEM_ERROR"
+INVOKE = "ONS_INVOKE_ERROR"
+SIGNATURE = "AUTH_SIGNATURE_INVALID"
+PERMISSION = "AUTH_PERMISSION_DENIED"
+THROTTLED = "BIZ_THROTTLED"
+_OWNER = "EMPOWER_OWNER_CHECK_ERROR"
+
+
+class Code(NamedTuple):
+    """`code` and `message` of the envelope; `fallback` is the vendor's nearest symbol, of a symbol that is our own."""
+
+    code: int
+    message: str
+    fallback: str = ""
+
+
+CODES: dict[str, Code] = {
+    SYSTEM: Code(500, "system error"),
+    "ONS_SERVICE_UNSUPPORTED": Code(501, "operation not supported in this region"),
+    INVOKE: Code(502, "the call failed"),
+    FIELD: Code(400, "parameter check failed"),
+    "BIZ_TOPIC_NOT_FOUND": Code(404, "unknown topic"),
+    "BIZ_SUBSCRIPTION_NOT_FOUND": Code(404, "unknown group ID"),
+    "BIZ_PUBLISHER_EXISTED": Code(409, "group ID exists"),
+    "BIZ_SUBSCRIPTION_EXISTED": Code(409, "group ID exists"),
+    "BIZ_CONSUMER_NOT_ONLINE": Code(409, "consumer not online"),
+    "BIZ_NO_MESSAGE": Code(404, "no message found"),
+    "BIZ_REGION_NOT_FOUND": Code(404, "unknown region"),
+    "BIZ_TOPIC_EXISTED": Code(409, "topic exists"),
+    "BIZ_PRODUCER_ID_BELONG_TO_OTHER_USER": Code(409, "group ID belongs to another user"),
+    "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER": Code(403, "group ID belongs to another user"),
+    "BIZ_PUBLISH_INFO_NOT_FOUND": Code(404, "unknown group ID"),
+    "EMPOWER_EXIST_ERROR": Code(409, "grant exists"),
+    _OWNER: Code(403, "not the owner of the topic"),
+    SIGNATURE: Code(401, "authentication failed", FIELD),
+    PERMISSION: Code(403, "permission denied", _OWNER),
+    "BIZ_INSTANCE_NOT_FOUND": Code(404, "unknown instance", FIELD),
+    "BIZ_INSTANCE_EXISTED": Code(409, "instance name exists", FIELD),
+    "BIZ_INSTANCE_DEFAULT_EXISTED": Code(409, "an instance without namespace exists", FIELD),
+    "BIZ_INSTANCE_QUOTA_EXCEEDED": Code(409, "too many instances", FIELD),
+    "BIZ_INSTANCE_NOT_EMPTY": Code(409, "instance not empty", FIELD),
+    "BIZ_TOPIC_QUOTA_EXCEEDED": Code(409, "too many topics", FIELD),
+    "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED": Code(409, "too many group IDs", FIELD),
+    "BIZ_CLUSTER_NOT_FOUND": Code(404, "unknown cluster", FIELD),
+    "BIZ_TUNNEL_SWITCH_BLOCKED": Code(409, "traffic on the cluster", INVOKE),
+    "EMPOWER_NOT_FOUND": Code(404, "unknown grant", FIELD),
+    "BIZ_TASK_NOT_FOUND": Code(404, "unknown query task", FIELD),
+    "BIZ_STATEMENT_REFUSED": Code(400, "statement refused", FIELD),
+    "BIZ_SCHEMA_NOT_FOUND": Code(404, "unknown schema", FIELD),
+    "BIZ_TABLE_NOT_FOUND": Code(404, "unknown table", FIELD),
+    "BIZ_RESULT_NOT_FOUND": Code(404, "no result", FIELD),
+    "BIZ_QUEUE_NOT_FOUND": Code(404, "unknown queue", FIELD),
+    "BIZ_QUEUE_EXISTED": Code(409, "queue exists", FIELD),
+    "BIZ_QUEUE_QUOTA_EXCEEDED": Code(409, "too many queues or messages", FIELD),
+    "BIZ_BUCKET_NOT_FOUND": Code(404, "unknown bucket", FIELD),
+    "BIZ_BUCKET_EXISTED": Code(409, "bucket exists", FIELD),
+    "BIZ_RULE_NOT_FOUND": Code(404, "unknown rule", FIELD),
+    "BIZ_RULE_EXISTED": Code(409, "rule exists", FIELD),
+    "BIZ_RULE_QUOTA_EXCEEDED": Code(409, "too many rules", FIELD),
+    "BIZ_QUEUE_TOPIC_NOT_FOUND": Code(404, "unknown topic of queues", FIELD),
+    "BIZ_QUEUE_TOPIC_EXISTED": Code(409, "topic of queues exists", FIELD),
+    "BIZ_QUEUE_SUBSCRIPTION_NOT_FOUND": Code(404, "unknown subscription", FIELD),
+    "BIZ_QUEUE_SUBSCRIPTION_EXISTED": Code(409, "subscription exists", FIELD),
+    "BIZ_JOB_NOT_FOUND": Code(404, "unknown job", FIELD),
+    "BIZ_JOB_EXISTED": Code(409, "job exists", FIELD),
+    "BIZ_JOB_TEXT_REFUSED": Code(400, "text refused", FIELD),
+    "BIZ_JOB_STATE_INVALID": Code(409, "not in this state of the job", FIELD),
+    "BIZ_JOB_QUOTA_EXCEEDED": Code(409, "too many jobs", FIELD),
+    "BIZ_VERSION_NOT_FOUND": Code(404, "unknown version", FIELD),
+    "BIZ_SAVEPOINT_NOT_FOUND": Code(404, "unknown savepoint", FIELD),
+    "BIZ_SECRET_NOT_FOUND": Code(404, "unknown secret", FIELD),
+    "BIZ_VARIABLE_NOT_FOUND": Code(404, "unknown variable", FIELD),
+    THROTTLED: Code(429, "too many requests", INVOKE),
+}
+
+
+def told(symbol: str, *, strict: bool) -> str:
+    """The symbol that the caller is told: with `strict` only symbols that the vendor has."""
+    return (strict and CODES[symbol].fallback) or symbol
 
 
 @dataclass(frozen=True)
@@ -49,8 +128,8 @@ def failure(symbol: str, detail: str, request_id: str, *, status: int = 200) -> 
 
     GANTRY_API_STRICT_CODES answers the vendor's nearest symbol where the symbol is our own.
     """
-    symbol = codes.told(symbol, strict=settings.API_STRICT_CODES)
-    code = codes.CODES[symbol]
+    symbol = told(symbol, strict=settings.API_STRICT_CODES)
+    code = CODES[symbol]
     return _json(
         {
             "success": False,

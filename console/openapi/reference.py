@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from console.openapi.codes import CODES
 from console.openapi.document import FORM, document
+from console.openapi.envelope import CODES
 
 _TYPE_BOUNDS = (2**31 - 1, 2**63 - 1)
 _DEPTH = 4
@@ -95,7 +95,7 @@ def reference(path: str) -> Reference | None:
 
 
 def markdown_table() -> str:
-    """The operations as the table of docs/management-api.md."""
+    """The operations as the table of docs/use/management-api.md."""
     lines = ["| operation | what it does | changes | RPC action |", "| --- | --- | --- | --- |"]
     for entry in references():
         mark = " (ours)" if entry.extension else ""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, ResourceSet
+from console.accounts.organizations import Scope
+
+INTEGER_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+
+NOTHING: dict[str, Any] = {}
 
 
 class Parameters(BaseModel):
@@ -24,14 +29,6 @@ class Result(BaseModel):
     """Base of what operations return: names as on the wire."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What the `x-acs-…` headers narrow a call to; None is no restriction."""
-
-    organization: Organization | None = None
-    resource_set: ResourceSet | None = None
 
 
 @dataclass(frozen=True)
@@ -90,3 +87,84 @@ def operation(path: str, *, service: str, summary: str, **declared: Any) -> Call
         return handler
 
     return register
+
+
+def whole_number(value: object) -> object:
+    """The number that a text stands for; pydantic alone would also take 1.0, 1_000 and true."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = str(value).strip()
+    if not re.fullmatch(r"-?[0-9]{1,19}", text):
+        raise ValueError("it is a whole number")
+    return int(text)
+
+
+def _number_or_nothing(value: object) -> object:
+    return None if value is None or value == "" else whole_number(value)
+
+
+def truth(value: object) -> object:
+    """`true` or `false` in any case; pydantic alone would also take 1, yes and on."""
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError("allowed are true and false")
+    return text == "true"
+
+
+Boolean = Annotated[bool, BeforeValidator(truth)]
+Choice = BeforeValidator(whole_number)
+"""Stands behind a Literal of numbers, and behind the bounds of a number, so that the schema tells the bounds."""
+OrNothing = BeforeValidator(_number_or_nothing)
+Positive = Annotated[int, Field(ge=1, le=INTEGER_MAX), Choice]
+OptionalPositive = Annotated[Annotated[int, Field(ge=1, le=INTEGER_MAX)] | None, OrNothing]
+Uid = Annotated[int, Field(ge=1, le=LONG_MAX), Choice]
+OptionalUid = Annotated[Annotated[int, Field(ge=1, le=LONG_MAX)] | None, OrNothing]
+Millis = Annotated[int, Field(ge=0, le=LONG_MAX), Choice]
+OptionalMillis = Annotated[Annotated[int, Field(ge=0, le=LONG_MAX)] | None, OrNothing]
+Text = Annotated[str, Field(min_length=1, max_length=256)]
+"""A text that must be given."""
+Remark = Annotated[str, Field(max_length=256, description="A description of at most 256 characters.")]
+
+InstanceId = Annotated[
+    str,
+    Field(
+        max_length=64,
+        description="ID of the instance. It may be left out for the instance without namespace.",
+        examples=["MQ_INST_1234567890123456_AbCdEf12"],
+    ),
+]
+NeededInstanceId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="ID of the instance.",
+        examples=["MQ_INST_1234567890123456_AbCdEf12"],
+    ),
+]
+TopicName = Annotated[
+    str, Field(min_length=1, max_length=127, description="Name of the topic, without namespace.", examples=["orders"])
+]
+GroupId = Annotated[
+    str, Field(min_length=1, max_length=64, description="The group ID, without namespace.", examples=["GID_orders"])
+]
+MessageId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=128,
+        description="ID of the message: the one in the SDK's SendResult, or the broker's offset ID.",
+        examples=["0A0000010001189F0000000000000007"],
+    ),
+]
+Begin = Annotated[Millis, Field(description="Start of the range, milliseconds since the epoch, inclusive.")]
+End = Annotated[Millis, Field(description="End of the range, milliseconds since the epoch, inclusive.")]
+PageNumber = Annotated[int, Field(ge=1, le=50, description="The page, 1 to 50."), Choice]
+PageSize = Annotated[int, Field(ge=5, le=50, description="Messages a page, 5 to 50."), Choice]
+TaskId = Annotated[
+    str, Field(max_length=64, description="Left out at the first call; then the one of the previous answer.")
+]
+
+
+class Nothing(Result):
+    """An object without fields: the operation has no result."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from console.openapi.authentication import REGION, TIMESTAMP
-from console.openapi.signature import ACCESS_KEY, SIGNATURE
+from console.openapi.authentication import ACCESS_KEY, REGION, SIGNATURE, TIMESTAMP
 
 SECRET = "GANTRY_ACCESS_KEY_SECRET"  # noqa: S105 - the name of a variable
 _NOW = object()

@@ -16,7 +16,7 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from console.accounts.actor import Actor
-from console.openapi import codes
+from console.openapi import envelope
 from console.openapi.registry import Operation
 from console.web.errors import Refused
 
@@ -32,7 +32,7 @@ def check_call(operation: Operation, actor: Actor) -> None:
     limit = getattr(settings, LIMITS[operation.limit]) if operation.limit else 0
     if limit and _add(f"call:{operation.limit}:{actor.access_key_id or actor.name}") > limit:
         message = f"More than {limit} calls of this kind a minute with one AccessKey; try again in the next minute."
-        raise Refused(codes.THROTTLED, message)
+        raise Refused(envelope.THROTTLED, message)
 
 
 def check_address(address: str) -> None:
@@ -40,7 +40,7 @@ def check_address(address: str) -> None:
     limit = settings.API_FAILURES_PER_MINUTE
     if limit and _count(f"address:{address}") >= limit:
         message = f"More than {limit} refused signatures a minute from {address}; try again in the next minute."
-        raise Refused(codes.THROTTLED, message)
+        raise Refused(envelope.THROTTLED, message)
 
 
 def note_failure(address: str, access_key_id: str) -> bool:

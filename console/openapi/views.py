@@ -12,13 +12,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from console.openapi import calls, codes, envelope
+from console.accounts.http import Request
+from console.openapi import calls, envelope
 from console.openapi.authentication import REGION, authenticate, check_common
+from console.openapi.calls import TOO_LARGE, merged, scope, too_large
 from console.openapi.operations import OPERATIONS
 from console.openapi.registry import Call, Operation
-from console.openapi.requests import TOO_LARGE, merged, scope, too_large
 from console.web.errors import Refused
-from console.web.http import Request
 
 
 @csrf_exempt
@@ -56,7 +56,7 @@ def _region(parameters: dict[str, str], operation: Operation) -> str:
     region = parameters.get(REGION, "")
     if not region and operation.region_required:
         if not settings.API_DEFAULT_REGION:
-            raise Refused(codes.FIELD, f"The parameter {REGION} is missing; allowed is {settings.REGION}.", REGION)
+            raise Refused(envelope.FIELD, f"The parameter {REGION} is missing; allowed is {settings.REGION}.", REGION)
         region = settings.REGION
     return region
 
@@ -64,7 +64,7 @@ def _region(parameters: dict[str, str], operation: Operation) -> str:
 def _check_region(request: Request, region: str) -> None:
     header = request.headers.get("x-acs-regionid", "").strip()
     if region and header and region != header:
-        raise Refused(codes.FIELD, f"{REGION} is {region} but the header x-acs-regionid is {header}.", REGION)
+        raise Refused(envelope.FIELD, f"{REGION} is {region} but the header x-acs-regionid is {header}.", REGION)
     named = region or header
     if named and named != settings.REGION:
         message = f"The region {named} does not exist; allowed is {settings.REGION}."
@@ -76,8 +76,8 @@ def _check_instance(request: Request, parameters: dict[str, str]) -> None:
     for name in ("instanceId", "InstanceId"):
         instance = parameters.get(name, "")
         if instance and header and instance != header:
-            raise Refused(codes.FIELD, f"{name} is {instance} but the header x-acs-instanceid is {header}.", name)
+            raise Refused(envelope.FIELD, f"{name} is {instance} but the header x-acs-instanceid is {header}.", name)
 
 
 def _refused_as_too_large(request: Request) -> HttpResponse:
-    return envelope.failure(codes.FIELD, TOO_LARGE, request.request_id, status=413)
+    return envelope.failure(envelope.FIELD, TOO_LARGE, request.request_id, status=413)

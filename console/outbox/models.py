@@ -1,4 +1,4 @@
-"""Messages that must leave once a transaction has committed (docs/outbox.md)."""
+"""Messages that must leave once a transaction has committed (docs/develop/outbox.md)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from console.accounts.models import Tenant
 GIVE_UP_AFTER = timedelta(hours=24)
 
 
+#: `notify_by` of what happened to a file of a bucket: to a queue of the account, in the account's own name.
+BUCKET_EVENT = "oss"
+
+
 class NotificationStatus(models.TextChoices):
     PENDING = "PENDING"
     SENDING = "SENDING"
@@ -23,7 +27,7 @@ class Notification(models.Model):
     """A message to send at least once. Claimed by a conditional update of `status`; duplicates carry the same key."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="notifications")
-    notify_by = models.CharField(max_length=8, help_text="ons (topic) or mns (queue)")
+    notify_by = models.CharField(max_length=8, help_text="ons (topic), mns (queue) or oss (a bucket's event)")
     topic = models.CharField(max_length=255, blank=True)
     queue = models.CharField(max_length=255, blank=True)
     producer_id = models.CharField(max_length=255, blank=True)
@@ -44,6 +48,9 @@ class Notification(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     total_time_ms = models.PositiveIntegerField(null=True, blank=True, help_text="commit to acknowledged send, ms")
+
+    class Meta:
+        indexes = [models.Index(fields=["notify_by", "key", "status"])]
 
     @property
     def tried_until(self) -> datetime:

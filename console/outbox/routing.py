@@ -33,7 +33,7 @@ class Destination:
     """A checked topic and group, with the role that may publish there."""
 
     namesrv: str
-    #: The instance id, or empty for a default instance, whose names stand bare on the wire.
+    #: The instance id, or empty for a default instance, whose names have no prefix on the wire.
     namespace: str
     topic: str
     group: str
@@ -41,9 +41,7 @@ class Destination:
 
 
 def route(notification: Notification) -> Destination:
-    """Check everything a notification names. Raises UndeliverableError with the first thing that is wrong."""
-    if notification.notify_by == "mns":
-        raise UndeliverableError("mns is not available: this installation has no queue endpoint. Use mq-notify-by=ons.")
+    """Check everything that a notification to a topic names. Raises UndeliverableError with what is wrong first."""
     if notification.notify_by != "ons":
         raise UndeliverableError(f"mq-notify-by is {notification.notify_by!r}; allowed are ons and mns.")
     for option, value in (
@@ -65,17 +63,11 @@ def route(notification: Notification) -> Destination:
     )
 
 
-def endpoint_of(instance: Instance) -> str:
-    """The address of an instance as a hint names it."""
-    _, _, port = instance.cluster.namesrv.rpartition(":")
-    return f"http://{instance.instance_id}.{settings.ENDPOINT_HOST}:{port}"
-
-
 def instance_of(tenant: Tenant, endpoint: str) -> Instance:
     """The tenant's instance that an endpoint names. Raises UndeliverableError for any other address."""
     match = _ENDPOINT.fullmatch(endpoint.strip())
     if match is None:
-        raise UndeliverableError(f"mq-endpoint {endpoint!r} is no address of the form http://MQ_INST_….host:port.")
+        raise UndeliverableError(f"mq-endpoint {endpoint!r} is not an address of the form http://MQ_INST_….host:port.")
     instances = Instance.objects.filter(tenant=tenant).select_related("cluster")
     if match["label"].upper().startswith("MQ_INST_"):
         instance = instances.filter(instance_id=match["label"]).first()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import F, Q, QuerySet
@@ -10,7 +12,7 @@ from django.utils import timezone
 
 from console.accounts.models import Tenant
 from console.celery import app
-from console.outbox.models import GIVE_UP_AFTER, Notification, NotificationStatus
+from console.outbox.models import BUCKET_EVENT, GIVE_UP_AFTER, Notification, NotificationStatus
 from console.web.after_commit import after_commit
 
 #: Pauses before the second and each further attempt, seconds; the last one is repeated. A broker that is started anew
@@ -25,6 +27,12 @@ ASKED_AGAIN_AFTER = timedelta(seconds=30)
 _LONGEST_TIME_MS = 2**31 - 1
 #: A sender that has not ended a notification for this long is taken for dead; a send times out far earlier.
 SENDER_LOST_AFTER = timedelta(seconds=15)
+#: Of a statement that writes thousands of files, the first events are asked for at once and the rest by the sweep.
+_KICKED_AT_ONCE = 20
+#: Of each kind, by one sweep.
+_SWEPT_AT_ONCE = 500
+#: So long a bucket's page can tell of events that were delivered, and of those that could not be.
+_DELIVERED_KEPT, _FAILED_KEPT = timedelta(days=1), timedelta(days=7)
 
 
 def enqueue(
@@ -57,6 +65,48 @@ def enqueue(
     )
     after_commit(kick, notification.pk)
     return notification
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a file of a bucket, for a queue of the account; `key` is the rule that wants it."""
+
+    queue: str
+    key: str
+    tag: str
+    body: str
+
+
+def enqueue_events(tenant: Tenant, events: Iterable[Event]) -> None:
+    """Add events to the current transaction, and have them sent once that has committed."""
+    now = timezone.now()
+    rows = Notification.objects.bulk_create(
+        Notification(
+            tenant=tenant, notify_by=BUCKET_EVENT, queue=e.queue, key=e.key, tag=e.tag, body=e.body, due_at=now
+        )
+        for e in events
+    )
+    for row in rows[:_KICKED_AT_ONCE]:
+        after_commit(kick, row.pk)
+
+
+def forget_events() -> None:
+    """Delete events that ended long ago; notifications of tasks stay with their tasks."""
+    now, events = timezone.now(), Notification.objects.filter(notify_by=BUCKET_EVENT)
+    events.filter(status=NotificationStatus.SUCCESS, ended_at__lt=now - _DELIVERED_KEPT).delete()
+    events.filter(status=NotificationStatus.FAILURE, ended_at__lt=now - _FAILED_KEPT).delete()
+
+
+def send_events_again(tenant: Tenant, key: str) -> int:
+    """Try the failed events of a rule anew, in the caller's transaction; returns how many."""
+    now = timezone.now()
+    failed = Notification.objects.filter(
+        tenant=tenant, notify_by=BUCKET_EVENT, key=key, status=NotificationStatus.FAILURE
+    )
+    return failed.update(
+        status=NotificationStatus.PENDING, attempts=0, error="", due_at=now, asked_again_at=now, swept_at=None,
+        ended_at=None,
+    )  # fmt: skip
 
 
 def kick(notification_id: int, *, after_s: float = 0) -> None:
@@ -141,7 +191,9 @@ def sweep() -> int:
     unasked = Q(swept_at__isnull=True) | Q(swept_at__lt=now - ASKED_AGAIN_AFTER) | Q(swept_at__lt=F("due_at"))
     found = Notification.objects.filter(_to_send(now, late=timedelta(seconds=1)), unasked)
     longest_first = found.order_by(Coalesce("swept_at", "due_at"))
-    waiting = list(longest_first.values_list("pk", flat=True)[:500])
+    # Events come by the thousand, and no notice of a statement waits behind them.
+    kinds = (longest_first.exclude(notify_by=BUCKET_EVENT), longest_first.filter(notify_by=BUCKET_EVENT))
+    waiting = [pk for kind in kinds for pk in kind.values_list("pk", flat=True)[:_SWEPT_AT_ONCE]]
     Notification.objects.filter(pk__in=waiting).update(swept_at=now)
     for notification_id in waiting:
         kick(notification_id)

@@ -8,10 +8,13 @@ from typing import Any
 
 from django import forms
 
-from console.accounts.limits import KINDS
 from console.accounts.models import Organization, Tenant
 from console.platform import queries
-from console.web import sizes
+from console.rights.limits import KINDS
+from console.web import text as sizes
+
+#: By the unit of a limit: how its label ends.
+_RATES = {"/s": " a second", "/min": " a minute"}
 
 
 class FilterForm(forms.Form):
@@ -79,11 +82,11 @@ class NameForm(forms.Form):
 class OrganizationForm(NameForm):
     """A new organization, and where."""
 
-    parent = forms.ChoiceField(label="Below", required=False)
+    parent = forms.ChoiceField(label="Parent organization", required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [("", "Nothing: a level-1 organization"), *queries.organization_choices()]
+        choices = [("", "None: a level-1 organization"), *queries.organization_choices()]
         self.fields["parent"].choices = choices  # type: ignore[attr-defined]
 
     def clean_parent(self) -> Organization | None:
@@ -127,12 +130,8 @@ class SizeField(forms.CharField):
         return next(exact, "0")
 
 
-#: By the unit of a limit: how its label ends.
-_RATES = {"/s": " a second", "/min": " a minute"}
-
-
 class LimitsForm(forms.Form):
-    """What an account may take of the embedded brokers: nothing written is the default, 0 no limit."""
+    """What an account may use of the embedded brokers: nothing written is the default, 0 no limit."""
 
     def __init__(self, *args: Any, defaults: dict[str, int], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

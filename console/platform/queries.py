@@ -1,17 +1,27 @@
-"""Reads of the platform's administrator: every account and organization."""
+"""Reads of the platform's administrator: every account and organization, and what this copy is set to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.db.models import Count, IntegerField, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.template.defaultfilters import filesizeformat
 
+from analytics import engine
 from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant, User
 from console.accounts.organizations import ids_below
+from console.accounts.services import MAX_KEYS_PER_USER
+from console.accounts.services.keys import MAX_KEYS_PER_ORGANIZATION
+from console.instances.addresses import access_point_pattern
 from console.instances.models import Instance
+from console.instances.queries import clusters
+from console.instances.services import MAX_INSTANCES
+from console.rights import limits
 from console.topics.models import Group, Topic
 
 
@@ -125,3 +135,98 @@ def key(access_key_id: str) -> AccessKey | None:
 def organization_choices() -> list[tuple[str, str]]:
     """ID and path of every organization, for a choice."""
     return [(str(branch.organization.pk), branch.path) for branch in tree()]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line: `copied` values are meant to be put into a program."""
+
+    title: str
+    value: str
+    remark: str = ""
+    copied: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Facts under one title."""
+
+    title: str
+    facts: list[Fact]
+
+
+def settings_sections(origin: str) -> list[Section]:
+    """What the settings page shows: addresses, region and limits of this copy, each in one sentence.
+
+    `origin` is how the visitor reaches the console, as in https://mq.example.com.
+    """
+    return [_addresses(origin), _region(), _limits(), _sign_in(), _engine(), _queues()]
+
+
+def _addresses(origin: str) -> Section:
+    host = urlsplit(origin).hostname or "127.0.0.1"
+    facts = [
+        Fact("API address", f"{origin}/json/", "Management API: a path behind it is an operation", copied=True),
+        Fact("API address, RPC style", f"{origin}/", "For the vendor's SDKs: set it as the endpoint", copied=True),
+    ]
+    for cluster in clusters(settings.REGION):
+        remark = f"Name server of cluster {cluster.name}; NAMESRV_ADDR of clients"
+        facts.append(Fact("TCP address", cluster.namesrv, remark, copied=True))
+    facts += [
+        Fact("Access points of instances", access_point_pattern()),
+        Fact("MySQL endpoint", f"{host}:{settings.SQL_PORT}", "MySQL protocol, async SQL", copied=True),
+    ]
+    return Section("Addresses", facts)
+
+
+def _region() -> Section:
+    return Section(
+        "Region",
+        [Fact("Region ID", settings.REGION, "_regionId of every call and header x-acs-regionid", copied=True)],
+    )
+
+
+def _limits() -> Section:
+    window = settings.API_WINDOW_MINUTES
+    return Section(
+        "Limits",
+        [
+            Fact("Instances", f"{MAX_INSTANCES}", "an account"),
+            Fact("AccessKeys", f"{MAX_KEYS_PER_USER}", "a user"),
+            Fact("AccessKeys of organizations", f"{MAX_KEYS_PER_ORGANIZATION}", "a level-1 organization"),
+            Fact("Clock of API callers", f"{window} minutes" if window else "not checked", "may be off by as much"),
+            Fact("Time of a query", f"{settings.SQL_TIME_LIMIT_S} seconds", "asynchronous; others have 60"),
+        ],
+    )
+
+
+def _sign_in() -> Section:
+    return Section(
+        "Sign-in",
+        [
+            Fact("Only by TLS", "yes" if settings.HTTPS else "no", "GANTRY_HTTPS"),
+            Fact("Host names", ", ".join(settings.ALLOWED_HOSTS), "GANTRY_ALLOWED_HOSTS"),
+        ],
+    )
+
+
+def _engine() -> Section:
+    lacking = engine.wall_shortcoming()
+    remark = lacking or "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
+    remark += " On the machine of this page; GANTRY_ENGINE_WALL"
+    return Section("SQL engine", [Fact("Wall around the engine", "not whole" if lacking else "whole", remark)])
+
+
+def _queues() -> Section:
+    """What the queues of all accounts take of Redis, and may (GANTRY_SMQ_STORE_MAX_BYTES)."""
+    held = limits.queues_held()
+    if held is None:
+        return Section("Queue service", [Fact("Messages of all accounts", "unknown", "Redis does not answer.")])
+    most = filesizeformat(held.most_bytes) if held.most_bytes else "any number"
+    remark = f"of {most}, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. "
+    remark += "Sends are refused until consumers have made room." if held.is_full else "Beyond it sends are refused."
+    facts = [
+        Fact("Messages of all accounts", f"{held.messages:,}", "that their queues hold, and that wait to be pushed"),
+        Fact("Room that they take", filesizeformat(held.bytes), remark),
+    ]
+    return Section("Queue service", facts)

@@ -8,24 +8,17 @@ from typing import Any
 from django.db.models import QuerySet
 from sqlglot import exp
 
+from console import statements
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
-from console.sql import (
-    catalog,
-    ddl,
-    definitions,
-    parsing,
-    queries,
-    services,
-    statements,
-    task_search,
-)
-from console.sql.catalog import Answer, Cells
-from console.sql.information_schema import answering, rows
+from console.catalog import ddl, definitions, describe
+from console.catalog.describe import Answer, Cells
+from console.catalog.information_schema import answering, rows
+from console.catalog.queries import INFORMATION_SCHEMA
+from console.sql import queries, services, task_search
 from console.sql.models import QueryTask
-from console.sql.patterns import is_like
-from console.sql.relations import INFORMATION_SCHEMA
-from console.sql.statements import Statement
+from console.statements import Statement, parsers
+from console.statements.like import is_like
 from console.web.errors import Refused
 
 QUERY = "dla:QueryTask"
@@ -47,7 +40,7 @@ def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
     written = answering.with_quoted_tables(text)
     try:
-        tables = list(parsing.query(written, actor.tenant.uid).find_all(exp.Table))
+        tables = list(parsers.query(written, actor.tenant.uid).find_all(exp.Table))
     except Refused:
         return None
     own = tables and all(not table.db or table.db.lower() == INFORMATION_SCHEMA for table in tables)
@@ -55,17 +48,17 @@ def _within_information_schema(actor: Actor, text: str) -> Answer | None:
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
-    return answering.where(catalog.schemas(actor, statement.like), statement.where, actor.tenant.uid)
+    return answering.where(describe.schemas(actor, statement.like), statement.where, actor.tenant.uid)
 
 
 def _tables(actor: Actor, statement: statements.ShowTables, schema: str) -> Answer:
-    found = catalog.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
+    found = describe.tables(actor, _chosen(statement.schema, schema), statement.like, full=statement.full)
     return answering.where(found, statement.where, actor.tenant.uid)
 
 
 def _columns(actor: Actor, statement: statements.ShowColumns, schema: str) -> Answer:
     named = _chosen(statement.schema, schema)
-    found = catalog.columns(actor, named, statement.table, statement.like, full=statement.full)
+    found = describe.columns(actor, named, statement.table, statement.like, full=statement.full)
     return answering.where(found, statement.where, actor.tenant.uid)
 
 

@@ -7,9 +7,10 @@ from typing import Any, cast
 from django import forms
 
 from console.sql import plots
-from console.sql.previews import Head
+from console.sql.results import Head
 from console.sql.saved import LONGEST_TEXT
-from console.sql.services import LONGEST_STATEMENT
+from console.statements import LONGEST_STATEMENT
+from console.statements import hint as hints
 
 _TEXT = {"rows": 12, "class": "sql-text", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
 
@@ -46,20 +47,21 @@ class HintForm(forms.Form):
     run_async = forms.BooleanField(label="Run asynchronously (run_async=true)", required=False)
     notify = forms.ChoiceField(
         label="Notification",
-        choices=[("", "None"), ("ons", "To a topic (ons)")],
+        choices=[("", "None"), (hints.BY_TOPIC, "To a topic (ons)"), (hints.BY_QUEUE, "To a queue (mns)")],
         widget=forms.RadioSelect,
         required=False,
     )
     instance = forms.CharField(label="Instance", max_length=64, required=False)
     topic = forms.CharField(label="Topic", max_length=127, required=False)
     group = forms.CharField(label="Producer group", max_length=64, required=False)
+    queue = forms.CharField(label="Queue", max_length=120, required=False)
 
     @property
     def wanted(self) -> dict[str, Any]:
         """The arguments of `hint_builder.written`."""
         given = self.cleaned_data
-        named = {"instance_id": given["instance"], "topic": given["topic"], "group": given["group"]}
-        return {"run_async": given["run_async"], "notify": given["notify"] == "ons"} | named
+        named = {"instance_id": given["instance"], **{name: given[name] for name in ("topic", "group", "queue")}}
+        return {"run_async": given["run_async"], "notify": given["notify"]} | named
 
 
 class SavedForm(forms.Form):

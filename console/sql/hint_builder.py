@@ -10,10 +10,13 @@ from typing import TypeVar
 from django.db.models import QuerySet
 
 from brokercore.policy import mq_resource
+from brokercore.smq.client import QueueServiceUnavailable
 from console.accounts.actor import Actor
+from console.instances.addresses import access_point
 from console.instances.models import Instance
-from console.outbox.routing import endpoint_of
-from console.sql import hints
+from console.outbox import queues as to_queues
+from console.queues import queries as queue_queries
+from console.statements import hint as hints
 from console.topics.models import Group, Topic, group_holder
 from console.web.errors import Refused
 
@@ -24,7 +27,6 @@ Row = TypeVar("Row", Topic, Group)
 #: Rows that a search looks at: a user who may use one of 10,000 topics finds it by typing more of its name.
 LOOKED_AT = 2000
 _HINT_COMMENT = re.compile(r"/\*\s*\+.*?\*/[ \t]*\n?", re.DOTALL)
-WHY_NO_QUEUE = "Queues (mns) are not yet available: this installation has no endpoint for them. Use a topic."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,17 @@ def groups(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
     return _first(Option(row[0], row[5]) for row in named if mq_resource(row[1]) in allowed)
 
 
+def queues(actor: Actor, _: str, text: str = "") -> list[Option]:
+    """The account's queues to which the actor may send. Raises Refused when the queue service does not answer."""
+    try:
+        names = [row.name for row in queue_queries.listing(actor.tenant, text).rows]
+    except QueueServiceUnavailable as error:
+        raise Refused("QUEUES_UNAVAILABLE", str(error), "queue") from error
+    holders = {to_queues.resource_of(actor.tenant, name): "" for name in names}
+    allowed = set(holders) if actor.is_account else actor.allowed(to_queues.SEND, holders, owner=actor.tenant)
+    return _first(Option(name) for name in names if to_queues.resource_of(actor.tenant, name) in allowed)
+
+
 def _in_instance(rows: QuerySet[Row], instance_id: str) -> QuerySet[Row]:
     return rows.filter(instance__instance_id=instance_id) if instance_id else rows
 
@@ -94,10 +107,19 @@ def _first(options: Iterable[Option]) -> list[Option]:
     return list(found.values())
 
 
-def written(actor: Actor, *, run_async: bool, notify: bool, instance_id: str, topic: str, group: str) -> str:
-    """The text of the hint. Raises Refused, with the field, for what the actor cannot name."""
+def written(
+    actor: Actor, *, run_async: bool, notify: str, instance_id: str, topic: str, group: str, queue: str = ""
+) -> str:
+    """The text of the hint; `notify` is as in `mq-notify-by`, or empty.
+
+    Raises Refused, with the field, for what the actor cannot name.
+    """
     if not notify:
         return f"/*+ {hints.RUN_ASYNC}={'true' if run_async else 'false'} */"
+    if notify == hints.BY_QUEUE:
+        if queue not in {option.value for option in queues(actor, "", queue)}:
+            raise Refused("QUEUE_NOT_FOUND", "Choose one of the account's queues that you may send to.", "queue")
+        return hints.written_to_queue(queue, to_queues.endpoint_of(actor.tenant))
     instance = Instance.objects.filter(tenant=actor.tenant, instance_id=instance_id).select_related("cluster").first()
     if instance is None:
         raise Refused("BIZ_INSTANCE_NOT_FOUND", "Choose one of the account's instances.", "instance")
@@ -106,16 +128,17 @@ def written(actor: Actor, *, run_async: bool, notify: bool, instance_id: str, to
     if group not in {option.value for option in groups(actor, instance_id, group)}:
         message = f"Choose a group of {instance.name} that you may publish with."
         raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", message, "group")
-    return hints.written(topic, group, endpoint_of(instance))
+    return hints.written(topic, group, access_point(instance))
 
 
 def edit(text: str, hint: str) -> Edit:
     """Where the hint goes: in place of the first one in front of the statement, else at the very beginning."""
     try:
-        front = text.find(hints.split(text).statement)
+        split = hints.split(text)
+        front = split.start if split.statement else 0
     except hints.HintError:
         front = 0
-    found = _HINT_COMMENT.search(text, 0, max(front, 0)) if front else None
+    found = _HINT_COMMENT.search(text, 0, front) if front else None
     if found is None:
         return Edit(f"{hint}\n", 0, 0)
     return Edit(f"{hint}\n", found.start(), found.end())

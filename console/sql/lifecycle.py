@@ -5,7 +5,7 @@
        └──── requeue ────┘   its worker died, lost Spark, or is shutting down
 
 Which task is claimed next is decided in `scheduling`. Every step is a conditional update, so a message that Celery
-delivers twice, two workers or a worker that was given up change nothing (docs/sql.md).
+delivers twice, two workers or a worker that was given up change nothing (docs/use/sql.md).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from analytics.run import Progress
+from analytics.specs import Progress
 from console.celery import app
 from console.outbox import services as outbox
-from console.sql import hints, queries, specs, targets
+from console.sql import queries, specs, writes
 from console.sql.models import QueryTask, TaskStatus
+from console.statements import hint
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def end(task: QueryTask, outcome: Outcome, *, expected: TaskStatus = TaskStatus.
     if not ended:
         return False
     task.refresh_from_db()
-    if reason := targets.commit(task, specs.author_of(task)):
+    if reason := writes.commit(task, specs.author_of(task)):
         task.status, task.message = TaskStatus.FAILURE, reason
         task.save(update_fields=["status", "message"])
     if task.notify is not None:
@@ -125,11 +126,11 @@ def _enqueue_notification(task: QueryTask, options: dict[str, str]) -> None:
     columns = {name: value for name, value in queries.row_of(task).items() if value is not None}
     task.notification = outbox.enqueue(
         tenant=task.tenant,
-        notify_by=options.get(hints.NOTIFY_BY, ""),
-        topic=options.get(hints.TOPIC, ""),
-        queue=options.get(hints.QUEUE, ""),
-        producer_id=options.get(hints.PRODUCER_ID, ""),
-        endpoint=options.get(hints.ENDPOINT, ""),
+        notify_by=options.get(hint.NOTIFY_BY, ""),
+        topic=options.get(hint.TOPIC, ""),
+        queue=options.get(hint.QUEUE, ""),
+        producer_id=options.get(hint.PRODUCER_ID, ""),
+        endpoint=options.get(hint.ENDPOINT, ""),
         key=task.pk,
         tag=task.status,
         body=json.dumps(columns, ensure_ascii=False),
@@ -137,7 +138,7 @@ def _enqueue_notification(task: QueryTask, options: dict[str, str]) -> None:
     task.save(update_fields=["notification"])
 
 
-def give_back(task: QueryTask) -> None:
+def release(task: QueryTask) -> None:
     """Let another worker run a claimed task that its own cannot go on with through no fault of the statement."""
     _requeue(task, attempts=F("attempts") - 1)
 
@@ -146,8 +147,8 @@ def give_back(task: QueryTask) -> None:
 def lose(task: QueryTask, reason: str, *, had_only_begun: bool = False) -> None:
     """The worker or its Spark died over the task: it is tried once more and alone, then it ends FAILURE with `reason`.
 
-    Alone, so that the second loss is nobody else's fault (docs/sql.md). One that `had_only_begun` when the engine died
-    is no suspect, the first time.
+    Alone, so that the second loss is nobody else's fault (docs/use/sql.md). One that `had_only_begun` when the engine
+    died is no suspect, the first time.
     """
     losses = task.engine_losses + 1
     if cancel_requested([task.pk]):
@@ -159,7 +160,7 @@ def lose(task: QueryTask, reason: str, *, had_only_begun: bool = False) -> None:
     if losses < MAX_LOSSES:
         _requeue(task, engine_losses=losses)
         return
-    tried = "once, alone, since the same had stopped the engine before," if task.attempts == 1 else "twice"
+    tried = "once, alone, because it had stopped the engine before," if task.attempts == 1 else "twice"
     message = f"{reason} The statement was tried {tried} and is not tried again."
     _held(task).update(engine_losses=losses)
     end(task, Outcome(TaskStatus.FAILURE, message=message, error_condition=ENGINE_LOST))

@@ -1,67 +1,11 @@
-"""Schemas, tables over the lake, and the query tasks of async SQL (docs/sql.md)."""
+"""Schemas, tables over the lake, and the query tasks of async SQL (docs/use/sql.md)."""
 
 from __future__ import annotations
 
 from django.db import models
-from django.utils import timezone
 
 from console.accounts.models import Role, Tenant, User
 from console.outbox.models import Notification
-
-
-class Bucket(models.Model):
-    """A bucket of the lake that belongs to a tenant. Only its owner's tables may lie in it."""
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="buckets")
-    name = models.CharField(max_length=63, unique=True, help_text="as OSS allows: a-z, 0-9 and -, 3 to 63")
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Schema(models.Model):
-    """A tenant's schema. Names are unique in the tenant."""
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="schemas")
-    name = models.SlugField(max_length=64)
-    location = models.CharField(
-        max_length=512, blank=True, help_text="oss://bucket/folder/ of tables without their own"
-    )
-    comment = models.CharField(max_length=255, blank=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="schema_name_in_tenant")]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class ExternalTable(models.Model):
-    """A table of a schema over files in the lake."""
-
-    schema = models.ForeignKey(Schema, on_delete=models.CASCADE, related_name="tables")
-    name = models.SlugField(max_length=64)
-    location = models.CharField(max_length=512, help_text="oss://bucket/folder/")
-    format = models.CharField(max_length=16, default="parquet")
-    columns = models.JSONField(default=list, help_text='[{"name": …, "type": …, "comment": …}]')
-    partitions = models.JSONField(default=list, blank=True, help_text="names of the last columns that folders give")
-    options = models.JSONField(default=dict, blank=True, help_text='options of the reader, as {"delimiter": ";"}')
-    comment = models.CharField(max_length=255, blank=True)
-    managed = models.BooleanField(default=False, help_text="made without a location: its files go with it")
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["schema", "name"], name="table_name_in_schema")]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class TaskStatus(models.TextChoices):
@@ -94,7 +38,7 @@ class QueryTask(models.Model):
     command = models.TextField(help_text="the statement as submitted, with its hint")
     statement = models.TextField(help_text="the statement without its hint")
     parameters = models.JSONField(default=list, blank=True, help_text="values for the ? of a prepared statement")
-    synchronous = models.BooleanField(default=False, help_text="a client waits for the rows at the MySQL door")
+    synchronous = models.BooleanField(default=False, help_text="a client waits for the rows at the MySQL endpoint")
     task_name = models.CharField(max_length=32)
     status = models.CharField(max_length=9, choices=TaskStatus.choices, default=TaskStatus.QUEUED, db_index=True)
     connection_id = models.BigIntegerField(default=0)

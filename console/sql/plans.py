@@ -16,12 +16,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from console.sql.models import QueryTask
+
 #: Deeper operators are shown at this depth.
 DEEPEST = 16
 _BRANCH = re.compile(r"^(?P<indent>(?:[ :]{3})*)(?P<joint>[+:]- )?(?P<rest>\S.*)$")
 _OPERATOR = re.compile(r"^(?P<fused>\* ?)?(?P<name>.+?)\s*\((?P<number>\d+)\)$")
 _DETAIL_HEAD = re.compile(r"^\((?P<number>\d+)\) (?P<title>.+)$")
 _INDENT = 3
+
+#: `position` is Spark's and counts from 0, `column` is the guard's and counts from 1.
+_PLACE = re.compile(r"\(line (?P<line>\d{1,7}), (?P<unit>position|column) (?P<number>\d{1,7})\)")
 
 
 @dataclass(slots=True)
@@ -87,3 +92,28 @@ def _operator(line: str) -> list[Operator]:
     if found is None:
         return [Operator(depth, branch["rest"])]
     return [Operator(depth, found["name"].strip(), int(found["number"]), bool(found["fused"]))]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line and a column of the text as it was submitted, both from 1."""
+
+    line: int
+    column: int
+
+
+def place_of(task: QueryTask) -> Place | None:
+    """The place that the message of a failed task names, in its `command`; None when it names none."""
+    return placed(task.message, task.command, task.statement)
+
+
+def placed(message: str, command: str, statement: str) -> Place | None:
+    """Messages count in the statement, which stands in the command behind the hint."""
+    found = _PLACE.search(message)
+    if found is None:
+        return None
+    line, column = int(found["line"]), int(found["number"]) + (found["unit"] == "position")
+    before = command[: max(command.find(statement), 0)]
+    if line == 1:
+        column += len(before) - (before.rfind("\n") + 1)
+    return Place(line + before.count("\n"), column)

@@ -11,9 +11,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from analytics import run as engine
+from analytics import lake
 from console.sql.models import QueryTask
-from console.sql.previews import Head, heads
+from console.sql.results import Head, heads
 
 #: Points of a curve; more rows than that are put together.
 MOST_POINTS = 1000
@@ -78,7 +78,7 @@ class Plot:
 
 def columns_of(task: QueryTask) -> list[Head]:
     """The columns to choose from. Raises LakeError when the file is gone."""
-    names, _ = engine.preview_result(task.result_file, 0)
+    names, _ = lake.preview_result(task.result_file, 0)
     return heads(task, names)
 
 
@@ -97,7 +97,7 @@ def first_choice(columns: list[Head]) -> Choice:
 def draw(task: QueryTask, columns: list[Head], choice: Choice) -> Plot:
     """Read the result once and put it together. Raises LakeError when the file is gone."""
     ordered = columns[choice.x].numeric or columns[choice.x].temporal
-    _, rows = engine.read_result(task.result_file)
+    _, rows = lake.read_result(task.result_file)
     points: dict[Key, Point] = {}
     seen = 0
     for values in islice(rows, MOST_ROWS):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from django.db.models import Prefetch, QuerySet
+from django.conf import settings
+from django.db.models import QuerySet
 
-from console.accounts.actor import Actor, dla_resource
+from console.accounts.actor import Actor, service_resource
 from console.accounts.models import Tenant
+from console.catalog.virtual.gantry import Columns, Rows, Table
 from console.outbox.models import NotificationStatus
-from console.sql import hints
-from console.sql.models import ExternalTable, QueryTask, Schema, TaskStatus
-from console.topics.models import Group, Topic
+from console.sql.models import QueryTask, TaskStatus
+from console.statements import hint
 
-SUBMIT = "dla:SubmitQuery"
 #: The columns of `show query_task`, in the order of the vendor's page; clients read them by name.
 COLUMNS = (
     "id",
@@ -56,8 +56,13 @@ INTEGER_COLUMNS = frozenset(
         "mq_total_time",
     }
 )
+_TIMES = ("create_time", "update_time")
+_CHUNK = 1_000
 MODELS = {"ons": "topic", "mns": "queue"}
 Row = dict[str, str | int | None]
+
+#: The states that a list can be narrowed to, as they are shown: waiting tasks are among the running ones.
+STATUSES = (TaskStatus.RUNNING, TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED)
 
 
 def row_of(task: QueryTask) -> Row:
@@ -90,14 +95,14 @@ def _receipt_columns(task: QueryTask) -> Row:
     columns: Row = dict.fromkeys(COLUMNS[17:])
     if task.notify is None:
         return columns
-    product = task.notify.get(hints.NOTIFY_BY)
+    product = task.notify.get(hint.NOTIFY_BY)
     columns |= {
         "mq_product": product,
         "mq_model": MODELS.get(product),
-        "mq_topic": task.notify.get(hints.TOPIC),
-        "mq_queue": task.notify.get(hints.QUEUE),
-        "mq_producer_id": task.notify.get(hints.PRODUCER_ID),
-        "mq_endpoint": task.notify.get(hints.ENDPOINT),
+        "mq_topic": task.notify.get(hint.TOPIC),
+        "mq_queue": task.notify.get(hint.QUEUE),
+        "mq_producer_id": task.notify.get(hint.PRODUCER_ID),
+        "mq_endpoint": task.notify.get(hint.ENDPOINT),
     }
     notification = task.notification
     if notification is not None and notification.status in (NotificationStatus.SUCCESS, NotificationStatus.FAILURE):
@@ -127,32 +132,56 @@ def visible_tasks(actor: Actor) -> QuerySet[QueryTask]:
     return tasks.filter(creator=actor.user) if actor.user else tasks.filter(role=actor.role)
 
 
-def readable_schemas(actor: Actor) -> dict[str, list[ExternalTable]]:
-    """The schemas and tables that the actor may query: all that a statement of theirs can name."""
-    tables = Prefetch("tables", queryset=ExternalTable.objects.order_by("name"))
-    readable = {}
-    for schema in Schema.objects.filter(tenant=actor.tenant).prefetch_related(tables):
-        allowed = [t for t in schema.tables.all() if _may_query(actor, schema.name, t.name)]
-        if allowed or _may_query(actor, schema.name):
-            readable[schema.name] = allowed
-    return readable
+def search(actor: Actor, text: str = "", status: str = "") -> QuerySet[QueryTask]:
+    """The tasks that the actor may see, latest first; `text` is part of the statement or the beginning of the id."""
+    found = visible_tasks(actor)
+    if text:
+        found = found.filter(command__icontains=text) | found.filter(pk__startswith=text)
+    if status == TaskStatus.RUNNING:
+        return found.filter(status__in=(TaskStatus.QUEUED, TaskStatus.RUNNING))
+    return found.filter(status=status) if status in TaskStatus.values else found
 
 
-def may_query_in(actor: Actor, schema: Schema) -> bool:
-    """Whether the actor may query the schema or one of its tables: `readable_schemas` has it then."""
-    if _may_query(actor, schema.name):
-        return True
-    return any(_may_query(actor, schema.name, table) for table in schema.tables.values_list("name", flat=True))
+def mine(actor: Actor, text: str = "", status: str = "") -> QuerySet[QueryTask]:
+    """As `search`, the actor's own only: the history that the editor shows."""
+    found = search(actor, text, status)
+    return found.filter(creator=actor.user) if actor.user else found.filter(role=actor.role)
 
 
-def _may_query(actor: Actor, schema: str, table: str = "*") -> bool:
-    return actor.decide(SUBMIT, dla_resource(actor.tenant, schema, table), owner=actor.tenant).allowed
+def waiting_before(task: QueryTask) -> int | None:
+    """How many statements of the account wait in front of this one; None when it does not wait."""
+    if task.status != TaskStatus.QUEUED:
+        return None
+    waiting = QueryTask.objects.filter(tenant=task.tenant, status=TaskStatus.QUEUED)
+    return waiting.filter(create_time__lt=task.create_time).count()
 
 
-def notification_targets(tenant: Tenant) -> tuple[list[Topic], list[Group]]:
-    """The topics and groups that a hint of the tenant can name."""
-    topics = Topic.objects.filter(instance__tenant=tenant).select_related("instance__cluster")
-    groups = Group.objects.filter(instance__tenant=tenant).select_related("instance")
-    return list(topics.order_by("instance__name", "name")[:500]), list(
-        groups.order_by("instance__name", "group_id")[:500]
-    )
+# --- Table gantry.query_tasks -----------------------------------------------------------------------------------------
+
+
+def _type_of(column: str) -> str:
+    if column in _TIMES:
+        return "timestamp"
+    return "bigint" if column in INTEGER_COLUMNS else "string"
+
+
+_TABLE_COLUMNS: Columns = (
+    *((name, _type_of(name), "as in show query_task") for name in COLUMNS),
+    ("submitter", "string", "user or role session that submitted it"),
+    ("synchronous", "boolean", "a client waited for the rows"),
+    ("source_ip", "string", "from where it was submitted"),
+)
+
+
+def _may_read_table(actor: Actor) -> bool:
+    return actor.decide("dla:QueryTask", service_resource("dla", actor.tenant), owner=actor.tenant).allowed
+
+
+def _table_rows(actor: Actor) -> Rows:
+    for task in visible_tasks(actor).order_by("-create_time")[: settings.SQL_SNAPSHOT_ROWS].iterator(_CHUNK):
+        row = row_of(task) | {"create_time": task.create_time, "update_time": task.update_time}
+        yield (*(row[name] for name in COLUMNS), task.submitter, task.synchronous, task.source_ip)
+
+
+#: The tasks that the caller may see, as a table to query.
+TASK_TABLE = Table(_TABLE_COLUMNS, _may_read_table, _table_rows)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from console import statements
 from console.accounts.actor import Actor
-from console.sql import answers, hints, services, statements
-from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError
+from console.catalog.describe import Answer, UnknownSchemaError, UnknownTableError
+from console.sql import answers, services
 from console.sql.models import QueryTask
 from console.sql.services import Parameter
+from console.statements import Parsed
 from console.web.errors import Refused
 
 SCHEMA_NOT_FOUND, TABLE_NOT_FOUND = "SCHEMA_NOT_FOUND", "TABLE_NOT_FOUND"
@@ -19,21 +23,19 @@ def start(
 
     Raises Refused when the statement is refused before anything runs, PermissionDenied without the right to it.
     """
-    if not explain:
-        answer = answered(actor, text, schema)
+    parsed = statements.read(text)
+    if explain:
+        parsed = explained(parsed)
+    else:
+        answer = answered(actor, parsed, schema)
         if answer is not None:
             return answer
-    return services.submit(actor, explained(text) if explain else text, schema, parameters=parameters)
+    return services.submit(actor, parsed, schema, parameters=parameters)
 
 
-def answered(actor: Actor, text: str, schema: str) -> Answer | None:
+def answered(actor: Actor, parsed: Parsed, schema: str) -> Answer | None:
     """What the console answers by itself; None for what Spark has to run, and for what `submit` will refuse."""
-    if len(text) > services.LONGEST_STATEMENT:
-        return None
-    try:
-        statement = statements.parse(hints.split(text).statement)
-    except hints.HintError:
-        return None
+    statement = parsed.form
     if isinstance(statement, statements.Use):
         return _used(actor, statement.schema)
     try:
@@ -44,16 +46,13 @@ def answered(actor: Actor, text: str, schema: str) -> Answer | None:
         raise Refused(TABLE_NOT_FOUND, str(error), "text") from error
 
 
-def explained(text: str) -> str:
-    """The statement that asks for the plan of `text`; its hint stays in front. Text that has EXPLAIN is left alone."""
-    try:
-        statement = hints.split(text).statement
-    except hints.HintError:
-        return text
-    start = text.find(statement) if statement else -1
-    if start < 0 or statement[:8].lower().split()[:1] == ["explain"]:
-        return text
-    return f"{text[:start]}explain formatted {text[start:]}"
+def explained(parsed: Parsed) -> Parsed:
+    """The statement that asks for the plan of another one, whose hint stays in front; of an EXPLAIN the same."""
+    statement, start = parsed.statement, parsed.hint.start
+    if not statement or statement[:8].lower().split()[:1] == ["explain"]:
+        return parsed
+    text = f"{parsed.text[:start]}explain formatted {parsed.text[start:]}"
+    return replace(parsed.of(f"explain formatted {statement}"), text=text)
 
 
 def _used(actor: Actor, schema: str) -> Answer:

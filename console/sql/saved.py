@@ -7,8 +7,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
 from console.accounts.actor import Actor, service_resource
-from console.audit import services as audit
-from console.sql import queries
+from console.audit import record as audit
+from console.catalog import queries
 from console.sql.models import SavedQuery
 from console.web.errors import Refused
 
@@ -41,7 +41,9 @@ def keep(actor: Actor, *, name: str, schema: str, text: str, shared: bool = Fals
     with transaction.atomic():
         found = own.filter(name=name).first()
         if found is None and own.count() >= MOST:
-            raise Refused("SAVED_QUERY_QUOTA_EXCEEDED", f"You keep {MOST} statements; delete one first.")
+            raise Refused(
+                "SAVED_QUERY_QUOTA_EXCEEDED", f"You have {MOST} saved statements, which is the limit; delete one first."
+            )
         values = {"table_schema": schema, "text": text, "shared": shared, "owner": actor.user}
         kept, created = own.update_or_create(
             name=name, defaults=values, create_defaults=values | {"tenant": actor.tenant, "owner_name": _owner(actor)}

@@ -1,4 +1,4 @@
-"""Whose turn it is: which waiting task a free place of a worker goes to, decided in the database (docs/sql.md).
+"""Whose turn it is: which waiting task a free place of a worker goes to, decided in the database (docs/use/sql.md).
 
 A message to the workers only says that there is work. The account with the fewest running statements is next, of
 several the one whose last statement was started longest ago, and of that account the statement that waits longest. So
@@ -18,7 +18,7 @@ from django.db.models import Count, DateTimeField, Exists, IntegerField, OuterRe
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from analytics import run as engine
+from analytics.specs import new_query_id
 from console.accounts.models import Tenant
 from console.sql import lifecycle
 from console.sql.models import ENDED, QueryTask, TaskStatus
@@ -75,7 +75,7 @@ def most_asynchronous(limit: int) -> int:
     return limit - max(1, limit // 4) if limit > 1 else limit
 
 
-def take(worker: str, *, asynchronous: bool = True, alone: bool = False) -> QueryTask | None:
+def claim(worker: str, *, asynchronous: bool = True, alone: bool = False) -> QueryTask | None:
     """Claim the task whose turn it is for `worker`; None when there is none that may run now.
 
     `asynchronous=False` leaves out those that no client waits for; `alone=True` takes those that lost an engine before,
@@ -84,13 +84,13 @@ def take(worker: str, *, asynchronous: bool = True, alone: bool = False) -> Quer
     """
     waiting = _first_two(asynchronous=asynchronous, alone=alone)
     if len(waiting) < 2:  # nothing has to be chosen
-        return _claim(waiting[0], worker) if waiting else None
+        return _try_claim(waiting[0], worker) if waiting else None
     for _ in range(_TRIES):
         turns = sorted(_turns(asynchronous=asynchronous, alone=alone))
         if not turns:
             return None
         for turn in turns:
-            task = _claim(turn.task, worker)
+            task = _try_claim(turn.task, worker)
             if task is not None:
                 return task
     return None
@@ -125,7 +125,7 @@ def admit(tenant: Tenant) -> None:
     if QueryTask.objects.filter(status=TaskStatus.QUEUED, tenant=tenant).count() >= limit:
         raise Refused(
             "TOO_MANY_WAITING",
-            f"{limit} statements of this account wait for their turn already; that is the limit. "
+            f"{limit} statements of this account are already waiting, which is the limit. "
             "Submit again when some of them have ended.",
         )
 
@@ -180,7 +180,7 @@ def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
     yield from rows.values_list("pk", *columns)
 
 
-def _claim(waiting: _Waiting, worker: str) -> QueryTask | None:
+def _try_claim(waiting: _Waiting, worker: str) -> QueryTask | None:
     """Claim the task, unless another worker was faster or its tenant has reached the limit meanwhile."""
     with transaction.atomic():
         _one_at_a_time(waiting.tenant_id)
@@ -189,7 +189,7 @@ def _claim(waiting: _Waiting, worker: str) -> QueryTask | None:
         running = _Running(len(synchronous), synchronous.count(False))
         if not running.leaves_a_place(synchronous=waiting.synchronous):
             return None
-        return lifecycle.claim(waiting.task_id, worker, engine.new_query_id())
+        return lifecycle.claim(waiting.task_id, worker, new_query_id())
 
 
 def _one_at_a_time(tenant_id: int) -> None:

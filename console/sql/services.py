@@ -5,32 +5,90 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
+from analytics import engine
+from analytics.errors import QueryRefused
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
-from console.audit import services as audit
+from console.audit import record as audit
+from console.catalog import ddl, queries, targets, virtual
+from console.catalog.models import Schema
+from console.catalog.queries import INFORMATION_SCHEMA
 from console.outbox import services as outbox
-from console.sql import ddl, lifecycle, queries, scheduling, submission, targets, virtual
-from console.sql.models import QueryTask, Schema, TaskStatus
-from console.sql.relations import INFORMATION_SCHEMA
+from console.sql import lifecycle, scheduling, writes
+from console.sql.models import QueryTask, TaskStatus
+from console.statements import Ddl, Explain, Malformed, Parsed, Query, SelectConstants
+from console.statements.ddl import grammar
+from console.statements.ddl.words import Reader
+from console.statements.write import CreateTableAs, Insert
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
-LONGEST_STATEMENT = submission.LONGEST_STATEMENT
+#: `task_name` of a statement whose plan is asked for.
+EXPLAIN = "EXPLAIN"
+
 CANCEL = "dla:CancelQuery"
 Parameter = str | int | float | bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A statement taken apart; `name` is the task's in `show query_task`."""
+
+    statement: str
+    name: str
+    #: Mode of EXPLAIN; the statement is the query whose plan is asked for.
+    explain: str = ""
+    #: Where the rows of the query go, as `targets.prepare` says.
+    target: dict[str, Any] | None = None
+    #: A statement that defines something, for which Spark has nothing to do; not read further than its name.
+    definition: Reader | None = None
+
+
+def work_of(actor: Actor, parsed: Parsed, schema: str) -> Work:
+    """What there is to do for a statement; `schema` is the default one.
+
+    Raises Refused for a statement that no task runs, and what `targets.prepare` raises for one that writes.
+    """
+    form, statement = parsed.form, parsed.statement
+    match form:
+        case Query() | SelectConstants():
+            return Work(statement, _kind(statement))
+        case Explain():
+            _kind(form.query)
+            return Work(form.query, EXPLAIN, explain=form.mode)
+        case Ddl():
+            definition = Reader(statement)
+            return Work(statement, ddl.name_of(definition)[:32], definition=definition)
+        case Insert() | CreateTableAs():
+            _kind(form.query)
+            target = targets.prepare(actor, form, schema)
+            return Work(form.query, targets.TASK_NAMES[type(form)], target=target)
+        case Malformed():
+            raise form.refusal()
+    raise Refused(
+        "STATEMENT_NOT_A_QUERY", "This statement is answered at once, without a task: send it without a hint.", "text"
+    )
+
+
+def _kind(statement: str) -> str:
+    try:
+        return engine.statement_kind(statement)[:32]
+    except QueryRefused as error:
+        raise Refused("STATEMENT_REFUSED", error.user_message, "text") from error
+
+
 def submit(
     actor: Actor,
-    text: str,
+    parsed: Parsed,
     schema: str,
     connection_id: int = 0,
     *,
@@ -39,15 +97,15 @@ def submit(
 ) -> QueryTask:
     """Take a statement in as a task; Spark runs it once this transaction has committed.
 
-    `text` is the statement as the user wrote it, with its hint; `schema` the default schema. A definition is carried
-    out here and now, and its task has ended when it is returned. Raises Refused when the hint is not closed, the
-    statement is empty, too long or not a query, the schema is unknown, or the account has SQL_WAITING_PER_TENANT
-    statements waiting; PermissionDenied when no policy allows dla:SubmitQuery on the schema or one of its tables, or
-    what the statement writes or defines.
+    `parsed` is the statement as `statements.read` gave it; `schema` the default schema. A definition is carried out
+    here and now, and its task has ended when it is returned. Raises Refused when the statement is empty or not a query,
+    the schema is unknown, or the account has SQL_WAITING_PER_TENANT statements waiting; PermissionDenied when no policy
+    allows dla:SubmitQuery on the schema or one of its tables, or what the statement writes or defines.
     """
-    hint = submission.read(text)
-    work = submission.work_of(actor, hint.statement, schema)
-    if not work.is_definition:
+    if not parsed.statement:
+        raise Refused("STATEMENT_EMPTY", "There is no statement after the comments.", "text")
+    work = work_of(actor, parsed, schema)
+    if work.definition is None:
         schema = _require_schema(actor, schema)
     now = timezone.now()
     task = QueryTask(
@@ -57,7 +115,7 @@ def submit(
         role=actor.role,
         submitter=actor.name[:150],
         table_schema=schema,
-        command=text,
+        command=parsed.text,
         statement=work.statement,
         parameters=list(parameters),
         synchronous=synchronous,
@@ -67,28 +125,28 @@ def submit(
         connection_id=connection_id,
         source_ip=actor.source_ip,
         secure_transport=actor.secure,
-        notify=None if synchronous else hint.receipt,
+        notify=None if synchronous else parsed.hint.receipt,
         heartbeat_at=now,
     )
     with transaction.atomic():
-        if work.is_definition:
-            _define(actor, task)
+        if work.definition is not None:
+            _define(actor, task, work.definition)
         else:
             scheduling.admit(actor.tenant)
             task.engine_losses = scheduling.known_losses(actor.tenant, work.statement)
             task.save(force_insert=True)
-            targets.reserve(task)
+            writes.reserve(task)
             after_commit(lifecycle.hand_over, task.id)
         audit.record(actor, "sql.query.submit", dla_resource(actor.tenant, schema), detail={"task": task.id})
     return task
 
 
-def _define(actor: Actor, task: QueryTask) -> None:
+def _define(actor: Actor, task: QueryTask, definition: Reader) -> None:
     """Carry out a definition; the task ends SUCCESS or FAILURE, with its notification, in the caller's transaction."""
     begun = time.monotonic()
     try:
         with transaction.atomic():
-            answer = ddl.run(actor, task.statement, task.table_schema)
+            answer = ddl.carry_out(actor, grammar.read_definition(definition), task.table_schema)
         outcome = lifecycle.Outcome(TaskStatus.SUCCESS, row_count=answer.affected)
     except Refused as refused:
         outcome = lifecycle.Outcome(TaskStatus.FAILURE, message=refused.message, error_condition=refused.symbol)

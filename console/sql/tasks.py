@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 
-from analytics import run as engine
+from analytics import retention
+from console.catalog import bucket_events, storage
+from console.catalog.models import Bucket
 from console.celery import app
-from console.sql import lifecycle, storage, worker
-from console.sql.models import Bucket
+from console.sql import lifecycle, worker
 
 log = logging.getLogger(__name__)
 #: A draft that did not change for so long has no writer any more.
@@ -35,14 +36,20 @@ def count_storage() -> None:
     storage.sweep()
 
 
+@app.task(name="console.sql.tasks.tell_changes")  # type: ignore[untyped-decorator]
+def tell_changes() -> None:
+    """Every 30 s: tell of changes of files whose makers died before they told of them."""
+    bucket_events.sweep()
+
+
 @app.task(name="console.sql.tasks.expire")  # type: ignore[untyped-decorator]
 def expire() -> None:
     """Delete results older than GANTRY_RESULTS_DAYS, whose tasks stay in the list, and drafts of killed writers."""
     now = datetime.now(UTC)
     if settings.RESULTS_DAYS:
-        folders = engine.drop_results(now.date() - timedelta(days=settings.RESULTS_DAYS))
+        folders = retention.drop_results(now.date() - timedelta(days=settings.RESULTS_DAYS))
         if folders:
             log.info("results of %d folders were deleted", folders)
-    drafts = engine.drop_drafts(now - _LONGEST_WRITE, Bucket.objects.values_list("name", flat=True))
+    drafts = retention.drop_drafts(now - _LONGEST_WRITE, Bucket.objects.values_list("name", flat=True))
     if drafts:
         log.info("%d drafts of writers that were killed were deleted", drafts)

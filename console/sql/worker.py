@@ -1,13 +1,16 @@
 """What a Spark worker process does: take the task whose turn it is, run it, end it; how the process starts and ends.
 
 The JVM is expendable: one statement can exhaust it. Then the process ends, whoever started it starts it again, and its
-tasks are claimed anew, to be run alone (docs/sql.md).
+tasks are claimed anew, to be run alone (docs/use/sql.md).
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -15,18 +18,27 @@ from pathlib import Path
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
-from django.db import DatabaseError, close_old_connections
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 
-from analytics import errors
-from analytics import run as engine
-from console.sql import execution, lifecycle, scheduling
-from console.sql.alone import Alone
-from console.sql.keeper import Keeper
+from analytics import engine, errors
+from console.accounts.actor import dla_resource
+from console.audit import record as audit
+from console.sql import lifecycle, quota, scheduling, specs, writes
+from console.sql.heartbeats import Keeper
+from console.sql.lifecycle import Outcome
 from console.sql.models import QueryTask, TaskStatus
 
 log = logging.getLogger(__name__)
 
+#: Between the end of the process and the next one, while tasks wait for it, seconds.
+_PAUSE_S = 1.0
+#: How long it may take to give its task back when the worker ends, seconds.
+_END_S = 4.0
+#: What only the worker's own process may have: its readiness, its warm start, the launcher's mark by which everything
+#: of a dead worker is killed, which would cost the task a second engine.
+_NOT_FOR_IT = ("GANTRY_READY_FILE", "GANTRY_WARM_SPARK", "LAUNCHER_RUN")
 #: Exit code after the JVM died (EX_SOFTWARE), and when it cannot be started at all (EX_UNAVAILABLE).
 ENGINE_LOST_EXIT = 70
 ENGINE_UNAVAILABLE_EXIT = 69
@@ -38,14 +50,78 @@ ONLY_BEGUN_MS = 1000
 TURN_S = 30.0
 #: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
 _ALONE_IDLE_S = 10.0
-
 #: How often the JVM is looked at, seconds.
 _LOOK_S = 0.5
 
 keeper = Keeper(engine.cancel, engine.progress)
-alone = Alone()
 _engine_lost = threading.Event()
 _shutting_down = threading.Event()
+
+
+class Alone:
+    """A second process with an engine of its own, for tasks that must run alone: at most one, started when one waits.
+
+    A task that lost an engine may be what killed it, or only have been near. Alone, one at a time, a killer costs
+    nobody else anything, while all others go on in the worker's own engine (docs/use/sql.md).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._may_start = False
+        self._released = False
+
+    def may_start(self) -> None:
+        """From now on: two engines that start at a time would take each other the processors."""
+        self._may_start = True
+        self.look()
+
+    def look(self) -> None:
+        """Start the process if a task waits for it and it does not run."""
+        with self._lock:
+            if not self._may_start or self._released or self._process is not None or not scheduling.suspects_wait():
+                return
+            self._process = _start()
+        threading.Thread(target=self._follow, args=(self._process,), name="alone", daemon=True).start()
+
+    def release(self) -> None:
+        """Tell the process to give its task back and end; it is told the same by the death of this one."""
+        with self._lock:
+            self._released = True
+            if self._process is not None and self._process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    self._process.stdin.close()
+
+    def wait(self) -> None:
+        """Wait for its end, and kill it when it takes too long."""
+        process = self._process
+        if process is not None:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> None:
+        status = process.wait()
+        if status:
+            log.warning("the process for statements that run alone ended with exit status %s", status)
+        time.sleep(_PAUSE_S)
+        with self._lock:
+            self._process = None
+        try:
+            self.look()
+        finally:
+            connection.close()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environ = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_IT}
+    command = (sys.executable, str(settings.BASE_DIR / "manage.py"), "sqlalone", "--skip-checks")
+    # A session of its own: the signals of a terminal and of the launcher are for the worker, which passes them on.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environ, start_new_session=True)  # noqa: S603
+
+
+alone = Alone()
 
 
 class Places:
@@ -65,16 +141,16 @@ class Places:
         """Divide the threads of the process; a single one is for all."""
         self.most_asynchronous = threads - max(1, threads // 4) if threads > 1 else None
 
-    def take(self) -> QueryTask | None:
-        """Claim the task whose turn it is, if there is a place for it. Give the place back by `leave`."""
+    def claim(self) -> QueryTask | None:
+        """Claim the task whose turn it is, if there is a place for it. Give the place back by `release`."""
         with self._lock:
             free = self.most_asynchronous is None or self._asynchronous < self.most_asynchronous
-            task = scheduling.take(keeper.name, asynchronous=free)
+            task = scheduling.claim(keeper.name, asynchronous=free)
             if task is not None and not task.synchronous:
                 self._asynchronous += 1
             return task
 
-    def leave(self, task: QueryTask) -> None:
+    def release(self, task: QueryTask) -> None:
         """The task has ended."""
         if not task.synchronous:
             with self._lock:
@@ -89,7 +165,7 @@ def run(task_id: str) -> None:
     turn_ends = time.monotonic() + TURN_S
     ended: QueryTask | None = None
     while not _ending():
-        task = places.take()
+        task = places.claim()
         if task is None:
             alone.look()
             return
@@ -98,7 +174,7 @@ def run(task_id: str) -> None:
         try:
             execute(task)
         finally:
-            places.leave(task)
+            places.release(task)
         if time.monotonic() >= turn_ends:
             lifecycle.hand_over(task_id)
             return
@@ -111,7 +187,7 @@ def run_alone() -> None:
     """Run the tasks that lost an engine before, one at a time, until there are no more; a process of its own."""
     idle_since = time.monotonic()
     while not _ending() and time.monotonic() - idle_since < _ALONE_IDLE_S:
-        task = scheduling.take(keeper.name, alone=True)
+        task = scheduling.claim(keeper.name, alone=True)
         if task is None:
             time.sleep(0.5)
             continue
@@ -134,13 +210,13 @@ def execute(task: QueryTask) -> None:
         return
     with keeper.holding(task):
         try:
-            outcome = execution.outcome_of(task)
+            outcome = outcome_of(task)
         except errors.EngineLost as error:
             _lose_engine(task, error)
             return
         except errors.QueryCancelled:
             if _shutting_down.is_set() and not lifecycle.cancel_requested([task.pk]):
-                lifecycle.give_back(task)
+                lifecycle.release(task)
                 return
             outcome = lifecycle.CANCELLED
         if outcome.elapse_time is None:
@@ -158,7 +234,7 @@ def _ending() -> bool:
 def _lose_engine(task: QueryTask, error: errors.EngineLost) -> None:
     """Give the task up, and end this process."""
     if error.culprit is not None and error.culprit != task.pk:
-        lifecycle.give_back(task)
+        lifecycle.release(task)
     else:
         lifecycle.lose(task, error.user_message, had_only_begun=_ms_since_start(task) < ONLY_BEGUN_MS)
     end_without_engine(error.user_message)
@@ -248,6 +324,65 @@ def end_with_parent() -> None:
     """
     _shutting_down.set()
     for task in keeper.tasks():
-        lifecycle.give_back(task)
+        lifecycle.release(task)
     stop_statements()
     _end_process(0)
+
+
+def outcome_of(task: QueryTask) -> Outcome:
+    """Run the task and return how it ended. Raises what is the worker's business.
+
+    That is EngineLost and QueryCancelled.
+    """
+    try:
+        return _executed(task)
+    except (errors.EngineLost, errors.QueryCancelled):
+        raise
+    except errors.AnalyticsError as error:
+        outcome = _failure(error)
+        _record_refusal(task, error, outcome)
+        return outcome
+    except Exception:
+        log.exception("task %s failed", task.pk)
+        message = f"Internal error; the log of the worker has the reason under {task.pk}."
+        return Outcome(TaskStatus.FAILURE, message, "INTERNAL_ERROR")
+
+
+def _executed(task: QueryTask) -> Outcome:
+    quota.require_room(task)
+    spec = replace(specs.spec_of(task), engine_query_id=task.mpp_query_id or None)
+    result = engine.run_query(spec)
+    quota.count_written(task, result)
+    writes.note_columns(task, list(result.table_columns))
+    writes.note_files(task, specs.author_of(task))
+    return Outcome(
+        TaskStatus.SUCCESS,
+        row_count=result.row_count,
+        elapse_time=result.elapse_ms,
+        scanned_row_count=result.scanned_row_count,
+        scanned_data_bytes=result.scanned_data_bytes,
+        result_file=spec.result_file,
+        result_bytes=result.result_bytes,
+        result_columns=[{"name": c.name, "type": c.type} for c in result.columns],
+    )
+
+
+def _failure(error: errors.AnalyticsError) -> Outcome:
+    """FAILURE with the reason in the words of analytics, and where in the statement it is, when that is known."""
+    message, condition = error.user_message, getattr(error, "condition", None) or ""
+    if isinstance(error, errors.QueryTimedOut):
+        condition = "QUERY_TIMED_OUT"
+    elif isinstance(error, errors.QueryRefused):
+        condition = error.condition
+        if error.line is not None:
+            message = f"{message} (line {error.line}, column {error.column})"
+    return Outcome(TaskStatus.FAILURE, message, condition)
+
+
+def _record_refusal(task: QueryTask, error: errors.AnalyticsError, outcome: Outcome) -> None:
+    """A statement that the guard refused reached for what it may not: that is the trail's business."""
+    author = specs.author_of(task)
+    if author is not None and isinstance(error, errors.QueryRefused):
+        detail = {"task": task.pk, "reason": outcome.message}
+        resource = dla_resource(task.tenant, task.table_schema)
+        audit.record(author, "sql.query.run", resource, result="refused", detail=detail)

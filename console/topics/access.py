@@ -10,10 +10,10 @@ from django.http import Http404
 from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.accounts.actor import Actor
+from console.accounts.http import Request
 from console.instances import access as instances
 from console.instances.models import Instance
 from console.topics.models import Grant, Group, Topic, group_holder
-from console.web.http import Request
 
 
 def topic(request: Request, instance_id: str, name: str, action: str) -> Topic:

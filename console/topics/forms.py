@@ -27,7 +27,7 @@ class TopicForm(forms.Form):
             (OrderType.NORMAL, "Normal: no order, highest throughput"),
             (OrderType.PARTITIONALLY_ORDERED, "Partitionally ordered: in order per sharding key, 8 queues"),
             (OrderType.GLOBALLY_ORDERED, "Globally ordered: in order overall, 1 queue"),
-            (OrderType.TRANSACTIONAL, "Transactional: delivered once the sender's transaction committed"),
+            (OrderType.TRANSACTIONAL, "Transactional: delivered when the sender's transaction is committed"),
             (OrderType.DELAYED, "Scheduled or delayed: delivered at a time"),
         ],
     )
@@ -67,7 +67,7 @@ class GrantForm(forms.Form):
         required=False,
         max_length=20,
         widget=forms.TextInput(attrs={"autocomplete": "off", "inputmode": "numeric", "spellcheck": "false"}),
-        help_text="16 digits; the other account reads it in the menu at the top right.",
+        help_text="16 digits; the other account finds it in the menu at the top right.",
     )
     user = forms.CharField(
         label="RAM user",

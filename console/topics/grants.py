@@ -8,12 +8,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
 from brokercore.policy import mq_resource
-from console.accounts import acl
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_sharing
 from console.accounts.models import Tenant, User
-from console.accounts.services.held import hold
-from console.audit import services as audit
+from console.accounts.services.row_locks import hold
+from console.audit import record as audit
+from console.rights import access_table
 from console.topics.models import Grant, Relation, Topic
 from console.web.errors import Refused
 
@@ -68,7 +68,7 @@ def create_grant(
     # Held, since a topic or a user that is being deleted takes its grants along.
     user = hold(user) if user is not None else None
     if Topic.objects.select_for_update(no_key=True).filter(pk=topic.pk).first() is None:
-        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} does not exist any more.")
+        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} no longer exists.")
     grant = Grant(topic=topic, tenant=tenant, user=user, relation=relation, creator=actor.user)
     require_sharing(actor, grant.statement, mq_resource(topic.physical_name))
     try:
@@ -78,7 +78,7 @@ def create_grant(
         message = f"{receiver_name(grant)} has a grant on {topic.name} already; revoke it first."
         raise Refused("EMPOWER_EXIST_ERROR", message, "user" if user else "tenant") from error
     _record(actor, "topics.grant.create", grant)
-    acl.publish_on_commit()
+    access_table.publish_on_commit()
     return grant
 
 
@@ -89,7 +89,7 @@ def delete_grant(*, actor: Actor, grant: Grant) -> None:
     if not Grant.objects.filter(pk=grant.pk).delete()[0]:
         raise Refused("EMPOWER_NOT_FOUND", f"There is no such grant on {grant.topic.name} any more.")
     _record(actor, "topics.grant.delete", grant)
-    acl.publish_on_commit()
+    access_table.publish_on_commit()
 
 
 def record_end(actor: Actor, topic: Topic) -> None:
@@ -105,7 +105,9 @@ def receiver_name(grant: Grant) -> str:
 
 def _check_owner(actor: Actor, topic: Topic) -> None:
     if topic.instance.tenant_id != actor.tenant.pk:
-        raise Refused("EMPOWER_OWNER_CHECK_ERROR", f"{topic.name} belongs to another account; only its owner grants.")
+        raise Refused(
+            "EMPOWER_OWNER_CHECK_ERROR", f"{topic.name} belongs to another account; only its owner can grant it."
+        )
 
 
 def _check_receiver(actor: Actor, tenant: Tenant | None, user: User | None) -> None:

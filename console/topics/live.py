@@ -1,17 +1,46 @@
-"""What only the broker knows of a topic at this moment: queues and subscribed groups."""
+"""What is known of topics and groups at this moment: queues and clients by the broker, rates by the latest sample."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from brokercore.client.errors import ConsumerNotOnline
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
 from console.instances import broker
+from console.instances.models import Cluster
 from console.topics.models import Group, Topic
+from console.web.provided import Provided
 
 MAX_SUBSCRIBERS = 30
 """Groups asked for their clients, one call each."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Figures by physical name of one snapshot: messages a second, messages stored, messages of backlog."""
+
+    sampled_at: int | None
+    in_tps: dict[str, float | None]
+    stored: dict[str, int]
+    out_tps: dict[str, float | None]
+    backlog: dict[str, int]
+
+    @property
+    def age_seconds(self) -> int | None:
+        """How long ago the sample was taken."""
+        return None if self.sampled_at is None else max(0, int(time.time() - self.sampled_at / 1000))
+
+
+#: The figures of a cluster's latest sample, of those who take samples.
+sampled = Provided[Callable[[Cluster], Rates]](f"{__name__}.sampled", "console.metrics")
+
+
+def rates(cluster: Cluster) -> Rates:
+    """The latest figures of every topic and group of a cluster; empty when there is no recent sample."""
+    return sampled.get()(cluster)
 
 
 @dataclass(frozen=True)
@@ -50,7 +79,7 @@ class QueueRow:
 
 def queue_rows(topic: Topic) -> list[QueueRow]:
     """The topic's queues in order. Raises ClientError for an outage."""
-    stats = broker.admin(topic.instance.cluster).topic_stats(topic.physical_name)
+    stats = broker.admin(topic.instance.cluster).topics.stats(topic.physical_name)
     return [
         QueueRow(queue.broker_name, queue.queue_id, row.min_offset, row.max_offset, row.last_update_ms)
         for queue, row in sorted(stats.items())
@@ -60,7 +89,7 @@ def queue_rows(topic: Topic) -> list[QueueRow]:
 def subscribers(actor: Actor, topic: Topic) -> Subscribers:
     """The account's groups that subscribe to the topic or have offsets in it, as far as the actor may see them."""
     admin = broker.admin(topic.instance.cluster)
-    names = admin.groups_of_topic(topic.physical_name)
+    names = admin.topics.groups(topic.physical_name)
     known = Group.objects.filter(physical_name__in=names)
     own = known.filter(owner=actor.tenant).select_related("owner", "creator").order_by("group_id")
     found = []
@@ -69,7 +98,7 @@ def subscribers(actor: Actor, topic: Topic) -> Subscribers:
         if not actor.decide("mq:QueryGroup", resource, owner=group.owner, holder=group.holder).allowed:
             continue
         try:
-            connection = admin.consumer_connection(group.physical_name)
+            connection = admin.clients.consumers(group.physical_name)
         except ConsumerNotOnline:
             found.append(Subscriber(group.group_id, 0))
             continue

@@ -129,7 +129,7 @@ class Grant(models.Model):
 
 _EITHER = ("mq:QueryTopic", "mq:QueryTrend")
 _PUBLISH, _SUBSCRIBE = ("mq:PUB",), ("mq:SUB", "mq:QueryMessage")
-#: The actions that each relation allows on the topic (docs/permissions.md, "Grants").
+#: The actions that each relation allows on the topic (docs/use/permissions.md, "Grants").
 GRANTED: dict[Relation, tuple[str, ...]] = {
     Relation.PUBLISH: _PUBLISH + _EITHER,
     Relation.SUBSCRIBE: _SUBSCRIBE + _EITHER,

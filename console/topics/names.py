@@ -1,4 +1,7 @@
-"""The rules of names (management API: topic/create, group/create). A name that breaks them never reaches a broker."""
+"""The rules of names (management API: topic/create, group/create), and how names on the wire are shown.
+
+A name that breaks the rules never reaches a broker.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,21 @@ import re
 
 from django.conf import settings
 
+from brokercore.names import REPLY_SUFFIX, SYSTEM_TOPICS, is_system_topic, unwrap
+from console.instances.models import Instance
 from console.web.errors import Refused
 
 WIRE_MAX = 127
 """Characters of a topic on the wire, namespace included: what brokers and clients take."""
 
-LEGACY_PREFIXES = ("CID-", "CID_", "PID-", "PID_")
-"""Consumer and producer IDs of old: they go on working where they exist, and cannot be made any more."""
-
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{3,127}")
 _GROUP = re.compile(r"GID[_-][A-Za-z0-9_-]{1,60}")
 _RESERVED = re.compile(
-    r"MQ_INST_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TRANS_CHECK_MAX_TIME_TOPIC|TBW102|SELF_TEST_TOPIC|OFFSET_MOVED_EVENT"
-    r"|BenchmarkTest|DefaultCluster|DefaultHeartBeatSyncerTopic|broker-[a-z]|.*_REPLY_TOPIC|.*_REPLY_TOPIC_V2",
+    rf"MQ_INST_.*|DefaultCluster|DefaultHeartBeatSyncerTopic|broker-[a-z]|.*{REPLY_SUFFIX}|.*{REPLY_SUFFIX}_V2",
     re.IGNORECASE,
 )
+_SYSTEM_TOPICS = frozenset(name.lower() for name in SYSTEM_TOPICS)
 _LEGACY_GROUP = re.compile(r"[CP]ID[_-][A-Za-z0-9_-]{1,60}")
 
 
@@ -32,7 +34,7 @@ def checked_topic_name(name: str) -> str:
     if name.startswith(("CID", "GID")):
         raise Refused(_FIELD, "A topic name does not begin with CID or GID; those are kept for groups.", "name")
     if is_reserved(name):
-        raise Refused(_FIELD, f"{name} means something on the brokers; choose another name for the topic.", "name")
+        raise Refused(_FIELD, f"{name} has a meaning on the brokers; choose another name for the topic.", "name")
     return name
 
 
@@ -40,9 +42,9 @@ def is_reserved(name: str) -> bool:
     """True for names that stand for something on the wire: instances, clusters, brokers, the brokers' own topics.
 
     A topic of a default instance has its bare name there, and its account's rights hang on names: `MQ_INST_42_…`
-    would be inside what account 42 may do everything with.
+    would be inside what account 42 may do everything with. Nor in another case: who reads the name takes it for that.
     """
-    return _RESERVED.fullmatch(name) is not None
+    return is_system_topic(name) or name.lower() in _SYSTEM_TOPICS or _RESERVED.fullmatch(name) is not None
 
 
 def check_wire_length(name: str, physical_name: str) -> None:
@@ -74,3 +76,8 @@ def checked_remark(remark: str) -> str:
     if len(remark) > 256:
         raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
     return remark.strip()
+
+
+def shown_name(instance: Instance, physical: str) -> str:
+    """A topic or group as its tenant knows it: without the namespace; `%RETRY%` and `%DLQ%` stay."""
+    return unwrap(instance.instance_id, physical)

@@ -56,7 +56,7 @@ def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGrou
     return _narrowed(found, resources, actor.allowed(action, holders, owner=actor.tenant))
 
 
-def given_grants(actor: Actor, text: str = "") -> QuerySet[Grant]:
+def shared_by_me(actor: Actor, text: str = "") -> QuerySet[Grant]:
     """Grants on topics of the actor's account that the actor may see; `text`: in a topic's or receiver's name."""
     found = _grants().filter(topic__instance__tenant=actor.tenant)
     found = found.filter(
@@ -65,7 +65,7 @@ def given_grants(actor: Actor, text: str = "") -> QuerySet[Grant]:
     return found if actor.is_account else _visible(actor, found)
 
 
-def taken_grants(actor: Actor, text: str = "") -> QuerySet[Grant]:
+def shared_with_me(actor: Actor, text: str = "") -> QuerySet[Grant]:
     """Grants that the actor's account or the actor received; `text` is part of a topic's or owner's name."""
     found = _grants().filter(pk__in=received_grants(actor).values("pk"))
     found = found.filter(Q(topic__name__icontains=text) | Q(topic__instance__tenant__name__icontains=text))

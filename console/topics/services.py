@@ -1,7 +1,7 @@
 """Writes of topics and groups. The row and the broker change together: a failed broker call leaves no row behind.
 
 What is created is undone on the broker when the broker fails half-way; what is deleted goes from the broker first, and
-its row stays until that is done. What a crash in between leaves is shown and mended as drift (docs/drift.md).
+its row stays until that is done. What a crash in between leaves is shown and mended as drift (docs/operate/drift.md).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import replace
 from django.db import IntegrityError, transaction
 
 from brokercore.client.errors import ClientError, ConsumerNotOnline, GroupNotExist, TopicNotExist
-from console.accounts import acl, limits
 from console.accounts.actor import Actor
-from console.audit import services as audit
+from console.audit import record as audit
 from console.instances import broker
 from console.instances.models import Instance
+from console.instances.services import hold_instance
+from console.rights import access_table, limits
 from console.topics import grants
 from console.topics.models import Group, OrderType, Permission, Topic
 from console.topics.names import check_wire_length, checked_group_id, checked_remark, checked_topic_name
@@ -57,17 +58,19 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
         with transaction.atomic():
             topic.save()
     except IntegrityError as error:
-        raise Refused("BIZ_TOPIC_EXISTED", f"The topic {name} exists already.", "name") from error
+        raise Refused("BIZ_TOPIC_EXISTED", f"The topic {name} already exists.", "name") from error
     if _broker_has_topic(topic):
-        message = f"The broker still has a topic {name}: it is being deleted, or was made elsewhere (see Broker drift)."
+        message = (
+            f"The broker still has a topic {name}: it is being deleted, or was created elsewhere (see Broker drift)."
+        )
         raise Refused("BIZ_TOPIC_EXISTED", message, "name")
     _applied(lambda: apply_topic(topic), lambda: remove_topic(topic))
     audit.record(actor, "topics.topic.create", topic.physical_name, detail={"order_type": order_type})
     if not instance.independent_naming:
         # The bare name is a new resource of the account; in a namespace the account has the name already.
-        acl.publish_on_commit()
+        access_table.publish_on_commit()
     else:
-        acl.carry_over_on_commit()
+        access_table.carry_over_on_commit()
     return topic
 
 
@@ -89,12 +92,12 @@ def delete_topic(*, actor: Actor, topic: Topic) -> None:
     The broker goes first and the row after it, so that a failure on the way leaves a row that can be deleted again.
     """
     if Topic.objects.select_for_update().filter(pk=topic.pk).first() is None:
-        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} does not exist any more.")
+        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} no longer exists.")
     remove_topic(topic)
     grants.record_end(actor, topic)
     audit.record(actor, "topics.topic.delete", topic.physical_name)
     topic.delete()
-    acl.publish_on_commit()
+    access_table.publish_on_commit()
 
 
 @transaction.atomic
@@ -118,15 +121,15 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
         with transaction.atomic():
             group.save()
     except IntegrityError as error:
-        raise _taken(actor, group) from error
+        raise _group_exists(actor, group) from error
     if not _broker_has_group(group):
         _applied(lambda: apply_group(group), lambda: remove_group(group))
     elif instance.independent_naming:
         apply_group(group)  # its namespace makes it the account's: a consumer was there before the row
     else:
-        raise _taken(actor, group)
+        raise _group_exists(actor, group)
     audit.record(actor, "topics.group.create", group.physical_name)
-    acl.publish_group_on_commit(group.physical_name, group.holder)
+    access_table.publish_group_on_commit(group.physical_name, group.holder)
     return group
 
 
@@ -145,7 +148,7 @@ def set_group_shared(*, actor: Actor, group: Group, shared: bool) -> None:
     group.shared = shared
     group.save(update_fields=["shared"])
     audit.record(actor, "topics.group.share", group.physical_name, detail={"shared": shared})
-    acl.publish_group_on_commit(group.physical_name, group.holder)
+    access_table.publish_group_on_commit(group.physical_name, group.holder)
 
 
 @transaction.atomic
@@ -153,9 +156,9 @@ def delete_group(*, actor: Actor, group: Group) -> None:
     """Delete a group with its offsets, retry and dead-letter topics; refused while a consumer is connected."""
     admin = broker.admin(group.instance.cluster)
     if Group.objects.select_for_update().filter(pk=group.pk).first() is None:
-        raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", f"The group {group.group_id} does not exist any more.")
+        raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", f"The group {group.group_id} no longer exists.")
     try:
-        online = len(admin.consumer_connection(group.physical_name).connections)
+        online = len(admin.clients.consumers(group.physical_name).connections)
     except ConsumerNotOnline:
         online = 0
     if online:
@@ -166,19 +169,12 @@ def delete_group(*, actor: Actor, group: Group) -> None:
         neutral = replace(actor, source_ip="", access_key_id="")
         audit.record(neutral, "topics.group.delete", group.physical_name, tenant=group.owner)
     group.delete()
-    acl.publish_group_on_commit(group.physical_name, None)
-
-
-def hold_instance(instance: Instance) -> None:
-    """Keep an instance from being deleted until the transaction ends. Raises Refused when it was."""
-    # No lock on the key itself: rows that only refer to the instance are not held up.
-    if Instance.objects.select_for_update(no_key=True).filter(pk=instance.pk).first() is None:
-        raise Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance.name} does not exist any more.")
+    access_table.publish_group_on_commit(group.physical_name, None)
 
 
 def apply_topic(topic: Topic) -> None:
     """Make the broker's topic what the row says; also mends a broker that lost it."""
-    broker.admin(topic.instance.cluster).create_topic(
+    broker.admin(topic.instance.cluster).topics.create(
         topic.physical_name,
         queues=topic.queues,
         perm=topic.perm,
@@ -190,7 +186,7 @@ def apply_topic(topic: Topic) -> None:
 
 def apply_group(group: Group) -> None:
     """Make the broker's group what the row says."""
-    broker.admin(group.instance.cluster).create_group(
+    broker.admin(group.instance.cluster).groups.create(
         group.physical_name, retry_max_times=group.retry_max_times, consume_enable=group.read_enabled
     )
 
@@ -198,7 +194,7 @@ def apply_group(group: Group) -> None:
 def remove_topic(topic: Topic) -> None:
     """Delete the broker's topic; one that it does not have is no failure."""
     try:
-        broker.admin(topic.instance.cluster).delete_topic(topic.physical_name)
+        broker.admin(topic.instance.cluster).topics.delete(topic.physical_name)
     except TopicNotExist:
         log.info("the broker has no topic %s any more", topic.physical_name)
 
@@ -206,14 +202,14 @@ def remove_topic(topic: Topic) -> None:
 def remove_group(group: Group) -> None:
     """Delete the broker's group with all that belongs to it; one that it does not have is no failure."""
     try:
-        broker.admin(group.instance.cluster).delete_group(group.physical_name)
+        broker.admin(group.instance.cluster).groups.delete(group.physical_name)
     except (GroupNotExist, TopicNotExist):
         log.info("the broker has no group %s any more", group.physical_name)
 
 
 def _broker_has_topic(topic: Topic) -> bool:
     try:
-        broker.admin(topic.instance.cluster).topic_config(topic.physical_name)
+        broker.admin(topic.instance.cluster).topics.config(topic.physical_name)
     except TopicNotExist:
         return False
     return True
@@ -221,7 +217,7 @@ def _broker_has_topic(topic: Topic) -> bool:
 
 def _broker_has_group(group: Group) -> bool:
     try:
-        broker.admin(group.instance.cluster).group_config(group.physical_name)
+        broker.admin(group.instance.cluster).groups.config(group.physical_name)
     except GroupNotExist:
         return False
     return True
@@ -252,10 +248,10 @@ def check_capacity(instance: Instance) -> None:
         raise Refused("BIZ_TOPIC_QUOTA_EXCEEDED", f"{instance.name} may have {instance.topic_capacity} topics.")
 
 
-def _taken(actor: Actor, group: Group) -> Refused:
+def _group_exists(actor: Actor, group: Group) -> Refused:
     holder = Group.objects.filter(physical_name=group.physical_name).first()
     if holder and holder.owner_id != actor.tenant.pk:
         return Refused(
             "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER", f"The group ID {group.group_id} cannot be used.", "group_id"
         )
-    return Refused("BIZ_SUBSCRIPTION_EXISTED", f"The group ID {group.group_id} exists already.", "group_id")
+    return Refused("BIZ_SUBSCRIPTION_EXISTED", f"The group ID {group.group_id} already exists.", "group_id")

@@ -7,11 +7,11 @@ from typing import Any
 import django_tables2 as tables
 from django.utils.safestring import SafeString
 
+from brokercore.names import dead_letter_topic
 from console.instances.models import Instance
-from console.metrics.queries import Rates
+from console.topics.live import Rates
 from console.topics.models import Group, Topic
-from console.web.columns import CellColumn
-from console.web.paging import column
+from console.web.paging import CellColumn, column
 from console.web.templatetags.gantry import number
 
 _NUMBER = column("num-cell")
@@ -66,10 +66,12 @@ class GroupTable(_Rated):
         return number(self.rates.backlog.get(record.physical_name))
 
     def render_dead_letters(self, record: Group) -> SafeString:
-        return number(self.rates.stored.get(f"%DLQ%{record.physical_name}", 0 if self.rates.sampled_at else None))
+        return number(
+            self.rates.stored.get(dead_letter_topic(record.physical_name), 0 if self.rates.sampled_at else None)
+        )
 
 
-class GivenGrantTable(tables.Table):  # type: ignore[misc]
+class SharedByMeTable(tables.Table):  # type: ignore[misc]
     """What the account shared: topic, receiver, right, since when."""
 
     topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))
@@ -88,7 +90,7 @@ class GivenGrantTable(tables.Table):  # type: ignore[misc]
         order_by = "topic"
 
 
-class TopicGrantTable(GivenGrantTable):
+class TopicGrantTable(SharedByMeTable):
     """The grants of one topic."""
 
     topic = None  # type: ignore[assignment]
@@ -97,7 +99,7 @@ class TopicGrantTable(GivenGrantTable):
         order_by = "receiver"
 
 
-class TakenGrantTable(tables.Table):  # type: ignore[misc]
+class SharedWithMeTable(tables.Table):  # type: ignore[misc]
     """What other accounts (or the own one) shared with the visitor."""
 
     topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))

@@ -1,4 +1,4 @@
-"""What must be true before anything starts: every installation has secrets of its own."""
+"""What must be true before anything starts, such as that every installation has secrets of its own."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from django.core.exceptions import ImproperlyConfigured
 
 from analytics import settings as analytics_settings
 from analytics.errors import AnalyticsError
+from console.web.provided import Provided
 
 _SECRETS = ("SECRET_KEY", "MASTER_KEY", "BROKER_ACCESS_KEY_ID", "BROKER_ACCESS_KEY_SECRET")
 
 
-def require_secrets() -> None:
+def require_ready() -> None:
     """Called by web and workers before they serve. Raises ImproperlyConfigured with what is missing."""
     for problem in _problems():
         raise ImproperlyConfigured(problem)
-    for lake in lake_is_told():
-        raise ImproperlyConfigured(lake.msg)
+    for found in (*lake_is_told(), *all_is_given()):
+        raise ImproperlyConfigured(found.msg)
 
 
 @register(Tags.security)
@@ -40,11 +41,17 @@ def lake_is_told(**_: Any) -> list[CheckMessage]:
     return []
 
 
+@register()
+def all_is_given(**_: Any) -> list[CheckMessage]:
+    """console.E003: every app has given what the ones below it ask for."""
+    return [Error(place.lack, id="console.E003") for place in Provided.places if not place.is_given]
+
+
 @register(Tags.security, deploy=True)
 def tls_is_told(**_: Any) -> list[CheckMessage]:
     """console.W001: behind TLS somebody must be believed when saying so."""
     if settings.HTTPS and not settings.TRUSTED_PROXIES:
-        text = "GANTRY_HTTPS is true and GANTRY_TRUSTED_PROXIES is empty: every request would be redirected for ever."
+        text = "GANTRY_HTTPS is true and GANTRY_TRUSTED_PROXIES is empty: every request would be redirected forever."
         return [Warning(text, id="console.W001")]
     return []
 
@@ -55,13 +62,13 @@ def _problems() -> Iterator[str]:
             file = settings.SECRETS / name.lower()
             yield (
                 f"GANTRY_{name} is not set and there is no {file}: every installation has secrets of its own."
-                " `make up` draws them, or `python3 -m launcher secrets`."
+                " `make up` generates them, or `python3 -m launcher secrets`."
             )
             return
     try:
         Fernet(settings.MASTER_KEY)
     except ValueError:
-        yield "GANTRY_MASTER_KEY is not a Fernet key (32 bytes, url-safe base64); `make up` draws one."
+        yield "GANTRY_MASTER_KEY is not a Fernet key (32 bytes, url-safe base64); `make up` generates one."
 
 
 def _value(name: str) -> str:

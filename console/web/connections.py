@@ -14,15 +14,21 @@ import resource
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from django.conf import settings
-
-from console.web.proxies import is_trusted, peer_of
+from django.http import HttpRequest, HttpResponse
 
 log = logging.getLogger(__name__)
+
+Address = IPv4Address | IPv6Address
+GetResponse = Callable[[HttpRequest], HttpResponse]
+#: IPv6 networks are handed out by this many bits: one client has as many addresses as it likes.
+_CLIENT_BITS = 64
+_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PORT")
 
 LOOK_EVERY_S = 1.0
 #: Files and sockets that the process needs besides its clients' connections.
@@ -31,7 +37,66 @@ _RESERVED_FILES = 256
 _SHARE_KEPT_FREE = 0.1
 _SOCKETS = "/proc/self/fd"
 
-Address = tuple[str, int]
+HostAndPort = tuple[str, int]
+
+
+class TrustedProxyMiddleware:
+    """Behind a trusted proxy REMOTE_ADDR becomes the client's; X-Forwarded-… of anybody else never existed.
+
+    The client is the rightmost address of X-Forwarded-For that is no trusted proxy: what stands left of it was
+    written by the client itself.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        peer = peer_of(request.META.get("REMOTE_ADDR", ""))
+        if peer is not None and is_trusted(peer):
+            request.META["REMOTE_ADDR"] = str(client_of(peer, request.META.get("HTTP_X_FORWARDED_FOR", "")))
+        else:
+            for header in _FORWARDED:
+                request.META.pop(header, None)
+        return self.get_response(request)
+
+
+def client_of(peer: Address, forwarded_for: str) -> Address:
+    """The client behind a trusted proxy, by X-Forwarded-For."""
+    client = peer
+    for text in reversed(forwarded_for.split(",")):
+        address = peer_of(text.strip())
+        if address is None:
+            break
+        client = address
+        if not is_trusted(address):
+            break
+    return client
+
+
+def is_trusted(address: Address) -> bool:
+    """True for a proxy of GANTRY_TRUSTED_PROXIES."""
+    return any(address in network for network in settings.TRUSTED_PROXIES)
+
+
+def network_of(text: str) -> str:
+    """What a client is counted by: its address, or its network when that is of IPv6."""
+    address = peer_of(text)
+    if isinstance(address, IPv6Address) and not address.is_loopback:
+        return str(ip_network((address, _CLIENT_BITS), strict=False))
+    return str(address) if address else text
+
+
+def peer_of(text: str) -> Address | None:
+    """An address, also with a port behind it or written as IPv6; None for anything else."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +104,7 @@ class Open:
     """One connection: its descriptor, the client's address and port, and the look that saw it first."""
 
     descriptor: int
-    client: Address
+    client: HostAndPort
     since: int
 
 
@@ -48,19 +113,19 @@ class Connections:
 
     def __init__(self) -> None:
         self._ports = {settings.WEB_PORT}
-        self._busy: Counter[Address] = Counter()
-        self._since: dict[Address, int] = {}
+        self._busy: Counter[HostAndPort] = Counter()
+        self._since: dict[HostAndPort, int] = {}
         self._looks = 0
         self._lock = threading.Lock()
 
-    def begin(self, client: Address, port: int | None) -> None:
+    def begin(self, client: HostAndPort, port: int | None) -> None:
         """A request of `client` has begun on our `port`."""
         with self._lock:
             self._busy[client] += 1
             if port:
                 self._ports.add(port)
 
-    def end(self, client: Address) -> None:
+    def end(self, client: HostAndPort) -> None:
         """It has ended."""
         with self._lock:
             self._busy[client] -= 1
@@ -90,7 +155,7 @@ class Connections:
             log.warning("closed %s silent connections of %s, most of %s", closed, len(found), peers)
         return closed
 
-    def cut(self, client: Address) -> None:
+    def cut(self, client: HostAndPort) -> None:
         """Close the connection of a client that does not take its answer."""
         if os.path.isdir(_SOCKETS):
             for one in self._found():
@@ -121,7 +186,7 @@ def places() -> int:
     return most if files == resource.RLIM_INFINITY else max(64, min(most, files - _RESERVED_FILES))
 
 
-def too_many(found: Iterable[Open], busy: set[Address], *, of_a_peer: int, of_all: int) -> Iterator[Open]:
+def too_many(found: Iterable[Open], busy: set[HostAndPort], *, of_a_peer: int, of_all: int) -> Iterator[Open]:
     """Which connections to close: first what a peer has beyond its share, then the oldest until a tenth is free."""
     every = sorted(found, key=lambda one: one.since)
     counts = Counter(one.client[0] for one in every)

@@ -10,7 +10,7 @@ from django.shortcuts import render
 
 from console.web import htmx
 from console.web.errors import Refused
-from console.web.http import Request
+from console.web.htmx import HtmxRequest
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Deletion:
     verb: str = "Delete"
 
 
-def confirm(request: Request, deletion: Deletion, act: Callable[[], None], done: tuple[str, ...]) -> HttpResponse:
+def confirm(request: HtmxRequest, deletion: Deletion, act: Callable[[], None], done: tuple[str, ...]) -> HttpResponse:
     """Ask on GET; on POST run `act` when the typed name fits and go to the URL name `done` with its arguments."""
     if request.method != "POST":
         return _ask(request, deletion)
@@ -41,7 +41,7 @@ def confirm(request: Request, deletion: Deletion, act: Callable[[], None], done:
     return htmx.done(request, *done)
 
 
-def _ask(request: Request, deletion: Deletion, error: str = "", typed: str = "") -> HttpResponse:
+def _ask(request: HtmxRequest, deletion: Deletion, error: str = "", typed: str = "") -> HttpResponse:
     template = "includes/delete_dialog.html" if htmx.is_fragment(request) else "includes/delete_page.html"
     context = {"deletion": deletion, "error": error, "typed": typed}
     return render(request, template, context, status=422 if error else 200)

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """A rule was broken by the caller's input.
 
-    `symbol` is the management API's error symbol (docs/management-api.md), `message` one clear sentence,
+    `symbol` is the management API's error symbol (docs/use/management-api.md), `message` one clear sentence,
     `field` the name of the service's argument that is wrong, or empty.
     """
 

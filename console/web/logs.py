@@ -1,4 +1,7 @@
-"""The request id: drawn once per request, on every log line and on every error page."""
+"""The request id: drawn once per request, on every log line and on every error page.
+
+Apart from the middleware, which draws it: Django imports the filter for every command, with all that this file imports.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,10 @@ from redis.exceptions import RedisError
 
 from analytics.errors import LakeUnavailable
 from brokercore.client.errors import BrokerError, ClientError
-from console.web import full_disk, logs, text, zone
+from brokercore.smq.client import QueueServiceUnavailable
+from console.web import full_disk, text, zone
 from console.web.errors import Refused
+from console.web.logs import request_id
 
 log = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -52,11 +54,11 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
-        token = logs.request_id.set(request.request_id)  # type: ignore[attr-defined]
+        token = request_id.set(request.request_id)  # type: ignore[attr-defined]
         try:
             response = self.get_response(request)
         finally:
-            logs.request_id.reset(token)
+            request_id.reset(token)
         response["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
         return response
 
@@ -167,6 +169,8 @@ class OutageMiddleware:
             status, title, reason = 502, "The broker refused", exception.user_message
         elif isinstance(exception, ClientError):
             status, title, reason = 503, "The broker does not answer", exception.user_message
+        elif isinstance(exception, QueueServiceUnavailable):
+            status, title, reason = 503, "The queue service does not answer", str(exception)
         elif isinstance(exception, RedisError | OperationalError):
             status, title, reason = 503, "Redis does not answer", _REDIS_OUTAGE
         elif isinstance(exception, DatabaseOutage):
@@ -175,7 +179,7 @@ class OutageMiddleware:
             status, title, reason = 503, "The lake does not answer", exception.user_message
         elif isinstance(exception, Refused):
             # What a form cannot show: somebody else was faster, and what the change was about is gone.
-            status, title, reason = 409, "That was not done", exception.message
+            status, title, reason = 409, "The change was not made", exception.message
         else:
             return None
         log.warning("%s: %s", title, exception)

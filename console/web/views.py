@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
 from console.web import full_disk, htmx
-from console.web.http import Request
+from console.web.htmx import HtmxRequest
 
 
 @login_not_required
@@ -20,17 +20,17 @@ def health(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-def forbidden(request: Request, exception: Exception) -> HttpResponse:
+def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:
     """403 with the decision's sentence."""
-    return _answer(request, 403, str(exception) or "You may not do this.", {"exception": str(exception)})
+    return _answer(request, 403, str(exception) or "You are not allowed to do this.", {"exception": str(exception)})
 
 
-def not_found(request: Request, exception: Exception) -> HttpResponse:
+def not_found(request: HtmxRequest, exception: Exception) -> HttpResponse:
     """404: what does not exist and what belongs to another tenant look alike."""
-    return _answer(request, 404, "This does not exist any more.", {})
+    return _answer(request, 404, "This no longer exists.", {})
 
 
-def failed(request: Request) -> HttpResponse:
+def failed(request: HtmxRequest) -> HttpResponse:
     """500: the log has the traceback under the request id, the visitor has the id; a full disk is a 503 and is said."""
     if reason := full_disk.reason(sys.exc_info()[1]):
         return _answer(request, 503, reason, {"title": full_disk.TITLE, "reason": reason}, template="500.html")
@@ -38,7 +38,7 @@ def failed(request: Request) -> HttpResponse:
 
 
 def _answer(
-    request: Request, status: int, sentence: str, context: dict[str, object], template: str = ""
+    request: HtmxRequest, status: int, sentence: str, context: dict[str, object], template: str = ""
 ) -> HttpResponse:
     if hasattr(request, "htmx") and htmx.is_fragment(request):
         return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")

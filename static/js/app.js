@@ -54,7 +54,7 @@
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      notice("The browser does not let this page copy; select the text instead.", "warning");
+      notice("The browser does not allow this page to copy; select the text instead.", "warning");
       return;
     }
     button.classList.add("copied");
@@ -107,6 +107,23 @@
     for (const box of document.querySelectorAll(`input[name="${all.dataset.checkAll}"]`)) box.checked = all.checked;
   });
 
+  // htmx knows which button was clicked; where a script sends the form by a key, only the event tells its button.
+  document.addEventListener("htmx:configRequest", (event) => {
+    const button = event.detail.triggeringEvent?.submitter;
+    if (button?.name) event.detail.parameters[button.name] = button.value;
+  });
+
+  // A part that comes anew leaves tables where they were scrolled to, unless there are others now.
+  let scrolled = [];
+  const tables = () => [...document.querySelectorAll(".table-responsive")];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    scrolled = event.detail.requestConfig?.boosted ? [] : tables().map((table) => table.scrollLeft);
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    const found = tables();
+    if (found.length === scrolled.length) found.forEach((table, place) => (table.scrollLeft = scrolled[place]));
+  });
+
   document.addEventListener("htmx:load", (event) => {
     showTimes(event.detail.elt);
     for (const dialog of every(event.detail.elt, "dialog[data-dialog]")) if (!dialog.open) openDialog(dialog);
@@ -120,5 +137,7 @@
   });
   document.addEventListener("htmx:sendError", () => notice("The console does not answer. Is it running?"));
   document.addEventListener("htmx:timeout", () => notice("The console did not answer in time."));
+  // On a narrow screen the tab that is open may stand outside of it.
+  document.querySelector(".tabs .nav-link.active")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   setInterval(() => showTimes(document.body), 10000);
 })();

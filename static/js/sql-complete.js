@@ -3,7 +3,7 @@
   const PLAIN = /^[A-Za-z_]\w*$/;
   const PATH = /((?:(?:`[^`]*`|[\w$]+)\s*\.\s*)*)(`[^`]*|[\w$%-]*)$/;
   const SOURCE = /\b(?:from|join|into|table|describe)\s+((?:`[^`]+`|[\w$]+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+))?)(?:\s+(?:as\s+)?([A-Za-z_]\w*))?/gi;
-  const VALUES = { run_async: ["true", "false"], "mq-notify-by": ["ons"] };
+  const VALUES = { run_async: ["true", "false"], "mq-notify-by": ["ons", "mns"] };
   const MOST = 60;
   let known = null;
   const asked = new Map();
@@ -22,7 +22,9 @@
   }
 
   async function load(url) {
-    known = { schemas: {}, searched: [], refused: [], options: [], ...(await ask(url)), url };
+    known = { schemas: {}, searched: [], refused: [], options: [], texts: [], ...(await ask(url)), url };
+    for (const list of ["texts", "words"]) known[list] = known[list]?.map(([text, kind]) => ({ text, kind }));
+    if (known.words) return;
     const words = CodeMirror.resolveMode("text/x-sparksql");
     const refused = new Set(known.refused);
     const functions = Object.keys(words.builtin || {}).filter((name) => !refused.has(name) && name.length > 1);
@@ -69,7 +71,7 @@
     // Before FROM is written, the columns of the whole schema are what can be meant.
     const own = Object.keys(known.schemas[schema] || {}).map((table) => ["", schema, table]);
     const lists = await Promise.all((used.length ? used : own).map(([, from, table]) => columns(from, table)));
-    const names = [...Object.keys(known.schemas), ...known.searched].map((text) => ({ text, kind: "schema" }));
+    const names = [...Object.keys(known.schemas), ...known.searched].filter(Boolean).map((text) => ({ text, kind: "schema" }));
     return [...asColumns(lists.flat()), ...asTables(await tables(schema, prefix)), ...names, ...known.words];
   }
 
@@ -120,6 +122,8 @@
       const { prefix, found } = inHint(line);
       return answer(cursor, prefix.length, fitting(found, prefix));
     }
+    const open = type.includes("string") && known.texts.length ? line.match(/'([^']*)$/) : null;
+    if (open) return answer(cursor, open[1].length, fitting(known.texts, open[1]));
     if (type.includes("comment") || (type.includes("string") && !line.includes("`"))) return null;
     const [, path, typed] = line.match(PATH);
     const prefix = typed.replace(/^`/, "");
@@ -129,11 +133,16 @@
     return answer(cursor, typed.length, fitting(found, prefix));
   }
 
+  // Tables that the text itself defines: they stand in the schema without a name.
+  function define(found) {
+    if (known) known.schemas[""] = found;
+  }
+
   const answer = (cursor, length, found) => ({
     list: found.map(shown),
     from: CodeMirror.Pos(cursor.line, cursor.ch - length),
     to: cursor,
   });
 
-  window.gantrySqlNames = { load, hints, quoted };
+  window.gantrySqlNames = { load, hints, quoted, define };
 })();

@@ -21,7 +21,7 @@
   }
   const editor = CodeMirror.fromTextArea(area, {
     mode: "text/x-sparksql", lineNumbers: true, matchBrackets: true, autoCloseBrackets: true, indentUnit: 2,
-    lineWrapping: true, viewportMargin: 60, placeholder: "select carrier, count(*) from flights group by carrier",
+    lineWrapping: true, viewportMargin: 60, placeholder: area.placeholder || "select carrier, count(*) from flights group by carrier",
     screenReaderLabel: "Statement. Escape, then Tab, leaves the editor.", maxHighlightLength: 5000,
     extraKeys: {
       "Ctrl-Enter": run, "Cmd-Enter": run, "Ctrl-Space": (cm) => complete(cm), "Ctrl-/": "toggleComment", "Cmd-/": "toggleComment",
@@ -77,13 +77,14 @@
     return { line: line + Number(pane?.dataset.line || 0), ch };
   }
 
-  function mark(button) {
-    const from = placed(button);
-    if (from.line > editor.lastLine()) return;
-    const word = editor.getTokenAt({ line: from.line, ch: from.ch + 1 });
-    const end = Math.max(word.end, from.ch + 1);
+  function mark(...buttons) {
     unmark();
-    marks.push(editor.markText(from, { line: from.line, ch: end }, { className: "sql-error-mark", clearOnEnter: false }));
+    for (const from of buttons.map(placed)) {
+      if (from.line > editor.lastLine()) continue;
+      const word = editor.getTokenAt({ line: from.line, ch: from.ch + 1 });
+      const end = Math.max(word.end, from.ch + 1);
+      marks.push(editor.markText(from, { line: from.line, ch: end }, { className: "sql-error-mark", clearOnEnter: false }));
+    }
   }
 
   editor.on("blur", () => editor.removeKeyMap(leaving));

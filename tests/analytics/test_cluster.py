@@ -15,7 +15,7 @@ import pytest
 from tests.support import spark
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.spark]
 
 
 def run_suite(environment: dict[str, str], *tests: str) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from analytics import confined
 
+pytestmark = pytest.mark.process
+
 TELL = "import os; print(os.getcwd(), dict(os.environ), os.getsid(0) == os.getpid(), flush=True); input()"
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from analytics.java import JavaNotFound, find_java
 
+pytestmark = pytest.mark.process
+
 
 def fake_java(folder: Path, version: str) -> Path:
     """A JAVA_HOME whose java only says its version."""

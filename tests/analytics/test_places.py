@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from analytics.places import Places
+from analytics.confined import Places
 
 
 def now() -> float:
@@ -14,32 +14,32 @@ def now() -> float:
 
 def test_a_holder_has_all_but_one() -> None:
     places = Places(3)
-    assert [places.take("mallory", now()) for _ in range(3)] == [True, True, False]
-    assert places.take("bob", now())
-    assert not places.take("alice", now()), "all three are taken"
+    assert [places.acquire("mallory", now()) for _ in range(3)] == [True, True, False]
+    assert places.acquire("bob", now())
+    assert not places.acquire("alice", now()), "all three are taken"
     for holder in ("mallory", "mallory", "bob"):
-        places.give_back(holder)
+        places.release(holder)
     assert places.are_free
 
 
 def test_who_waits_gets_the_place_that_gets_free() -> None:
     places = Places(2)
-    assert places.take("mallory", now())
-    threading.Timer(0.2, places.give_back, ["mallory"]).start()
-    assert places.take("mallory", now() + 30)
+    assert places.acquire("mallory", now())
+    threading.Timer(0.2, places.release, ["mallory"]).start()
+    assert places.acquire("mallory", now() + 30)
 
 
 def test_no_more_threads_of_a_holder_wait_than_may() -> None:
     places = Places(2, most_waiting=1)
-    assert places.take("mallory", now())
-    waiting = threading.Thread(target=places.take, args=("mallory", now() + 60))
+    assert places.acquire("mallory", now())
+    waiting = threading.Thread(target=places.acquire, args=("mallory", now() + 60))
     waiting.start()
     while not places._waiting["mallory"]:
         time.sleep(0.01)
     began = now()
-    assert not places.take("mallory", now() + 60)
+    assert not places.acquire("mallory", now() + 60)
     assert now() - began < 30, "at once"
-    assert places.take("bob", now() + 60), "another holder's do not count"
-    places.give_back("mallory")
+    assert places.acquire("bob", now() + 60), "another holder's do not count"
+    places.release("mallory")
     waiting.join(60)
     assert not waiting.is_alive()

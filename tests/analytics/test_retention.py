@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from analytics import lake, run
+from analytics import lake, retention
 from analytics.errors import LakeError
-from analytics.lake.locations import DRAFT
-from analytics.sql import snapshots
+from analytics.lake.locations import DRAFT, SNAPSHOTS
 from console.accounts.models import Organization, Tenant
+from console.catalog.models import Bucket
 from console.metrics import tasks as metrics_tasks
 from console.sql import tasks as sql_tasks
-from console.sql.models import Bucket
 from tests.support.object_storage import object_storage
 
 LIMIT = date(2026, 2, 1)
@@ -54,27 +53,27 @@ def is_there(location: str) -> bool:
 
 def test_old_samples_go_and_younger_ones_stay() -> None:
     old, young = (put(f"oss://gantry-metrics/tps/day={day:%Y-%m-%d}/raw-1.parquet") for day in (BEFORE, AFTER))
-    assert run.drop_samples(LIMIT) == 1
+    assert retention.drop_samples(LIMIT) == 1
     assert (is_there(old), is_there(young)) == (False, True)
-    assert run.drop_samples(LIMIT) == 0
+    assert retention.drop_samples(LIMIT) == 0
 
 
 def test_old_results_of_every_account_go_and_nothing_else() -> None:
-    old = [put(run.result_location(uid, "mq-private", "q1", BEFORE)) for uid in ("1000", "2000")]
-    young = put(run.result_location("1000", "mq-private", "q2", AFTER))
+    old = [put(lake.result_location(uid, "mq-private", "q1", BEFORE)) for uid in ("1000", "2000")]
+    young = put(lake.result_location("1000", "mq-private", "q2", AFTER))
     odd = put("oss://aliyun-oa-query-results-1000-oss-mq-private/DLA_Result/2026/13/99/q3/result.csv")
     table = put("oss://acme-lake/DLA_Result/2020/01/01/table.csv")
-    assert run.drop_results(LIMIT) == 2
+    assert retention.drop_results(LIMIT) == 2
     assert not any(is_there(file) for file in old)
     assert all(is_there(file) for file in (young, odd, table))
 
 
 def test_a_link_in_the_place_of_a_day_is_not_followed(own_lake: Path) -> None:
     table = put("oss://acme-lake/kept/table.csv")
-    month = Path(lake.lake_path(run.result_location("1000", "mq-private", "q", BEFORE))).parents[2]
+    month = Path(lake.lake_path(lake.result_location("1000", "mq-private", "q", BEFORE))).parents[2]
     month.mkdir(parents=True)
     (month / "31").symlink_to(Path(lake.lake_path(table)).parent)
-    assert run.drop_results(LIMIT) == 0
+    assert retention.drop_results(LIMIT) == 0
     assert is_there(table)
 
 
@@ -89,7 +88,7 @@ def test_what_is_old_leaves_object_storage_too() -> None:
 def test_the_sweeps_keep_what_the_settings_say(settings: Settings, days: int, kept: bool) -> None:
     settings.SAMPLES_DAYS = settings.RESULTS_DAYS = days
     samples = put(f"oss://gantry-metrics/tps/day={BEFORE:%Y-%m-%d}/raw-1.parquet")
-    result = put(run.result_location("1000", "mq-private", "q1", BEFORE))
+    result = put(lake.result_location("1000", "mq-private", "q1", BEFORE))
     metrics_tasks.expire()
     sql_tasks.expire()
     assert (is_there(samples), is_there(result)) == (kept, kept)
@@ -112,8 +111,8 @@ def test_drafts_of_killed_writers_leave_results_and_the_buckets_of_tenants(own_l
 
 @pytest.mark.django_db
 def test_snapshots_of_killed_statements_leave_and_those_of_running_ones_stay(own_lake: Path) -> None:
-    old, young = (put(f"{snapshots.FOLDER}/{name}/rows.parquet") for name in ("0a", "0b"))
+    old, young = (put(f"{SNAPSHOTS}/{name}/rows.parquet") for name in ("0a", "0b"))
     os.utime(Path(lake.lake_path(old)), (0, 0))
     sql_tasks.expire()
-    assert lake.folders(snapshots.FOLDER) == ["0b"]
+    assert lake.folders(SNAPSHOTS) == ["0b"]
     assert is_there(young)

@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from analytics.scratch import Scratch
+import pytest
+
+from analytics.session import Scratch
+
+pytestmark = pytest.mark.process
 
 SCRIPT = """
 import sys, pathlib
-from analytics.scratch import Scratch
+from analytics.session import Scratch
 print(Scratch(pathlib.Path(sys.argv[1])).path, flush=True)
 sys.stdin.read()
 """

@@ -12,21 +12,23 @@ import pytest
 from analytics import session
 from analytics.errors import EngineUnavailable
 
+pytestmark = pytest.mark.spark
+
 SCRIPT = """
 import sys, threading, time
 import analytics.session as session
-from analytics import java, run
+from analytics import engine, errors, java, lake, specs
 
 find_java = java.find_java
 session.find_java = lambda home: find_java(home, bundled=True)
 
 def spec(task_id, sql):
-    return run.QuerySpec(task_id, "alice", sql, "demo", {"demo": []}, (), f"oss://alice-lake/{task_id}.csv", 250.0)
+    return specs.QuerySpec(task_id, "alice", sql, "demo", {"demo": []}, (), f"oss://alice-lake/{task_id}.csv", 250.0)
 
-run.warm()
+engine.warm()
 print("java", session.get()._jvm.System.getProperty("java.home"))
-result = run.run_query(spec("q1", "select sum(id) as s, max(repeat('x', 3)) as x from range(1000)"))
-print("rows", result.row_count, open(run.lake_path("oss://alice-lake/q1.csv")).read().split())
+result = engine.run_query(spec("q1", "select sum(id) as s, max(repeat('x', 3)) as x from range(1000)"))
+print("rows", result.row_count, open(lake.lake_path("oss://alice-lake/q1.csv")).read().split())
 
 def kill_it_when_it_runs():
     tracker = session.get().sparkContext._jsc.sc().statusTracker()
@@ -36,23 +38,23 @@ def kill_it_when_it_runs():
 
 threading.Thread(target=kill_it_when_it_runs).start()
 try:
-    run.run_query(spec("q2", "select max(a.id * b.id % 7) from range(1000000) a cross join range(1000000) b"))
-except run.AnalyticsError as error:
+    engine.run_query(spec("q2", "select max(a.id * b.id % 7) from range(1000000000) a cross join range(10000) b"))
+except errors.AnalyticsError as error:
     print("lost", type(error).__name__, error.user_message)
 try:
-    run.run_query(spec("q3", "select 1"))
-except run.AnalyticsError as error:
+    engine.run_query(spec("q3", "select 1"))
+except errors.AnalyticsError as error:
     print("still", type(error).__name__)
-run.stop()
+engine.stop()
 print("alive", session.is_alive())
-result = run.run_query(spec("q4", "select 1"))
+result = engine.run_query(spec("q4", "select 1"))
 print("again", result.row_count)
 BOMB = "select size(collect_list(id)) as n from range(300000000)"
 try:
-    run.run_query(spec("q5", BOMB))
-except run.AnalyticsError as error:
+    engine.run_query(spec("q5", BOMB))
+except errors.AnalyticsError as error:
     print("bomb", type(error).__name__)
-run.stop()
+engine.stop()
 """
 
 

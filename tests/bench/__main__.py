@@ -1,4 +1,4 @@
-"""`python -m tests.bench [NAME]`: the figures of docs/performance.md, as Markdown tables."""
+"""`python -m tests.bench [NAME]`: the figures of docs/operate/performance.md, as Markdown tables."""
 
 from __future__ import annotations
 
@@ -7,21 +7,41 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench import broker, broker_lines, console, fairness, fairness_attacks, pages, soak, sql
+from tests.bench import (
+    broker,
+    broker_lines,
+    console,
+    fairness,
+    fairness_attacks,
+    pages,
+    pipelines,
+    smq,
+    smq_beside,
+    soak,
+    sql,
+)
 
 
 def main() -> None:
     """Print the tables asked for; without a name all of them but the soak, which takes an hour."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "all")
+    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "smq", "smq-beside", "pipelines", "all")
     parser.add_argument("what", nargs="?", choices=kinds, default="all")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of the broker figures (default 5)")
-    parser.add_argument("--quick", action="store_true", help="one short round of the broker figures")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="rounds of broker, queues and pipelines (default 5)",
+    )
+    parser.add_argument("--quick", action="store_true", help="one short round of the broker's or the queues' figures")
     parser.add_argument(
         "--only", action="append", choices=tuple(broker_lines.STEPS), default=[], help="these broker figures alone"
     )
     parser.add_argument(
         "--attack", action="append", choices=tuple(fairness_attacks.ATTACKS), default=[], help="these attacks alone"
+    )
+    parser.add_argument(
+        "--part", action="append", choices=pipelines.PARTS, default=[], help="these figures of pipelines alone"
     )
     parser.add_argument("--minutes", type=int, default=60, help="minutes of the soak (default 60)")
     parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
@@ -40,6 +60,12 @@ def main() -> None:
         print("\n" + console.main(), flush=True)
     if arguments.what in ("fairness", "all"):
         print("\n" + fairness.main(arguments.attack), flush=True)
+    if arguments.what in ("smq", "all"):
+        print("\n" + smq.main(arguments.rounds, quick=arguments.quick), flush=True)
+    if arguments.what in ("smq-beside", "all"):
+        print("\n" + smq_beside.main(quick=arguments.quick), flush=True)
+    if arguments.what in ("pipelines", "all"):
+        print("\n" + pipelines.main(arguments.rounds, tuple(arguments.part) or pipelines.PARTS), flush=True)
 
 
 if __name__ == "__main__":

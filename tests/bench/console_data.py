@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from console.accounts.crypto import encrypt
 from console.accounts.models import AccessKey, Organization, Policy, Role, Tenant, User, UserGroup
-from console.accounts.policies import ensure_system_policies
+from console.accounts.policy_documents import ensure_system_policies
 from console.audit.models import Entry
 from console.instances.models import Cluster, Instance
 from console.topics.models import Grant, Group, OrderType, Relation, Topic

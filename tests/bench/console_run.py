@@ -22,11 +22,15 @@ from django.urls import reverse  # noqa: E402
 from console.accounts.actor import Actor  # noqa: E402
 from console.accounts.crypto import decrypt  # noqa: E402
 from console.accounts.models import AccessKey, User  # noqa: E402
-from console.openapi.authentication import authenticate  # noqa: E402
+from console.openapi.authentication import (  # noqa: E402
+    SIGNATURE,
+    authenticate,
+    sign,
+    verify,
+)
 from console.openapi.operations import OPERATIONS  # noqa: E402
-from console.openapi.rpc import signatures  # noqa: E402
+from console.openapi.rpc import authentication  # noqa: E402
 from console.openapi.rpc.authentication import authenticate as authenticate_rpc  # noqa: E402
-from console.openapi.signature import SIGNATURE, sign, verify  # noqa: E402
 from tests.bench import console_data  # noqa: E402
 from tests.bench.console_data import LARGE, MIDDLE, SECRET, SMALL, World  # noqa: E402
 
@@ -163,11 +167,11 @@ def _signatures(world: World) -> Rows:
             "Action": "OnsTopicList", "Version": "2019-02-14", "Format": "JSON", "AccessKeyId": f"LTAI{admin.uid}",
             "SignatureNonce": str(uuid.uuid4()), "Timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
-        signature = signatures.v1(signatures.text_to_sign("GET", parameters), SECRET)
+        signature = authentication.v1(authentication.text_to_sign("GET", parameters), SECRET)
         request: Any = factory.get("/", parameters | {"Signature": signature})
         request.request_id = "bench"
         began = time.perf_counter()
-        authenticate_rpc(request, signatures.read(request))
+        authenticate_rpc(request, authentication.read(request))
         return (time.perf_counter() - began) * 1000
 
     stored = AccessKey.objects.get(access_key_id=f"LTAI{admin.uid}").secret_encrypted

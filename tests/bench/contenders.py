@@ -83,6 +83,6 @@ def apache(home: Path, synchronous: bool) -> Iterator[Target]:
 def _prepare(namesrv: str, credentials: Credentials) -> None:
     with Admin(namesrv, credentials, timeout_ms=10_000) as admin:
         for topic in (LOAD, BACKLOG, PACED, IDLE):
-            admin.create_topic(topic, queues=QUEUES)
+            admin.topics.create(topic, queues=QUEUES)
         for group in (GROUP, PACED_GROUP, IDLE_GROUP):
-            admin.create_group(group)
+            admin.groups.create(group)

@@ -49,7 +49,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import Organization
 from console.instances import services as instances
 from console.instances.models import Cluster
-from console.sql.models import Bucket, ExternalTable, Schema
+from console.catalog.models import Bucket, ExternalTable, Schema
 from console.topics import services as topics
 
 organization, _ = Organization.objects.get_or_create(parent=None, name="bench")

@@ -63,7 +63,7 @@ class Attack:
         return wire
 
     def sql(self) -> SqlClient:
-        """A connection to the MySQL door."""
+        """A connection to the MySQL endpoint."""
         key = self.account["key"]
         return SqlClient(self.account, user=key[0], password=key[1], database="bench")
 

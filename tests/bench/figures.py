@@ -1,4 +1,4 @@
-"""Medians and percentiles, and tables in Markdown as docs/performance.md holds them."""
+"""Medians and percentiles, and tables in Markdown as docs/operate/performance.md holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of async SQL, through the MySQL door of a copy that is started for them and ended again."""
+"""The figures of async SQL, through the MySQL endpoint of a copy that is started for them and ended again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ import json
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization
-from console.sql.models import Bucket, ExternalTable, Schema
+from console.catalog.models import Bucket, ExternalTable, Schema
 
 columns = json.loads({columns!r})
 known = ExternalTable.objects.get(schema__name="demo", name="flights")

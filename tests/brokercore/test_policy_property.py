@@ -1,4 +1,4 @@
-"""The decision against a second evaluator that is written from docs/permissions.md alone, and slowly."""
+"""The decision against a second evaluator that is written from docs/use/permissions.md alone, and slowly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokercore.policy import Context, Grantee, PolicyError, decide, examine, explain, parse_policy, validate
-from brokercore.policy.globs import Glob
+from brokercore.policy.statements import Glob
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
 

@@ -62,14 +62,14 @@ class Received:
 
 def a_topic(pair: Pair, message_type: str = "NORMAL", **options: bool) -> str:
     name = f"topic-{next(_numbers)}"
-    pair.admin.create_topic(name, queues=2, message_type=message_type, **options)
+    pair.admin.topics.create(name, queues=2, message_type=message_type, **options)
     return name
 
 
 @contextmanager
 def consuming(pair: Pair, *topics: str) -> Iterator[Received]:
     group = f"GID-{next(_numbers)}"
-    pair.admin.create_group(group)
+    pair.admin.groups.create(group)
     received = Received()
     consumer = PushConsumer(pair.namesrv, CREDENTIALS, group, consume_from="CONSUME_FROM_FIRST_OFFSET")
     for topic in topics:
@@ -94,13 +94,13 @@ def test_the_name_server_shows_both_brokers_whichever_answers(pair: Pair) -> Non
     topic = a_topic(pair)
     for address in (pair.namesrv, pair.a.address, pair.b.address):
         with Admin(address, CREDENTIALS) as admin:
-            route = admin.route(topic)
+            route = admin.topics.route(topic)
             assert [(queue.broker_name, queue.write_queues) for queue in route.queues] == [
                 ("broker-a", 2),
                 ("broker-b", 2),
             ]
-            assert admin.cluster().brokers == {"broker-a": pair.a.address, "broker-b": pair.b.address}
-            assert topic in admin.topic_names()
+            assert admin.brokers.cluster().brokers == {"broker-a": pair.a.address, "broker-b": pair.b.address}
+            assert topic in admin.topics.names()
 
 
 def test_a_topic_of_one_broker_has_a_route_and_is_listed_everywhere(pair: Pair) -> None:
@@ -109,8 +109,8 @@ def test_a_topic_of_one_broker_has_a_route_and_is_listed_everywhere(pair: Pair) 
     }  # fmt: skip
     pair.admin.session.call(Call(pair.b.address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext))
     with Admin(pair.a.address, CREDENTIALS) as admin:
-        assert [queue.broker_name for queue in admin.route("of-b-only").queues] == ["broker-b"]
-        assert "of-b-only" in admin.topic_names()
+        assert [queue.broker_name for queue in admin.topics.route("of-b-only").queues] == ["broker-b"]
+        assert "of-b-only" in admin.topics.names()
 
 
 def test_key_values_are_the_same_whichever_broker_answers(pair: Pair) -> None:
@@ -123,15 +123,15 @@ def test_key_values_are_the_same_whichever_broker_answers(pair: Pair) -> None:
 
 def test_a_deleted_topic_has_no_route_at_once(pair: Pair) -> None:
     topic = a_topic(pair)
-    pair.admin.delete_topic(topic)
+    pair.admin.topics.delete(topic)
     for address in (pair.a.address, pair.b.address):
         with Admin(address, CREDENTIALS) as admin, pytest.raises(TopicNotExist):
-            admin.route(topic)
+            admin.topics.route(topic)
 
 
 def test_clients_of_grpc_are_told_the_grpc_ports_of_both(pair: Pair) -> None:
     topic, group = a_topic(pair), f"GID-{next(_numbers)}"
-    pair.admin.create_group(group)
+    pair.admin.groups.create(group)
     ports = {"broker-a": int(pair.a.grpc.rpartition(":")[2]), "broker-b": int(pair.b.grpc.rpartition(":")[2])}
     for broker in (pair.a, pair.b):
         with Caller(broker.grpc) as caller:
@@ -157,7 +157,7 @@ def test_messages_spread_over_both_brokers_and_are_consumed_from_both(pair: Pair
         eventually(lambda: len(received.bodies) == 16, 20)
     assert received.bodies == Counter(bodies)
     assert received.brokers == {"broker-a", "broker-b"}
-    stats = pair.admin.topic_stats(topic)
+    stats = pair.admin.topics.stats(topic)
     assert {queue.broker_name for queue in stats} == {"broker-a", "broker-b"}
     assert sum(item.max_offset for item in stats.values()) == 16
 
@@ -166,13 +166,13 @@ def test_messages_of_both_brokers_are_found_by_key_and_by_id(pair: Pair) -> None
     topic = a_topic(pair)
     with producing(pair) as producer:
         sent = [producer.send(Message(topic, b"x", keys="booking-7")) for _ in range(4)]
-    found = pair.admin.query_message(topic, "booking-7")
+    found = pair.admin.messages.query(topic, "booking-7")
     assert {message.unique_id for message in found} == {result.message_id for result in sent}
     assert {message.store_host[1] for message in found} == {
         int(broker.address.rpartition(":")[2]) for broker in (pair.a, pair.b)
     }
     for result in sent:
-        assert pair.admin.view_message(result.offset_message_id, topic).unique_id == result.message_id
+        assert pair.admin.messages.view(result.offset_message_id, topic).unique_id == result.message_id
 
 
 def test_a_reply_is_sent_to_the_broker_that_has_the_question(pair: Pair) -> None:
@@ -180,10 +180,10 @@ def test_a_reply_is_sent_to_the_broker_that_has_the_question(pair: Pair) -> None
     with producing(pair) as producer:
         for _ in range(4):
             sent = producer.send(Message(topic, b"?"))
-            question = pair.admin.view_message(sent.offset_message_id, topic)
-            route = pair.admin.route(f"{question.properties['CLUSTER']}_REPLY_TOPIC")
+            question = pair.admin.messages.view(sent.offset_message_id, topic)
+            route = pair.admin.topics.route(f"{question.properties['CLUSTER']}_REPLY_TOPIC")
             assert [queue.broker_name for queue in route.queues] == [sent.queue.broker_name]
-    both = pair.admin.route("DefaultCluster_REPLY_TOPIC")
+    both = pair.admin.topics.route("DefaultCluster_REPLY_TOPIC")
     assert [queue.broker_name for queue in both.queues] == ["broker-a", "broker-b"]
 
 
@@ -200,7 +200,7 @@ def test_delayed_and_transactional_messages_are_delivered_by_their_broker(pair: 
 
 def test_an_ordered_topic_keeps_its_queues_while_a_broker_is_away(pair: Pair) -> None:
     topic = a_topic(pair, "FIFO", order=True)
-    assert pair.admin.route(topic).order_conf == "broker-a:2;broker-b:2"
+    assert pair.admin.topics.route(topic).order_conf == "broker-a:2;broker-b:2"
     with producing(pair) as producer:
         queues = {key: producer.send_ordered(Message(topic, b"1"), key).queue for key in "abcdefgh"}
         assert {queue.broker_name for queue in queues.values()} == {"broker-a", "broker-b"}
@@ -219,13 +219,13 @@ def test_a_topic_that_is_ordered_overall_lies_on_one_broker(pair: Pair) -> None:
     homes = {}
     for topic in topics:
         for _ in range(2):  # changed later, it stays where it is
-            pair.admin.create_topic(topic, queues=1, message_type="FIFO", order=True, one_broker=True)
-        homes[topic] = [queue.broker_name for queue in pair.admin.route(topic).queues]
+            pair.admin.topics.create(topic, queues=1, message_type="FIFO", order=True, one_broker=True)
+        homes[topic] = [queue.broker_name for queue in pair.admin.topics.route(topic).queues]
     assert sorted({tuple(home) for home in homes.values()}) == [("broker-a",), ("broker-b",)]
     pair.b.kill()
     pair.alone("broker-a")
     with pytest.raises(BrokerNotExist):
-        pair.admin.create_topic(
+        pair.admin.topics.create(
             next(topic for topic in topics if homes[topic] == ["broker-b"]), queues=1, order=True, one_broker=True
         )
 
@@ -294,12 +294,12 @@ def test_a_redis_that_takes_no_writes_or_hangs_makes_no_broker_vanish(pair: Pair
     topic = a_topic(pair)
     for address in (pair.a.address, pair.b.address):
         with Admin(address, CREDENTIALS) as admin:
-            admin.route(topic)
+            admin.topics.route(topic)
     pair.redis.signal(signal.SIGSTOP)
     try:
         for address in (pair.a.address, pair.b.address):
             with Admin(address, CREDENTIALS, timeout_ms=5000) as admin:
-                assert [queue.broker_name for queue in admin.route(topic).queues] == ["broker-a", "broker-b"]
+                assert [queue.broker_name for queue in admin.topics.route(topic).queues] == ["broker-a", "broker-b"]
     finally:
         pair.redis.signal(signal.SIGCONT)
     pair.whole()
@@ -308,12 +308,12 @@ def test_a_redis_that_takes_no_writes_or_hangs_makes_no_broker_vanish(pair: Pair
 def test_a_broker_that_is_stopped_is_known_as_stopped_and_a_killed_one_as_silent(pair: Pair) -> None:
     pair.b.stop()
     pair.alone("broker-a")
-    assert pair.admin.runtime_info()["broker-a"]["gantryBrokers"] == "broker-b=stopped"
+    assert pair.admin.brokers.runtime_info()["broker-a"]["gantryBrokers"] == "broker-b=stopped"
     pair.b.start()
     pair.whole()
     pair.b.kill()
     pair.alone("broker-a")
-    assert pair.admin.runtime_info()["broker-a"]["gantryBrokers"] == "broker-b=silent"
+    assert pair.admin.brokers.runtime_info()["broker-a"]["gantryBrokers"] == "broker-b=silent"
 
 
 # Joining
@@ -323,29 +323,29 @@ def test_a_broker_takes_over_what_was_made_and_deleted_without_it(pair: Pair) ->
     gone, again = a_topic(pair), a_topic(pair)
     gone_group, kept_group = f"GID-{next(_numbers)}", f"GID-{next(_numbers)}"
     for name in (gone_group, kept_group):
-        pair.admin.create_group(name, retry_max_times=5)
+        pair.admin.groups.create(name, retry_max_times=5)
     with producing(pair) as producer:
         for _ in range(4):
             producer.send(Message(again, b"of its first life"))
     pair.b.kill()
     pair.alone("broker-a")
     made, group, ordered = a_topic(pair, "FIFO"), f"GID-{next(_numbers)}", a_topic(pair, "FIFO", order=True)
-    pair.admin.create_group(group, retry_max_times=3)
-    pair.admin.delete_topic(gone)
-    pair.admin.delete_group(gone_group)
-    pair.admin.delete_topic(f"%RETRY%{kept_group}")
-    pair.admin.delete_topic(again)
-    pair.admin.create_topic(again, queues=5)
+    pair.admin.groups.create(group, retry_max_times=3)
+    pair.admin.topics.delete(gone)
+    pair.admin.groups.delete(gone_group)
+    pair.admin.topics.delete(f"%RETRY%{kept_group}")
+    pair.admin.topics.delete(again)
+    pair.admin.topics.create(again, queues=5)
     pair.b.start()
     pair.whole()
-    topics = pair.admin.topic_configs_by_broker()["broker-b"]
-    groups = pair.admin.group_configs_by_broker()["broker-b"]
+    topics = pair.admin.topics.configs_by_broker()["broker-b"]
+    groups = pair.admin.groups.configs_by_broker()["broker-b"]
     assert gone not in topics and gone_group not in groups and f"%RETRY%{gone_group}" not in topics
     assert (topics[made].message_type, topics[again].write_queues) == ("FIFO", 5)
     assert groups[kept_group].retry_max_times == 5
     assert groups[group].retry_max_times == 3 and f"%RETRY%{group}" in topics
     assert ordered not in topics  # further queues would break its order
-    of_b = {queue: stats for queue, stats in pair.admin.topic_stats(again).items() if queue.broker_name == "broker-b"}
+    of_b = {queue: stats for queue, stats in pair.admin.topics.stats(again).items() if queue.broker_name == "broker-b"}
     assert {stats.max_offset for stats in of_b.values()} == {0}
 
 
@@ -354,7 +354,8 @@ def test_a_broker_that_is_new_is_given_messages_at_once(pair: Pair) -> None:
     third = BrokerProcess(pair.redis.url, gantry_broker_name="broker-c")
     try:
         third.start()
-        assert [queue.broker_name for queue in pair.admin.route(topic).queues] == ["broker-a", "broker-b", "broker-c"]
+        queues = pair.admin.topics.route(topic).queues
+        assert [queue.broker_name for queue in queues] == ["broker-a", "broker-b", "broker-c"]
         with producing(pair) as producer:
             sent = {producer.send(Message(topic, b"x")).queue.broker_name for _ in range(12)}
         assert sent == {"broker-a", "broker-b", "broker-c"}
@@ -370,10 +371,10 @@ def test_consumed_directly_is_the_message_of_the_broker_that_its_id_names(pair: 
     with consuming(pair, topic) as received:
         eventually(lambda: len(received.bodies) == 8, 20)
         group = f"GID-{next(_numbers) - 1}"
-        client = pair.admin.consumer_connection(group).connections[0].client_id
+        client = pair.admin.clients.consumers(group).connections[0].client_id
         for number, result in enumerate(sent):
             received.views.clear()
-            pair.admin.consume_directly(group, client, result.offset_message_id, topic)
+            pair.admin.clients.consume_directly(group, client, result.offset_message_id, topic)
             assert received.bodies == Counter([b"%d" % number])
 
 

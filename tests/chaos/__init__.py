@@ -1,1 +1,1 @@
-"""The whole product under load while its processes are killed: docs/chaos.md."""
+"""The whole product under load while its processes are killed: docs/develop/chaos.md."""

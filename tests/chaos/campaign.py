@@ -15,7 +15,6 @@ from typing import Any
 import pymysql
 
 from brokercore.client import Admin, Credentials, MessageQueue
-from brokercore.client.reading import read_range
 from tests.chaos import harms
 from tests.chaos.figures import Report
 from tests.chaos.harms import DISK, Harm, NotBackError
@@ -121,6 +120,9 @@ def _settle(load: Load, report: Report) -> None:
     report.stuck = _until_ended(load, tasks, report)
     report.missing = _what_stays(lambda: tasks - report.stuck - load.told)
     report.notices = load.notices.count("received")
+    sent, queue = load.queue_sender.acknowledged, load.queue_receiver.received
+    report.queue_lost = _what_stays(lambda: sent - set(queue))
+    report.queue_acknowledged, report.queue_received = len(sent), queue.total()
     report.pages = load.pages.counts
 
 
@@ -174,7 +176,7 @@ def _read_again(demo: dict[str, Any], load: Load, report: Report) -> None:
 
 def _stored(admin: Admin, queue: MessageQueue) -> dict[tuple[str, int, int], str]:
     found = {}
-    for messages in read_range(admin, queue, admin.min_offset(queue), admin.max_offset(queue)):
+    for messages in admin.messages.read_range(queue, admin.offsets.min(queue), admin.offsets.max(queue)):
         for message in messages:
             found[queue.broker_name, queue.queue_id, message.queue_offset] = message.keys
     return found

@@ -38,6 +38,10 @@ class Report:
     missing: set[str] = field(default_factory=set)
     pages: Counter[str] = field(default_factory=Counter)
 
+    queue_acknowledged: int = 0
+    queue_received: int = 0
+    queue_lost: set[str] = field(default_factory=set)
+
     def harmed(self, harm: Harm, took: dict[str, float]) -> None:
         """A harm is over, and all is well again."""
         self.harms[{KILL: "kills", DISK: "full disks"}.get(harm.kind, "stops")] += 1
@@ -47,10 +51,11 @@ class Report:
     def verdict(self) -> list[str]:
         """A sentence for each fault; none when all was as promised."""
         found = list(self.faults)
-        if self.acknowledged == 0 or self.tasks == 0 or self.pages["answered"] == 0:
+        if not (self.acknowledged and self.tasks and self.pages["answered"] and self.queue_acknowledged):
             found.append("Nothing was acknowledged, submitted or answered: the load did not run.")
         for what, names in (
             ("acknowledged messages are lost", self.lost),
+            ("acknowledged messages of the queue service are lost", self.queue_lost),
             ("tasks are stuck", self.stuck),
             ("notices are missing", self.missing),
         ):
@@ -70,6 +75,9 @@ class Report:
             "**lost**": len(self.lost),
             "doubled: stored twice, as the answer to a send was lost": self.stored_again,
             "doubled: received twice, as an offset was not committed yet": self.received_again,
+            "acknowledged by the queue service": self.queue_acknowledged,
+            "received from it, doubled ones too": self.queue_received,
+            "**lost**, of the queue service": len(self.queue_lost),
             "SQL tasks submitted": self.tasks,
             "submissions refused meanwhile": self.statements_refused,
             "tasks ended": self.tasks - len(self.stuck),

@@ -54,6 +54,7 @@ def short() -> Iterator[Harm]:
     yield Harm(KILL, ("broker",))
     yield Harm(KILL, (JVM, "web"))
     yield Harm(KILL, ("redis", "beat"))
+    yield Harm(KILL, ("smq",))
     yield Harm(DISK, seconds=6)
     yield Harm(KILL, ("worker", "sql"))
     yield Harm(STOP, ("redis",), 4)
@@ -96,7 +97,7 @@ def do(harm: Harm, targets: Targets, disk: Path | None) -> dict[str, float]:
 
 
 def _kill(harm: Harm, targets: Targets) -> dict[str, float]:
-    before = {name: _found(targets, name) for name in harm.names}
+    before = {name: found(targets, name) for name in harm.names}
     began = time.monotonic()
     for process in before.values():
         with contextlib.suppress(ProcessLookupError):  # one of a pair may have taken the other with it
@@ -127,7 +128,7 @@ def _kill(harm: Harm, targets: Targets) -> dict[str, float]:
 
 
 def _stop(harm: Harm, targets: Targets) -> None:
-    stopped = [_found(targets, name) for name in harm.names]
+    stopped = [found(targets, name) for name in harm.names]
     try:
         for process in stopped:
             os.kill(process.pid, signal.SIGSTOP)
@@ -148,7 +149,7 @@ def _fill(disk: Path, seconds: float) -> None:
         resize(disk, size)
 
 
-def _found(targets: Targets, name: str) -> Process:
+def found(targets: Targets, name: str) -> Process:
     """The process to harm. A service that another harm took with it may be between two starts."""
     deadline = time.monotonic() + PATIENCE * SLOWNESS
     while (process := targets.find(name)) is None:

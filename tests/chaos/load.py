@@ -19,12 +19,17 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_o
 
 import pymysql
 
-from console.openapi.signature import SIGNATURE, sign
+from brokercore.smq.client import QueueClient, QueueServiceUnavailable
+from brokercore.smq.wire.errors import SmqError
+from console.openapi.authentication import SIGNATURE, sign
 from tests.brokercore.crash.records import Client, Notebook
 from tests.support.sql_client import SqlClient
 
 #: Seconds after which an answer is not waited for any longer.
 ANSWER_SECONDS = 30.0
+
+#: The queue of the queue service that is sent to.
+QUEUE = "chaos"
 
 #: Threads that send.
 SENDERS = 4
@@ -57,17 +62,22 @@ class Load:
         chance = random.Random(f"{seed} statements")
         self.statements = Statements(demo, folder / "statements", chance, lambda: len(self.told))
         self.pages = Pages(demo, folder / "pages")
+        self.queue_sender = QueueSender(demo, folder / "queue-sent")
+        self.queue_receiver = QueueReceiver(demo, folder / "queue-received")
 
     def stop(self) -> None:
         """End producers, statements and pages; consumers go on."""
         self.statements.stop()
         self.pages.stop()
+        self.queue_sender.stop()
         self.producer.finish()
 
     def close(self) -> None:
         """End all."""
         self.statements.stop()
         self.pages.stop()
+        self.queue_sender.stop()
+        self.queue_receiver.stop()
         for client in (self.producer, self.consumer, self.notices):
             client.close()
 
@@ -108,7 +118,7 @@ class Worker:
 
 
 class Statements(Worker):
-    """Submits asynchronous statements that are to be told of; `tasks` are those that the door has taken."""
+    """Submits asynchronous statements that are to be told of; `tasks` are those that the endpoint has taken."""
 
     def __init__(self, demo: dict[str, Any], notebook: Path, chance: random.Random, told: Callable[[], int]) -> None:
         self._demo, self._chance, self._told = demo, chance, told
@@ -132,6 +142,56 @@ class Statements(Worker):
         else:
             self.tasks.append(task)
             self.note("submitted", task, statement)
+
+
+class QueueSender(Worker):
+    """Sends numbered messages to a queue, which it makes first; `acknowledged` are those that the service has taken."""
+
+    def __init__(self, demo: dict[str, Any], notebook: Path) -> None:
+        self._client = queue_client(demo)
+        self._numbers = itertools.count(1)
+        self._is_made = False
+        self.acknowledged: set[str] = set()
+        super().__init__(notebook, pause=0.05)
+
+    def once(self) -> None:
+        """Send one."""
+        body = f"number {next(self._numbers)}"
+        try:
+            if not self._is_made:
+                self._client.create_queue(QUEUE)
+                self._is_made = True
+            self._client.send(QUEUE, body.encode())
+        except (SmqError, QueueServiceUnavailable) as error:
+            self.note("refused", body, str(error))
+        else:
+            self.acknowledged.add(body)
+            self.note("acknowledged", body)
+
+
+class QueueReceiver(Worker):
+    """Receives from the queue and deletes; `received` counts each message."""
+
+    def __init__(self, demo: dict[str, Any], notebook: Path) -> None:
+        self._client = queue_client(demo)
+        self.received: Counter[str] = Counter()
+        super().__init__(notebook, pause=0.05)
+
+    def once(self) -> None:
+        """Receive a batch; what was received is deleted."""
+        try:
+            deliveries = self._client.receive(QUEUE, 16, wait_s=1)
+            for delivery in deliveries:
+                self.received[delivery.body.decode()] += 1
+                self.note("received", delivery.body.decode())
+            self._client.delete(QUEUE, [delivery.handle for delivery in deliveries])
+        except (SmqError, QueueServiceUnavailable) as error:
+            self.note("refused", "receive", str(error))
+
+
+def queue_client(demo: dict[str, Any]) -> QueueClient:
+    """A client of the copy's queue service."""
+    return QueueClient(demo["smq_endpoint"], demo["access_key_id"], demo["access_key_secret"], timeout_s=ANSWER_SECONDS)
 
 
 class Pages(Worker):

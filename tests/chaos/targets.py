@@ -18,6 +18,10 @@ from tests.support.sql_client import SqlClient
 #: Processes that the launcher does not know as services, but starts or lets its services start.
 LAUNCHER, GUARD, JVM, WEB_CHILD = "launcher", "guard", "Spark JVM", "web worker"
 
+#: The JVM of SQL jobs, which there is once there is a job.
+JOBS_JVM = "JVM of jobs"
+_JVMS = {JVM: "spark", JOBS_JVM: "pipelines"}
+
 #: Seconds that a probe waits for an answer.
 ANSWER_SECONDS = 2.0
 
@@ -57,8 +61,8 @@ class Targets:
             return all(self.find(other) and self.well(other) for other in (GUARD, *self.names))
         if name == GUARD:
             return self.find(GUARD) is not None
-        if name == JVM:
-            return self.find(JVM) is not None and self.well("spark")
+        if name in _JVMS:
+            return self.find(name) is not None and self.well(_JVMS[name])
         service = self._services["web" if name == WEB_CHILD else name]
         if service.ready_file is not None:
             return service.ready_file.exists()
@@ -67,11 +71,13 @@ class Targets:
     @property
     def _probes(self) -> dict[str, Callable[[], bool]]:
         web, metrics = (self._config.ports[f"GANTRY_{name}_PORT"] for name in ("WEB", "METRICS"))
+        queues = self._config.ports["GANTRY_SMQ_PORT"]
         return {
             "redis": self._redis_answers,
             "broker": lambda: _is_ok(metrics),
             "web": lambda: _is_ok(web),
             "sql": self._door_lets_in,
+            "smq": lambda: _is_ok(queues),
         }
 
     def _pid(self, name: str) -> int | None:
@@ -80,9 +86,9 @@ class Targets:
             return None
         if name == LAUNCHER:
             return launcher.pid
-        if name in (JVM, WEB_CHILD):
-            parent = self._pid("spark" if name == JVM else "web")
-            found = [pid for pid in children(parent) if name != JVM or _comm(pid) == "java"] if parent else []
+        if name in (*_JVMS, WEB_CHILD):
+            parent = self._pid(_JVMS.get(name, "web"))
+            found = [pid for pid in children(parent) if name not in _JVMS or _comm(pid) == "java"] if parent else []
         elif name == GUARD:
             found = [pid for pid in _direct(launcher.pid) if b"launcher.guard" in _command(pid)]
         elif name == "redis":

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos import campaign, harms
 from tests.support.product import SLOWNESS
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 SEED = 2013
 

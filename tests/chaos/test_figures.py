@@ -9,7 +9,7 @@ from tests.chaos.harms import KILL, Harm
 
 
 def good() -> Report:
-    report = Report(seed=1, sent=3, acknowledged=2, tasks=1, pages=Counter(answered=5, refused=2))
+    report = Report(seed=1, sent=3, acknowledged=2, tasks=1, pages=Counter(answered=5, refused=2), queue_acknowledged=1)
     report.harmed(Harm(KILL, ("broker", "web")), {"broker": 1.5, "web": 3.0})
     return report
 
@@ -22,6 +22,7 @@ def test_a_run_as_promised_has_no_fault_and_shows_the_recovery() -> None:
 def test_each_loss_is_a_fault_with_its_names() -> None:
     for name, told in (
         ("lost", "1 acknowledged messages are lost: one"),
+        ("queue_lost", "1 acknowledged messages of the queue service are lost: one"),
         ("stuck", "1 tasks are stuck: one"),
         ("missing", "1 notices are missing: one"),
     ):

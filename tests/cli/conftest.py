@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from cli import config
-from cli.main import main as entry
 from console.accounts import services as accounts
-from tests.support.cast import Cast, cast, console
+from gantry_cli import config
+from gantry_cli.main import main as entry
+from tests.support.cast import Cast, cast, console, queues, running_queues
+from tests.support.queue_service import QueueServiceProcess
 
 Run = Callable[..., "Ended"]
 
@@ -59,8 +60,8 @@ def gantry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def console_url(live_server: Any, cast: Cast, settings: Any) -> str:
-    """The address of a console over HTTP, whose limits of calls do not disturb."""
+def console_url(live_server: Any, cast: Cast, queues: QueueServiceProcess) -> str:
+    """The address of a console over HTTP with a queue service, whose limits of calls do not disturb."""
     cache.clear()
     return str(live_server.url)
 
@@ -77,6 +78,12 @@ def ritas(console_url: str, cast: Cast) -> config.Profile:
     return _stored(console_url, cast, "rita", "rita")
 
 
+@pytest.fixture
+def charlies(console_url: str, cast: Cast) -> config.Profile:
+    """Charlie administers another account."""
+    return _stored(console_url, cast, "charlie", "charlie")
+
+
 def _stored(url: str, cast: Cast, name: str, profile_name: str) -> config.Profile:
     issued = accounts.create_access_key(actor=cast.actor(name), user=cast.users[name])
     new = config.Profile(profile_name, url, "mq-private", issued.access_key_id, issued.access_key_secret)
@@ -84,4 +91,4 @@ def _stored(url: str, cast: Cast, name: str, profile_name: str) -> config.Profil
     return new
 
 
-__all__ = ["cast", "console"]
+__all__ = ["cast", "console", "queues", "running_queues"]

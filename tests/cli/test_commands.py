@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import catalog, config
-from cli.errors import CliError
 from console.openapi.operations import OPERATIONS
 from console.topics.models import Topic
+from gantry_cli import catalog, config
+from gantry_cli.errors import CliError
 from tests.cli.conftest import Run
 from tests.support.cast import Cast, make_group, make_topic
 from tests.support.needs import need_tool
@@ -122,7 +122,7 @@ def test_help_works_offline_with_the_kept_document(
     def gone(*_: object) -> None:
         raise CliError("The server is gone.", 4)
 
-    monkeypatch.setattr("cli.transport.fetch_document", gone)
+    monkeypatch.setattr("gantry_cli.transport.fetch_document", gone)
     ended = gantry("topic", "--help")
     assert ended.status == 0 and "listInPage" in ended.out
 
@@ -172,7 +172,7 @@ def test_the_shell_completes_services_operations_parameters_and_values(
     assert gantry("region", "list").status == 0  # keeps the document
     typed = words.split(" ")
     found = subprocess.run(
-        [sys.executable, "-m", "cli"],
+        [sys.executable, "-m", "gantry_cli"],
         env={
             "_GANTRY_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1),
             "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT),
@@ -195,3 +195,18 @@ def test_bash_accepts_its_completion_script(gantry: Run, tmp_path: Path) -> None
     script = tmp_path / "completion.bash"
     script.write_text(gantry("completion", "bash").out)
     subprocess.run([need_tool("bash"), "-n", str(script)], check=True, timeout=30)
+
+
+def test_a_message_goes_through_a_queue_by_hand(gantry: Run, profile: config.Profile) -> None:
+    assert gantry("queue", "create", "--queue", "orders", "--visibility-timeout", "60").status == 0
+    assert gantry("queue", "set", "--queue", "orders", "--delay-seconds", "0").status == 0
+    assert gantry("queue", "send", "--queue", "orders", "--body", "one order", "--priority", "2").status == 0
+    assert "one order" in gantry("queue", "peek", "--queue", "orders").out
+    received = gantry("queue", "receive", "--queue", "orders", "-o", "json")
+    handle = json.loads(received.out)[0]["receiptHandle"]
+    deleted = gantry("queue", "deleteMessage", "--queue", "orders", "--receipt-handle", handle)
+    assert deleted.status == 0, deleted.err
+    assert "orders" in gantry("queue", "list", "--all").out
+    assert gantry("queue", "delete", "--queue", "orders").status == 0
+    missing = gantry("queue", "peek", "--queue", "orders")
+    assert missing.status != 0 and "BIZ_QUEUE_NOT_FOUND" in missing.err

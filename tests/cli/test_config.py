@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import config
-from cli.errors import CliError
+from gantry_cli import config
+from gantry_cli.errors import CliError
 from tests.cli.conftest import Run
 
 SECRET = "a secret of nobody"
@@ -75,7 +75,7 @@ def test_an_odd_file_is_refused_in_one_line(gantry: Run, content: str) -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(CliError, match="no http:// or https:// address"):
+    with pytest.raises(CliError, match="not an http:// or https:// address"):
         config.profile(url="ftp://example")
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.errors import CliError
-from cli.state import export, files
-from cli.state.model import Grant, Group, Instance, Policy, State, Topic
+from gantry_cli.errors import CliError
+from gantry_cli.state import commands, files
+from gantry_cli.state.files import Grant, Group, Instance, Policy, State, Topic
 
 STATE = State(
     instances=(
@@ -29,9 +29,9 @@ def _read(text: str, name: str = "gantry.yaml") -> State:
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_what_is_exported_is_read_back_as_it_was(form: str) -> None:
-    text = export.text(STATE, form)
+    text = commands.text(STATE, form)
     again = _read(text, f"gantry.{form}")
-    assert export.as_document(again) == export.as_document(STATE)
+    assert commands.as_document(again) == commands.as_document(STATE)
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def test_what_is_exported_is_read_back_as_it_was(form: str) -> None:
         ("version: 2\n", "gantry.yaml:1: the version must be 1."),
         ("instances: []\n", "gantry.yaml:1: version is missing."),
         ("version: 1\ninstances:\n- topics: []\n", "gantry.yaml:3: name is missing."),
-        ("version: 1\ninstances:\n- name: a\n- name: a\n", "gantry.yaml:4: the instance a is there twice."),
-        ("version: 1\nversion: 1\n", "gantry.yaml:2: version is there twice."),
-        ("version: 1\ninstances:\n- name: a\n  maxSendTps: many\n", "gantry.yaml:4: 'many' is no whole number."),
+        ("version: 1\ninstances:\n- name: a\n- name: a\n", "gantry.yaml:4: the instance a appears twice."),
+        ("version: 1\nversion: 1\n", "gantry.yaml:2: version appears twice."),
+        ("version: 1\ninstances:\n- name: a\n  maxSendTps: many\n", "gantry.yaml:4: 'many' is not a whole number."),
         ("version: 1\ninstances:\n- name: a\n  independentNaming: yes\n", "gantry.yaml:4: 'yes' is neither true nor"),
         ("version: 1\ninstances:\n- name: a\n  topics:\n  - {name: t, orderType: fast}\n",
-         "gantry.yaml:5: 'fast' is none of normal"),
+         "gantry.yaml:5: 'fast' is not one of normal"),
         ("version: 1\ninstances:\n- name: a\n  topics:\n  - {name: t, grants: [{relation: both}]}\n",
          "gantry.yaml:5: a grant names either an account or a user"),
         ("version: 1\ninstances:\n- name: a\n  topics:\n  - {name: t, grants: [{user: bob, relation: both}]}\n",
          "gantry.yaml:5: the ID of an account or a user is a number, not 'bob'."),
-        ("version: 1\ninstances: {}\n", "gantry.yaml:2: here stands a list."),
-        ("version: 1\ninstances:\n- a\n", "gantry.yaml:3: here stands an object"),
+        ("version: 1\ninstances: {}\n", "gantry.yaml:2: a list is expected here."),
+        ("version: 1\ninstances:\n- a\n", "gantry.yaml:3: an object is expected here"),
         ("version: 1\npolicies:\n- name: p\n  document: text\n", "gantry.yaml:4: the document of a policy is"),
         ("version: [1\n", "gantry.yaml:2: "),
         ("", "gantry.yaml: the file is empty."),

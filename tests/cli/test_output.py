@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cli.output import cell, harmless, show, table
+from gantry_cli.output import cell, harmless, show, table
 
 
 def test_a_list_of_objects_has_a_column_a_field() -> None:

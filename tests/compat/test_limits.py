@@ -29,8 +29,8 @@ def limited() -> Iterator[BrokerProcess]:
         broker.allow(*KEYS, row)
         with Admin(broker.namesrv, Credentials(SYSTEM_KEY, SYSTEM_SECRET)) as admin:
             for name in ("fast", "full"):
-                admin.create_topic(f"{INSTANCE}%{name}", queues=2)
-            admin.create_group(f"{INSTANCE}%GID_limits")
+                admin.topics.create(f"{INSTANCE}%{name}", queues=2)
+            admin.groups.create(f"{INSTANCE}%GID_limits")
         yield broker
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from console.accounts import acl
 from console.metrics import sampler
 from console.metrics.store import Store
+from console.rights import access_table
 from tests.compat import servers
 from tests.compat.programs import Keys, Program, Toolbox, build_programs
 from tests.console.openapi.caller import Caller
@@ -20,7 +20,6 @@ from tests.support.broker import BrokerProcess, eventually
 from tests.support.cast import Cast, cast, console
 
 __all__ = ["cast", "console"]
-pytestmark = pytest.mark.real
 
 #: A message whose last retry failed becomes a letter at once; the Java client reports what it did every few seconds.
 PATIENCE_SECONDS = 60
@@ -42,7 +41,7 @@ class Java:
         there = {"instanceId": self.instance_id}
         self.api.data("topic/create", **there, topic=topic, orderType="0")
         self.api.data("group/create", **there, groupId=group)
-        acl.publish()
+        access_table.publish()
         return there | {"topic": topic, "groupId": group}
 
     def send(self, of: dict[str, str], **options: Any) -> list[str]:

@@ -77,7 +77,7 @@ def test_update_topic_creates_a_topic_that_topic_list_shows(world: World, said: 
     name = world.physical(CREATED)
     assert "success" in said["updateTopic"]
     assert name in said["topicList"].split()
-    config = world.admin.topic_configs()[name]
+    config = world.admin.topics.configs()[name]
     assert (config.read_queues, config.write_queues) == (4, 4)
 
 

@@ -17,7 +17,7 @@ from tests.compat.mqadmin_commands import AFTER_THE_WIPE, ALL, ENDLESS, FIRST, L
 from tests.compat.programs import Keys, Program, Toolbox, build_programs
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, broker_process, eventually
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mqadmin.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operate" / "mqadmin.md"
 TOPIC, GROUP, IDLE, PRODUCERS = "mqadmin-all", "GID_mqadmin", "GID_idle", "PG_mqadmin"
 KEYS = Keys(SYSTEM_KEY, SYSTEM_SECRET)
 
@@ -42,9 +42,9 @@ def session(java_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     build_programs()
     with broker_process() as broker, Admin(broker.namesrv, Credentials(*KEYS), timeout_ms=10_000) as admin:
         tools = Toolbox(java_home, broker.namesrv, "")
-        admin.create_topic(TOPIC, queues=2)
+        admin.topics.create(TOPIC, queues=2)
         for group in (GROUP, IDLE):
-            admin.create_group(group)
+            admin.groups.create(group)
         try:
             folder = tmp_path_factory.mktemp("mqadmin")
             scene = _scene(tools, admin, folder) | {"broker": broker.address}
@@ -66,9 +66,9 @@ def _scene(tools: Toolbox, admin: Admin, folder: Path) -> dict[str, str]:
     sent = tools.run("ApacheProducer", KEYS, topic=TOPIC, group=PRODUCERS, key="K1", tag="TagA", trace="true")
     (message,) = [event for event in sent if event["event"] == "sent"]
     consumer.wait_received([message["body"]])
-    (client,) = admin.consumer_connection(GROUP).connections
+    (client,) = admin.clients.consumers(GROUP).connections
     _warm(admin, client.client_id, message["offsetId"])
-    eventually(lambda: any(queue.max_offset for queue in admin.topic_stats("RMQ_SYS_TRACE_TOPIC").values()), 30)
+    eventually(lambda: any(queue.max_offset for queue in admin.topics.stats("RMQ_SYS_TRACE_TOPIC").values()), 30)
     (folder / "topics.json").write_text(json.dumps([{"topicName": "Listed", "readQueueNums": 1, "writeQueueNums": 1}]))
     (folder / "groups.json").write_text(json.dumps([{"groupName": "GID_listed"}]))
     return {
@@ -84,8 +84,8 @@ def _warm(admin: Admin, client_id: str, offset_id: str) -> None:
 
     def answers() -> bool:
         try:
-            admin.consumer_running_info(GROUP, client_id, jstack=True)
-            admin.consume_directly(GROUP, client_id, offset_id, TOPIC)
+            admin.clients.running_info(GROUP, client_id, jstack=True)
+            admin.clients.consume_directly(GROUP, client_id, offset_id, TOPIC)
         except ClientError:
             return False
         return True

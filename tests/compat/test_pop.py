@@ -14,7 +14,7 @@ from tests.compat.world import World, failures, sent
 def set_mode(world: World, topic: str, group: str) -> None:
     """As `mqadmin setConsumeMode` does."""
     body = {"consumerGroup": world.physical(group), "topic": world.physical(topic), "mode": "POP"}
-    for address in world.admin.masters().values():
+    for address in world.admin.brokers.masters().values():
         call = Call(address, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, json.dumps(body).encode())
         world.admin.session.call(call)
 

@@ -35,7 +35,7 @@ from tests.console.live import Live
 from tests.support.cast import Cast, make_topic
 from tests.support.patience import Patience
 
-pytestmark = [pytest.mark.real, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 TIMEOUT_S = 40
 #: Some operations take 60 calls a minute, whatever the clock says and however long something takes.
 LONGEST_PAUSE_S = 1.5

@@ -21,6 +21,10 @@ def lateness_ms(world: World, producer: str, consumer: str, **options: Any) -> i
     world.run(producer, topic, group, body="first", **options)
     running.wait_received(["first-sync-0"])
     events = world.run(producer, topic, group, body="later", **options)
+    for _ in range(2):  # the vendor's client asks for the queues once, for 3 s at most, which a busy machine may take
+        if not any("No route info of this topic" in failure for failure in failures(events)):
+            break
+        events = world.run(producer, topic, group, body="later", **options)
     assert failures(events) == []
     message = running.wait_received(["first-sync-0", "later-sync-0"])[-1]
     sending: Event = sent(events)[0]

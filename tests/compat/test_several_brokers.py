@@ -63,7 +63,7 @@ def test_questions_to_both_brokers_are_answered(clustered: World, pair: Pair) ->
     assert failures(responder.events()) == []
     replies = sorted(event["body"] for event in events if event["event"] == "replied")
     assert replies == [f"re: question-{number}" for number in range(8)]
-    asked = pair.admin.topic_stats(clustered.physical(topic))
+    asked = pair.admin.topics.stats(clustered.physical(topic))
     assert {queue.broker_name for queue, stats in asked.items() if stats.max_offset} == {"broker-a", "broker-b"}
 
 

@@ -22,17 +22,17 @@ from console.accounts import services as accounts
 from console.accounts.models import AccessKey, Role
 from console.accounts.services import IssuedKey
 from console.audit.models import Entry
-from console.openapi.signature import sign
-from console.sql.door.service import SqlDoor
+from console.openapi.authentication import sign
+from console.sql.mysql.server import MySqlEndpoint
 from tests.compat.test_python_sdks import Core, config, endpoint, key, no_proxy, until
 from tests.console.live import Live
 from tests.support.cast import Cast
+from tests.support.mysql_endpoint import running_endpoint
 from tests.support.roles import make_role
-from tests.support.sql_door import running_door
 
 __all__ = ["endpoint", "key", "no_proxy"]
 
-pytestmark = [pytest.mark.real, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def temporary(endpoint: str, key: IssuedKey, role: Role) -> IssuedKey:
 
 @pytest.fixture
 def door(cast: Cast) -> Iterator[int]:
-    with running_door(SqlDoor) as port:
+    with running_endpoint(MySqlEndpoint) as port:
         yield port
 
 

@@ -33,15 +33,15 @@ class World:
     def topic(self, hint: str, *, message_type: str = "NORMAL", queues: int = 4) -> str:
         """Create a topic of the tenant's instance and return its name as its users write it."""
         name = f"{hint}-{next(self._numbers)}"
-        self.admin.create_topic(self.physical(name), queues=queues, message_type=message_type)
+        self.admin.topics.create(self.physical(name), queues=queues, message_type=message_type)
         return name
 
     def group(self, hint: str) -> str:
         """Create a group of the tenant's instance and return its name as its users write it."""
         name = f"GID_{hint}_{next(self._numbers)}"
-        self.admin.create_group(self.physical(name))
+        self.admin.groups.create(self.physical(name))
         if not self.embedded:  # Apache RocketMQ makes it when a consumer comes, who then sees it up to 30 s later
-            self.admin.create_topic(f"%RETRY%{self.physical(name)}", queues=1)
+            self.admin.topics.create(f"%RETRY%{self.physical(name)}", queues=1)
         return name
 
     def deliveries(self, bodies: list[str]) -> list[str]:
@@ -58,12 +58,12 @@ class World:
 
     def message_count(self, topic: str) -> int:
         """How many messages the queues of a topic have ever held."""
-        stats = self.admin.topic_stats(self.physical(topic))
+        stats = self.admin.topics.stats(self.physical(topic))
         return sum(queue.max_offset for queue in stats.values())
 
     def committed(self, topic: str, group: str) -> int:
         """How many messages of a topic the group has committed."""
-        stats = self.admin.consume_stats(self.physical(group), self.physical(topic))
+        stats = self.admin.groups.stats(self.physical(group), self.physical(topic))
         return sum(queue.consumer_offset for queue in stats.queues.values())
 
 

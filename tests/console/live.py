@@ -62,7 +62,7 @@ class Live:
             instance=self.instance, name=name, physical_name=self.instance.physical_name(name), order_type=order_type,
             queues=queues,
         )  # fmt: skip
-        self.admin.create_topic(topic.physical_name, queues=queues, message_type=_MESSAGE_TYPES[order_type])
+        self.admin.topics.create(topic.physical_name, queues=queues, message_type=_MESSAGE_TYPES[order_type])
         return topic
 
     def group(self) -> Group:
@@ -74,7 +74,7 @@ class Live:
             owner=self.instance.tenant,
             shared=True,
         )
-        self.admin.create_group(group.physical_name)
+        self.admin.groups.create(group.physical_name)
         return group
 
     def send(self, topic: Topic, body: bytes = b"{}", **fields: Any) -> SendResult:

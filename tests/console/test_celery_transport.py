@@ -21,7 +21,7 @@ from tests.support.processes import end
 from tests.support.product import ROOT, eventually
 from tests.support.redis_server import RedisServer, redis_server
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 
 class Worker:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.apache import ApacheRocketMQ
 from tests.support.product import free_ports
 
-#: As docs/cluster.md asks for: filters by SQL92, and topics exist when somebody made them.
+#: As docs/operate/cluster.md asks for: filters by SQL92, and topics exist when somebody made them.
 BROKER_LINES = ("enablePropertyFilter=true", "autoCreateTopicEnable=false")
 
 

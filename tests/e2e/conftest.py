@@ -54,9 +54,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
             cluster.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def traffic(product: Product) -> Iterator[Path]:
-    """The flights, replayed for as long as the tests run; yields the file with the progress lines."""
+    """The flights, replayed while the tests of a module run; yields the file with the progress lines."""
     output = product.home.parent / "traffic.out"
     with output.open("wb") as stream:
         process = subprocess.Popen(
@@ -68,8 +68,8 @@ def traffic(product: Product) -> Iterator[Path]:
         process.wait(30)
 
 
-#: A busy machine is slow, not broken: only what never comes fails.
-PATIENCE_MS = 60_000 * SLOWNESS
+#: A busy machine is slow, not broken: only what never comes fails. An engine that is started anew has its time in it.
+PATIENCE_MS = 120_000 * SLOWNESS
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ def test_demo_json_has_every_field_and_is_the_owners_alone(product: Product) -> 
     demo = product.demo
     assert set(demo) == {
         "console", "username", "password", "access_key_id", "access_key_secret", "region", "instance_id", "namesrv",
-        "smq_endpoint", "sql", "topic", "group", "platform",
+        "smq_endpoint", "sql", "topic", "group", "job", "platform",
     }  # fmt: skip
     assert set(demo["sql"]) == {"host", "port", "user", "password", "database"}
     assert set(demo["platform"]) == {"username", "password"}

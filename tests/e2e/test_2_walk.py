@@ -123,10 +123,10 @@ def test_an_offset_is_reset_after_a_preview(visitor: Visitor, traffic: Path) -> 
     page = visitor.go("~/groups/GID_reminders/reset/")
     page.get_by_label("Topic").fill("reminders")
     page.get_by_role("button", name="Preview").click()
-    expect(page.get_by_role("heading", name="What it would do in reminders")).to_be_visible()
+    expect(page.get_by_role("heading", name="Effect in reminders")).to_be_visible()
     visitor.shoot("reset-preview")
     page.get_by_role("button", name="Reset the offset").click()
-    expect(page.get_by_role("heading", name="What it would do in reminders")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Effect in reminders")).to_be_hidden()
 
 
 def test_a_dead_letter_is_inspected_and_sent_again(visitor: Visitor, traffic: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_dead_letter_is_inspected_and_sent_again(visitor: Visitor, traffic: Pa
     eventually(lambda: letters() >= 2, seconds=120, every=2, what="dead letters of the failing consumer")
     page.locator("input[name=letter]").nth(0).check()
     page.locator("input[name=letter]").nth(1).check()
-    page.get_by_role("button", name="Send the ticked ones again").click()
-    expect(page.locator("#resent").get_by_text("sent again")).to_have_count(2)
+    page.get_by_role("button", name="Resend selected").click()
+    expect(page.locator("#resent").get_by_text("resent", exact=True)).to_have_count(2)
     visitor.shoot("dead-letters-resent")
     visitor.go("~/groups/GID_flights/dead-letters/")
     expect(page.get_by_role("row").filter(has_text=re.compile("sent|by ", re.IGNORECASE)).first).to_be_visible()

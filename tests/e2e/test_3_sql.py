@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 class Database:
-    """A connection of PyMySQL to the MySQL door."""
+    """A connection of PyMySQL to the MySQL endpoint."""
 
     def __init__(self, product: Product) -> None:
         sql = product.demo["sql"]

@@ -116,7 +116,10 @@ def test_the_hint_is_built_from_lists_and_the_notification_is_seen(visitor: Visi
     )
     assert written(page).endswith("*/\n" + BY_CARRIER)
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.locator("[data-sql-run-pane]").first.get_by_role("link", name="notified")).to_be_visible()
+    pane = page.locator("[data-sql-run-pane]").first
+    expect(pane).to_contain_text("SUCCESS")
+    expect(pane).to_contain_text("notified")
+    expect(pane.get_by_role("link", name="notified")).to_be_visible()
     visitor.shoot("sql-notified")
 
 

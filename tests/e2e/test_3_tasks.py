@@ -111,7 +111,7 @@ OTHER_ACCOUNT = """
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import Organization
-from console.sql.models import Schema
+from console.catalog.models import Schema
 organization, _ = Organization.objects.get_or_create(parent=None, name="others")
 user = accounts.create_tenant(name="scanned-beside", organization=organization, password=accounts.draw_password())
 Schema.objects.create(tenant=user.tenant, name="own")

@@ -74,7 +74,7 @@ def messages(product: Product, key: str) -> list[Row]:
     demo = product.demo
     credentials = Credentials(demo["access_key_id"], demo["access_key_secret"])
     with Admin(demo["namesrv"], credentials) as admin:
-        found = admin.query_message(f"{demo['instance_id']}%query-done", key)
+        found = admin.messages.query(f"{demo['instance_id']}%query-done", key)
     return [json.loads(message.body) for message in found]
 
 
@@ -86,7 +86,7 @@ def again(product: Product) -> SqlClient:
             return SqlClient(product.demo)
         return None
 
-    found = eventually(connect, seconds=PATIENCE, what="the SQL door")
+    found = eventually(connect, seconds=PATIENCE, what="the MySQL endpoint")
     assert found is not None
     return found
 
@@ -151,7 +151,10 @@ def test_a_worker_that_was_frozen_ends_nothing_twice(product: Product, client: S
 def test_no_task_and_no_notification_is_lost_when_everything_is_killed(product: Product, client: SqlClient) -> None:
     tasks = [client.submit(statement, notify=True) for statement in (SLOW, SLOW, *["select 1 as one"] * 6)]
     eventually(lambda: any(running(client, task) for task in tasks), seconds=60)
-    killed = [redis_of(product), *(product.pid_of(words) for words in ("-Q spark", "-Q default", "granian", "sqldoor"))]
+    killed = [
+        redis_of(product),
+        *(product.pid_of(words) for words in ("-Q spark", "-Q default", "granian", "mysql_endpoint")),
+    ]
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     with again(product) as client_again:

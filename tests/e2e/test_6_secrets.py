@@ -17,7 +17,7 @@ def secrets_of(product: Product) -> dict[str, str]:
     found = {
         "password of the demo's administrator": demo["password"],
         "AccessKey secret of the demo": demo["access_key_secret"],
-        "password at the SQL door": demo["sql"]["password"],
+        "password at the MySQL endpoint": demo["sql"]["password"],
     }
     if "platform" in demo:
         found["password of the platform's administrator"] = demo["platform"]["password"]

@@ -75,28 +75,28 @@ def signed_in(old: Product, login: str, password: str) -> httpx.Client:
 def test_every_message_is_found_by_its_key(old: Product, facts: dict[str, Any], admin: Admin) -> None:
     topic = f"{old.demo['instance_id']}%flights"
     for number in range(facts["keyed"]):
-        (message,) = admin.query_message(topic, f"kept-{number}")
+        (message,) = admin.messages.query(topic, f"kept-{number}")
         assert message.body == f"kept {number}".encode()
-    assert len(admin.query_message(topic, "all", max_messages=64)) == facts["keyed"]
+    assert len(admin.messages.query(topic, "all", max_messages=64)) == facts["keyed"]
 
 
 def test_new_messages_are_sent_and_found_beside_the_old_ones(old: Product, admin: Admin) -> None:
     instance = old.demo["instance_id"]
     with Producer(old.demo["namesrv"], credentials(old), "GID_flights", namespace=instance) as producer:
         producer.send(Message("flights", b"of today", keys="today"))
-    found = eventually(lambda: admin.query_message(f"{instance}%flights", "today"))
+    found = eventually(lambda: admin.messages.query(f"{instance}%flights", "today"))
     assert [message.body for message in found] == [b"of today"]
 
 
 def test_a_dead_letter_is_kept(old: Product, admin: Admin) -> None:
     instance = old.demo["instance_id"]
-    found = admin.query_message(f"%DLQ%{instance}%GID_reminders", "kept-hopeless")
+    found = admin.messages.query(f"%DLQ%{instance}%GID_reminders", "kept-hopeless")
     assert [message.body for message in found] == [b"hopeless"]
 
 
 def test_a_delayed_message_waits_for_its_time_or_has_come(old: Product, facts: dict[str, Any], admin: Admin) -> None:
     def come() -> list[bytes]:
-        return [message.body for message in admin.query_message(f"{old.demo['instance_id']}%reminders", "kept-later")]
+        return [message.body for message in admin.messages.query(f"{old.demo['instance_id']}%reminders", "kept-later")]
 
     if time.time() * 1000 > facts["due_ms"]:
         eventually(come, what="the delayed message, which is due")
@@ -107,7 +107,7 @@ def test_a_delayed_message_waits_for_its_time_or_has_come(old: Product, facts: d
 
 def test_a_group_goes_on_where_it_was(old: Product, admin: Admin) -> None:
     instance = old.demo["instance_id"]
-    stats = admin.consume_stats(f"{instance}%GID_reminders", f"{instance}%reminders")
+    stats = admin.groups.stats(f"{instance}%GID_reminders", f"{instance}%reminders")
     assert sum(queue.consumer_offset for queue in stats.queues.values()) >= 1
 
 

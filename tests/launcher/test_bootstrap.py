@@ -10,6 +10,8 @@ import pytest
 
 from launcher.config import ROOT
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher import brokers, checks, config, plan
-from launcher.errors import LauncherError
+from launcher import checks, config, plan
+from launcher.config import LauncherError
 from tests.support.product import free_ports
 
 
@@ -42,7 +42,7 @@ def test_they_start_one_after_the_other_and_everything_waits_for_all() -> None:
 def test_a_lone_broker_is_started_as_ever() -> None:
     services = {service.name: service for service in plan.services(config.read({}))}
     assert (services["broker"].environ, services["broker"].pass_fds) == ({}, ())
-    assert brokers.open_name_server(config.read({})) is None
+    assert plan.open_name_server(config.read({})) is None
 
 
 def test_a_name_of_ones_own_is_kept_by_the_first() -> None:
@@ -64,17 +64,17 @@ def test_it_refuses_ports_that_another_process_of_the_copy_has() -> None:
 
 def test_a_cluster_of_ones_own_opens_no_ports_for_brokers() -> None:
     settings = config.read({"GANTRY_BROKERS": "2", "GANTRY_NAMESRV": "10.0.0.5:9876"})
-    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT"}
-    assert brokers.open_name_server(settings) is None
+    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT"}
+    assert plan.open_name_server(settings) is None
 
 
 def test_a_second_copy_on_the_same_name_server_port_is_refused(tmp_path: Path) -> None:
     port = str(free_ports(1)[0])
     settings = config.read({"GANTRY_BROKERS": "2", "GANTRY_NAMESRV_PORT": port, "GANTRY_HOME": str(tmp_path)})
-    shared = brokers.open_name_server(settings)
+    shared = plan.open_name_server(settings)
     assert shared is not None
     with shared:
         with pytest.raises(LauncherError, match=f"Port {port} on 127.0.0.1 is in use"):
             checks.check_ports(settings)
         with pytest.raises(LauncherError, match="set GANTRY_NAMESRV_PORT to a free port"):
-            brokers.open_name_server(settings)
+            plan.open_name_server(settings)

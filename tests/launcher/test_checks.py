@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from launcher import checks, config
-from launcher.config import Config
-from launcher.errors import LauncherError
+from launcher.config import Config, LauncherError
+
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_a_second_copy_starts_without_grpc_when_the_first_has_its_default_port(s
 
 
 def test_it_refuses_a_host_that_is_not_this_machine(settings: Config) -> None:
-    with pytest.raises(LauncherError, match=r"GANTRY_HOST is '192\.0\.2\.1', which is no address of this machine"):
+    with pytest.raises(LauncherError, match=r"GANTRY_HOST is '192\.0\.2\.1', which is not an address of this machine"):
         checks.check_ports(replace(settings, host="192.0.2.1"))
 
 

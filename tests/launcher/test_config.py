@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher import config, plan
-from launcher.errors import LauncherError
+from launcher.config import LauncherError
 
 
 def test_it_has_a_default_for_everything() -> None:
@@ -25,7 +25,7 @@ def test_it_takes_every_port_and_the_home_from_the_environment(tmp_path: Path) -
 
 def test_it_opens_no_broker_ports_beside_a_cluster() -> None:
     settings = config.read({"GANTRY_NAMESRV": "10.0.0.5:9876;10.0.0.6:9876"})
-    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT"}
+    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT"}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,17 @@ def test_several_spark_workers_start_one_after_the_other() -> None:
     assert len({worker.ready_file for worker in workers.values()}) == 3
     assert {worker.expendable for worker in workers.values()} == {plan.ENGINE_LOST}
     assert [service.name for service in plan.services(config.read({})) if "spark" in service.command] == ["spark"]
+
+
+def test_workers_of_jobs_start_late_and_may_be_none() -> None:
+    services = plan.services(config.read({"GANTRY_PIPELINE_WORKERS": "2"}))
+    workers = {service.name: service for service in services if "pipelines" in service.command}
+    assert list(workers) == ["pipelines", "pipelines-2"]
+    assert {worker.after for worker in workers.values()} == {("worker",)}
+    assert {worker.environ["GANTRY_WARM_PIPELINES"] for worker in workers.values()} == {"true"}
+    assert {worker.expendable for worker in workers.values()} == {plan.ENGINE_LOST}
+    none = plan.services(config.read({"GANTRY_PIPELINE_WORKERS": "0"}))
+    assert not [service for service in none if "pipelines" in service.command]
 
 
 def test_on_a_cluster_of_ones_own_no_broker_is_started_and_every_child_knows(tmp_path: Path) -> None:

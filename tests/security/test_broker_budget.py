@@ -20,13 +20,13 @@ from typing import Any
 import orjson
 import pytest
 
-from brokercore.protocol.batch import BatchMessage, encode_batch
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.grpc import messaging_pb2 as pb
+from brokercore.protocol.message import BatchMessage, encode_batch
 from brokercore.protocol.signature import sign
-from brokercore.server.rounds import MOST_UNSTORED_BYTES
+from brokercore.server.connections.fairness import MOST_UNSTORED_BYTES
 from tests.brokercore.hostile.attack import metrics_port
 from tests.brokercore.server.grpc.caller import Caller, message, resource
 from tests.brokercore.server.wire import Wire, fresh, properties

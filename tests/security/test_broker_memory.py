@@ -16,13 +16,13 @@ from brokercore.protocol.bodies.config import MAX_CONFIG
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.grpc import messaging_pb2 as pb
+from brokercore.protocol.ids import RecallHandle
 from brokercore.protocol.message import StoredMessage, decode_stored
-from brokercore.protocol.recall import RecallHandle
-from brokercore.server.account import MOST_INCOMING, MOST_UNREAD
 from brokercore.server.grpc.endpoint import SERVICE
-from brokercore.server.grpc.line import STRANGER_BYTES
+from brokercore.server.grpc.listener import STRANGER_BYTES
 from brokercore.server.grpc.receiving import MOST_ANSWERING
 from brokercore.server.handlers.clients import MAX_NAME, MAX_SUBSCRIPTIONS, MOST_GROUPS
+from brokercore.server.rights.account import MOST_INCOMING, MOST_UNREAD
 from tests.brokercore.server.grpc.caller import Caller, resource
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, broker_process, eventually

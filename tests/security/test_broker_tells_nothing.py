@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from brokercore.policy.table import LimitRow
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.server.account import Account, Limits
-from brokercore.server.replies import MOST, AwaitedReplies
+from brokercore.server.delivery.replies import MOST, AwaitedReplies
+from brokercore.server.rights.account import Account
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, eventually
 
@@ -187,8 +188,8 @@ def request_of(number: int, client: str = "client") -> dict[str, str]:
 
 def test_a_flood_of_requests_forgets_none_of_another_account() -> None:
     table = AwaitedReplies()
-    victim = cast(Any, Peer(account=Account(OWNER, Limits())))
-    attacker = cast(Any, Peer(account=Account(STRANGER, Limits())))
+    victim = cast(Any, Peer(account=Account(OWNER, LimitRow())))
+    attacker = cast(Any, Peer(account=Account(STRANGER, LimitRow())))
     table.expect(request_of(1, "victim"), "orders", victim)
     for number in range(130_000):
         table.expect(request_of(number), "mine", attacker)
@@ -201,8 +202,8 @@ def test_a_flood_of_requests_forgets_none_of_another_account() -> None:
 
 def test_nobody_takes_over_a_request_that_waits() -> None:
     table = AwaitedReplies()
-    victim = cast(Any, Peer(account=Account(OWNER, Limits())))
-    attacker = cast(Any, Peer(account=Account(STRANGER, Limits())))
+    victim = cast(Any, Peer(account=Account(OWNER, LimitRow())))
+    attacker = cast(Any, Peer(account=Account(STRANGER, LimitRow())))
     table.expect(request_of(1), "orders", victim)
     table.expect(request_of(1), "mine", attacker)
     found = table.find(request_of(1))

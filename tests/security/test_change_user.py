@@ -8,11 +8,19 @@ from collections.abc import Iterator
 import pytest
 
 from console.accounts import services as accounts
-from console.sql.door import hardening
-from console.sql.door.service import SqlDoor
-from tests.support import sql_door
+from console.sql.mysql.server import MySqlEndpoint
+from console.sql.mysql.variables import LIMITS
+from tests.support import mysql_endpoint
 from tests.support.cast import Cast
-from tests.support.sql_door import OTHER, PASSWORD, USER, RawClient, native_scramble, read_result, running_door
+from tests.support.mysql_endpoint import (
+    OTHER,
+    PASSWORD,
+    USER,
+    RawClient,
+    native_scramble,
+    read_result,
+    running_endpoint,
+)
 
 COM_QUERY, COM_PING, COM_CHANGE_USER = 0x03, 0x0E, 0x11
 COM_STMT_PREPARE, COM_STMT_EXECUTE = 0x16, 0x17
@@ -21,10 +29,10 @@ OK, ERROR = b"\0", b"\xff"
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(sql_door, "most_connections", {USER: 1, OTHER: 1})
-    sql_door.sessions.clear()
-    with running_door() as port:
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(mysql_endpoint, "most_connections", {USER: 1, OTHER: 1})
+    mysql_endpoint.sessions.clear()
+    with running_endpoint() as port:
         yield port
 
 
@@ -38,8 +46,8 @@ def change(client: RawClient, user: str, password: str = PASSWORD) -> bytes:
     return answer
 
 
-def test_every_change_asks_for_the_password_with_a_nonce_of_its_own(door: int) -> None:
-    with RawClient(door) as client:
+def test_every_change_asks_for_the_password_with_a_nonce_of_its_own(endpoint: int) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
         nonces = {client.nonce}
         for user in (OTHER, USER):
@@ -51,8 +59,8 @@ def test_every_change_asks_for_the_password_with_a_nonce_of_its_own(door: int) -
         assert len(nonces) == 3
 
 
-def test_an_answer_to_the_greeting_is_no_answer_to_a_change(door: int) -> None:
-    with RawClient(door) as client:
+def test_an_answer_to_the_greeting_is_no_answer_to_a_change(endpoint: int) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
         replayed = native_scramble(PASSWORD, client.nonce)
         client.command(COM_CHANGE_USER, OTHER.encode() + b"\0" + bytes([20]) + replayed + NATIVE)
@@ -63,8 +71,8 @@ def test_an_answer_to_the_greeting_is_no_answer_to_a_change(door: int) -> None:
 
 
 @pytest.mark.parametrize("user", [USER, OTHER, "nobody", ""])
-def test_a_change_that_fails_ends_the_connection_even_to_oneself(door: int, user: str) -> None:
-    with RawClient(door) as client:
+def test_a_change_that_fails_ends_the_connection_even_to_oneself(endpoint: int, user: str) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
         assert change(client, user, "wrong")[:1] == ERROR
         assert client.is_closed()
@@ -75,8 +83,8 @@ def test_a_change_that_fails_ends_the_connection_even_to_oneself(door: int, user
     [b"", b"bob", b"bob\0", b"bob\0\xff", b"bob\0\x14short", b"bob\0\0", b"\xff" * 100, b"x" * 20_000],
     ids=["empty", "no end", "no scramble", "long scramble", "short scramble", "no schema", "garbage", "too long"],
 )
-def test_a_change_that_cannot_be_read_ends_the_connection(door: int, packet: bytes) -> None:
-    with RawClient(door) as client:
+def test_a_change_that_cannot_be_read_ends_the_connection(endpoint: int, packet: bytes) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
         client.command(COM_CHANGE_USER, packet)
         client.socket.settimeout(20)
@@ -88,17 +96,17 @@ def test_a_change_that_cannot_be_read_ends_the_connection(door: int, packet: byt
         assert client.is_closed()
 
 
-def test_a_change_that_is_not_finished_ends_the_connection(door: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with RawClient(door) as client:
+def test_a_change_that_is_not_finished_ends_the_connection(endpoint: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
-        monkeypatch.setattr(hardening, "SIGN_IN_S", 0.3)
+        monkeypatch.setattr(LIMITS, "sign_in_s", 0.3)
         client.command(COM_CHANGE_USER, OTHER.encode() + b"\0\0" + NATIVE)
         assert client.read()[:1] == b"\xfe"
         assert client.is_closed()
 
 
-def test_prepared_statements_are_gone(door: int) -> None:
-    with RawClient(door) as client:
+def test_prepared_statements_are_gone(endpoint: int) -> None:
+    with RawClient(endpoint) as client:
         client.sign_in(USER, PASSWORD)
         client.command(COM_STMT_PREPARE, b"secret of alice")
         statement = client.read()[1:5]
@@ -107,10 +115,10 @@ def test_prepared_statements_are_gone(door: int) -> None:
         assert client.read().startswith(struct.pack("<BH", 0xFF, 1243))
 
 
-def test_the_place_goes_from_one_account_to_the_other(door: int) -> None:
-    with RawClient(door) as client, RawClient(door) as second:
+def test_the_place_goes_from_one_account_to_the_other(endpoint: int) -> None:
+    with RawClient(endpoint) as client, RawClient(endpoint) as second:
         client.sign_in(USER, PASSWORD)
-        control = sql_door.sessions[0].connection.control
+        control = mysql_endpoint.control()
         assert control.used() == {USER: 1}
         assert change(client, OTHER)[:1] == OK
         assert control.used() == {OTHER: 1}
@@ -124,7 +132,7 @@ def test_the_place_goes_from_one_account_to_the_other(door: int) -> None:
 def test_nothing_of_the_session_is_left(transactional_db: None, cast: Cast) -> None:
     accounts.set_database_password(user=cast.alice, name="demo", password=PASSWORD)
     accounts.set_database_password(user=cast.charlie, name="other", password=PASSWORD)
-    with running_door(lambda: SqlDoor(None)) as port, RawClient(port) as client:
+    with running_endpoint(lambda: MySqlEndpoint(None)) as port, RawClient(port) as client:
         assert client.sign_in("demo", PASSWORD)[:1] == OK
         for text in (b"set @mine = 'alices secret'", b"set net_write_timeout = 3000", b"set sql_select_limit = 1"):
             client.command(COM_QUERY, text)

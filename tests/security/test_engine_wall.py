@@ -20,16 +20,17 @@ import pytest
 
 from analytics import errors, jvm, lake, settings, wall
 from analytics import session as spark_session
-from analytics.lake import reach
+from analytics.lake import allowed_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [
-    pytest.mark.real,
     pytest.mark.skipif(
         bool(wall.shortcoming()) and not os.environ.get("CI"), reason=f"the wall is not whole: {wall.shortcoming()}"
     ),
+    pytest.mark.spark,
+    pytest.mark.process,
 ]
 
 #: What attacks find when the wall lets them through: on the disk, in a process's environment, behind a port.
@@ -237,7 +238,7 @@ def test_a_wall_that_is_required_and_not_there_keeps_spark_from_starting(monkeyp
 def spark() -> Iterator[SparkSession]:
     """The process's own session, as no statement of a tenant ever gets it: no guard, and all files on its list."""
     session = spark_session.get()
-    reach._change(session, "/", 1)  # the second wall is open: what holds is the first
+    allowed_paths._change(session, "/", 1)  # the second wall is open: what holds is the first
     yield session
     spark_session.stop()
 

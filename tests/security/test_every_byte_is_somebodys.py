@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from brokercore.names import TRACE_TOPIC
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.server.storage.topics import TRACE_TOPIC
-from brokercore.server.traces import TRACES_SHARE
+from brokercore.server.delivery.traces import TRACES_SHARE
 from tests.brokercore.hostile.attack import metrics_port
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import BrokerProcess, broker_process, eventually

@@ -18,22 +18,22 @@ from django.urls import reverse
 
 from analytics.errors import LakeUnavailable
 from analytics.lake.folder import FolderStore
-from analytics.lake.locations import parse
+from analytics.lake.locations import parse_location
 from brokercore.full_disk import is_full
 from brokercore.logs import FloodFilter
 from console.accounts.actor import Actor
 from console.accounts.models import User
-from console.audit import reserve
 from console.audit.models import Entry
+from console.audit.record import unwritten
 from launcher.output import Output
 from tests.console.openapi.caller import Caller
-from tests.console.sql.conftest import Cast, cast, handed_over, no_acl
-from tests.console.sql.door.conftest import connect, door, tls_context
+from tests.console.sql.mysql.conftest import connect, endpoint, tls_context
 from tests.support.disk import fill, small_disk
 from tests.support.product import eventually
 from tests.support.redis_server import RedisServer
+from tests.support.sql_cast import Cast, cast, handed_over, no_acl
 
-__all__ = ["cast", "door", "handed_over", "no_acl", "tls_context"]
+__all__ = ["cast", "endpoint", "handed_over", "no_acl", "tls_context"]
 SENTENCE = "is full: nothing can be saved. Make room there, then try again."
 
 
@@ -78,12 +78,12 @@ def disk(cast: Cast) -> Iterator[Disk]:
             yield found
         finally:
             found.make_room()
-            reserve.write()
+            unwritten.write()
             connection.close()
             values["NAME"] = connection.settings_dict["NAME"] = before
 
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.broker]
 
 
 def signed_in(actor: Actor) -> Client:
@@ -141,8 +141,8 @@ def test_the_management_api_says_so_when_it_is_the_disk_of_redis(cast: Cast, set
             server.kill()
 
 
-def test_the_mysql_port_says_so(disk: Disk, cast: Cast, door: int, handed_over: list[str]) -> None:
-    with connect(door) as session, session.cursor() as cursor:
+def test_the_mysql_port_says_so(disk: Disk, cast: Cast, endpoint: int, handed_over: list[str]) -> None:
+    with connect(endpoint) as session, session.cursor() as cursor:
         disk.fill()
         with pytest.raises(pymysql.err.Error) as refused:
             cursor.execute("/*+ run_async=true */ select 1")
@@ -158,11 +158,11 @@ def test_the_lake_says_so() -> None:
         store = FolderStore(str(folder))
         ballast = fill(folder)
         with pytest.raises(LakeUnavailable) as refused:
-            store.write(parse("oss://bucket/a.csv"), io.BytesIO(bytes(1 << 16)))
+            store.write(parse_location("oss://bucket/a.csv"), io.BytesIO(bytes(1 << 16)))
         assert refused.value.user_message == f"The disk of the lake {SENTENCE}"
         assert is_full(refused.value)
         ballast.unlink()
-        store.write(parse("oss://bucket/a.csv"), io.BytesIO(bytes(1 << 16)))
+        store.write(parse_location("oss://bucket/a.csv"), io.BytesIO(bytes(1 << 16)))
 
 
 def test_the_launchers_logs_count_what_they_could_not_take(capfd: pytest.CaptureFixture[str]) -> None:

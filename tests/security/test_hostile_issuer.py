@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 from jwt.algorithms import RSAAlgorithm
 
-from console.accounts import outgoing
+from console.accounts import outgoing_requests
 from console.accounts.models import User
 from console.accounts.services import single_sign_on as services
 from tests.support.cast import Cast
@@ -266,7 +266,9 @@ def test_no_document_leads_to_an_address_inside(issuer: Issuer, name: str, insid
 def test_an_answer_that_drips_has_a_total_time(
     issuer: Issuer, path: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outgoing, "TIMEOUT_S", 2.0)  # the answers before the one that drips have to come within it
+    monkeypatch.setattr(
+        outgoing_requests, "TIMEOUT_S", 2.0
+    )  # the answers before the one that drips have to come within it
     issuer.claims = {"preferred_username": None}
     gone = threading.Event()
 

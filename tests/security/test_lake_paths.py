@@ -15,15 +15,17 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics import run as engine
 from analytics.errors import LakeError
-from analytics.lake.locations import parse
+from analytics.lake import Place, lake_path
+from analytics.lake.locations import parse_location
 from console.accounts.models import User
-from console.sql import ddl, specs
-from console.sql.definitions import literal
-from console.sql.models import Bucket, ExternalTable, QueryTask, Schema
+from console.catalog import ddl
+from console.catalog.definitions import literal
+from console.catalog.models import Bucket, ExternalTable, Schema
+from console.sql import specs
+from console.sql.models import QueryTask
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 KEYS = [
     # Hadoop's patterns
@@ -61,12 +63,12 @@ def signed_in(user: User) -> Client:
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
 def test_a_location_that_somebody_could_read_otherwise_is_none(key: str) -> None:
-    with pytest.raises(LakeError, match="no location of the lake"):
-        parse(f"oss://demo-lake/t/{key}/x.csv")
+    with pytest.raises(LakeError, match="is not a location of the lake"):
+        parse_location(f"oss://demo-lake/t/{key}/x.csv")
     with pytest.raises(LakeError):
-        engine.Place("demo-lake", key)
+        Place("demo-lake", key)
     with pytest.raises(LakeError):
-        engine.Place("demo-lake", "t").child(key)
+        Place("demo-lake", "t").child(key)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_location_that_somebody_could_read_otherwise_is_none(key: str) -> None
 )
 def test_a_bucket_has_a_plain_name(bucket: str) -> None:
     with pytest.raises(LakeError):
-        parse(f"oss://{bucket}/t")
+        parse_location(f"oss://{bucket}/t")
 
 
 @pytest.mark.parametrize(
@@ -83,17 +85,17 @@ def test_a_bucket_has_a_plain_name(bucket: str) -> None:
 )
 def test_only_one_way_to_begin_is_known(text: str) -> None:
     with pytest.raises(LakeError):
-        parse(text)
+        parse_location(text)
 
 
 @given(st.text(max_size=40))
 def test_what_is_a_location_is_written_in_one_way(key: str) -> None:
     try:
-        place = parse(f"oss://demo-lake/{key}")
+        place = parse_location(f"oss://demo-lake/{key}")
     except LakeError:
         return
     assert f"oss://demo-lake/{key}".removesuffix("/") == place.location
-    assert parse(place.location) == parse(place.as_folder) == place
+    assert parse_location(place.location) == parse_location(place.as_folder) == place
     assert not set(place.key) & set("{}[]*?\\%\0") or "=" in place.key
     assert all(part not in {"", ".", ".."} for part in place.key.split("/") if place.key)
 
@@ -103,7 +105,7 @@ def test_what_is_a_location_is_written_in_one_way(key: str) -> None:
     ["day=2026-01-15/x.csv", "at=10%3A00%2F/a.csv", "My Orders/a b.csv", "größe/価格.csv", "a+b@c(1),d;e~f!$&'=.csv"],
 )
 def test_honest_names_are_left_as_they_are(key: str) -> None:
-    assert parse(f"oss://demo-lake/{key}").key == key
+    assert parse_location(f"oss://demo-lake/{key}").key == key
 
 
 @pytest.mark.django_db
@@ -146,15 +148,15 @@ def test_no_file_is_uploaded_under_a_pattern(sql_cast: Cast, lake: Path) -> None
     [
         ({"location": "oss://demo-lake/{../other-lake,x}/"}, "no part of it may hold"),
         ({"location": "oss://demo-lake/a/../../other-lake/"}, "no part of it may be"),
-        ({"location": "oss://other-lake/secret/"}, "no folder of your buckets"),
-        ({"location": "oss://gantry-metrics/tps/"}, "no folder of your buckets"),
+        ({"location": "oss://other-lake/secret/"}, "not a folder in your buckets"),
+        ({"location": "oss://gantry-metrics/tps/"}, "not a folder in your buckets"),
         ({"location": "file:///etc/"}, "must have the form"),
-        ({"location": "oss://demo-lake/"}, "no folder of your buckets"),
+        ({"location": "oss://demo-lake/"}, "not a folder in your buckets"),
         ({"format": "text"}, "its format is text"),
         ({"format": "mq", "options": {"namesrv": "127.0.0.1:9876"}}, "its format is mq"),
-        ({"options": {"path": "/etc/passwd"}}, "'path' is not offered"),
-        ({"options": {"basePath": "/"}}, "'basePath' is not offered"),
-        ({"options": {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}}, "is not offered"),
+        ({"options": {"path": "/etc/passwd"}}, "'path' is not supported"),
+        ({"options": {"basePath": "/"}}, "'basePath' is not supported"),
+        ({"options": {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}}, "is not supported"),
         ({"options": {"pathGlobFilter": "{a,../b}"}}, "pathGlobFilter"),
         ({"format": "csv", "options": {"compression": "org.apache.hadoop.io.compress.SnappyCodec"}}, "compression"),
     ],
@@ -173,7 +175,7 @@ def test_a_row_from_before_is_judged_again_and_not_read(
     )  # fmt: skip
     tables = {table.name: table for table in specs.spec_of(task).tables["demo"]}
     assert told in tables["flights"].problem
-    assert "Drop it and make it again." in tables["flights"].problem
+    assert "Drop it and create it again." in tables["flights"].problem
     assert tables["airlines"].problem == ""
 
 
@@ -210,7 +212,7 @@ def test_a_denied_file_is_opened_by_no_spelling(bob: Client, key: str) -> None:
         )
         assert answer.status_code in (403, 404), what
     assert bob.get(base, {"folder": key.rpartition("/")[0]}).status_code in (200, 403, 404)
-    assert Path(engine.lake_path("oss://demo-lake/public/secret/s.csv")).exists()
+    assert Path(lake_path("oss://demo-lake/public/secret/s.csv")).exists()
 
 
 @pytest.mark.django_db
@@ -256,4 +258,4 @@ def test_what_is_denied_below_is_not_deleted_with_what_is_above(sql_cast: Cast, 
             ddl.run(actor, statement, "demo")
     ExternalTable.objects.filter(name="m").delete()
     assert bob.post(reverse("sql.bucket_delete", args=["demo-lake"]), {"name": "demo-lake"}).status_code == 403
-    assert Path(engine.lake_path("oss://demo-lake/public/secret/s.csv")).exists()
+    assert Path(lake_path("oss://demo-lake/public/secret/s.csv")).exists()

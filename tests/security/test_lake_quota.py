@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -19,17 +19,25 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from analytics import run as engine
-from analytics.errors import LakeError
+from analytics import engine
+from analytics import lake as files_of_lake
+from analytics.errors import LakeError, QueryTimedOut
+from analytics.lake import Place, files, lake_path
+from analytics.specs import QueryResult, QuerySpec
 from analytics.sql import running
-from console.accounts import limits
 from console.accounts.actor import Actor
-from console.accounts.models import TenantLimits, User
-from console.sql import buckets, ddl, execution, lifecycle, retention, services, storage
-from console.sql.models import Bucket, ExternalTable, QueryTask, Schema, TaskStatus
+from console.accounts.models import TenantLimits, TenantUse, User
+from console.catalog import buckets, ddl, storage
+from console.catalog.models import Bucket, ExternalTable, Schema
+from console.rights import limits
+from console.sql import lifecycle, results, services, worker
+from console.sql import quota as sql_room
+from console.sql.models import QueryTask, TaskStatus
+from console.statements import read
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast
+from console.web.text import in_words
 from tests.support import lakes
+from tests.support.sql_cast import Cast
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +74,7 @@ def signed_in(user: User) -> Client:
 
 def upload(actor: Actor, name: str, size: int) -> None:
     content = SimpleUploadedFile(name, b"x" * size)
-    buckets.upload(actor, engine.Place(f"{actor.tenant.name}-lake", "in"), name, content, size)
+    buckets.upload(actor, Place(f"{actor.tenant.name}-lake", "in"), name, content, size)
 
 
 def stored(folder: Path) -> int:
@@ -80,9 +88,9 @@ def used(actor: Actor, kind: str = "lake_bytes") -> int | None:
 
 def ended(actor: Actor, text: str) -> QueryTask:
     """Submit a statement and do what a worker does with it."""
-    task = lifecycle.claim(services.submit(actor, text, "demo").pk, "worker-1")
+    task = lifecycle.claim(services.submit(actor, read(text), "demo").pk, "worker-1")
     assert task is not None
-    lifecycle.end(task, execution.outcome_of(task))
+    lifecycle.end(task, worker.outcome_of(task))
     return QueryTask.objects.get(pk=task.pk)
 
 
@@ -98,11 +106,22 @@ def test_a_file_beyond_the_limit_is_refused_in_one_sentence_and_is_nowhere(sql_c
     upload(sql_cast.charlie, "theirs", 700_000)
 
 
+def test_what_sql_jobs_keep_counts_for_their_account(sql_cast: Cast, lake: Path) -> None:
+    state = lake / storage.STATES_BUCKET / sql_cast.alice.tenant.uid / "1" / "run-00000001"
+    state.mkdir(parents=True)
+    (state / "000000000001.arrow").write_bytes(b"x" * 700_000)
+    storage.recount(sql_cast.alice.tenant)
+    assert used(sql_cast.alice) == 700_000
+    with pytest.raises(Refused, match=r"has 683\.6 KiB"):
+        upload(sql_cast.alice, "a", 700_000)
+    upload(sql_cast.charlie, "a", 700_000)
+
+
 def test_what_was_deleted_makes_room_at_once(sql_cast: Cast, lake: Path) -> None:
     upload(sql_cast.alice, "a", 700_000)
     with pytest.raises(Refused):
         upload(sql_cast.alice, "b", 700_000)
-    buckets.delete_file(sql_cast.alice, engine.Place("demo-lake", "in/a"))
+    buckets.delete_file(sql_cast.alice, Place("demo-lake", "in/a"))
     upload(sql_cast.alice, "b", 700_000)
     upload(sql_cast.alice, "b", 300_000)
     storage.sweep()
@@ -131,6 +150,58 @@ def test_uploads_at_once_do_not_all_get_the_same_rest(sql_cast: Cast, lake: Path
     assert stored(lake / "demo-lake") == 800_000
 
 
+def test_two_who_count_at_once_do_not_both_correct_the_figure(
+    sql_cast: Cast, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = sql_cast.alice.tenant
+    upload(sql_cast.alice, "a", 400_000)
+    TenantUse.objects.filter(tenant=tenant).update(lake_bytes=800_000)
+    size_of, counts = files_of_lake.size_of, []
+
+    def beside_another(location: str, **how: Any) -> int:
+        if location == "oss://demo-lake":
+            counts.append(location)
+            if len(counts) == 1:
+                storage.recount(tenant)
+        return size_of(location, **how)
+
+    monkeypatch.setattr("analytics.lake.size_of", beside_another)
+    storage.recount(tenant)
+    assert used(sql_cast.alice) == 400_000
+    assert len(counts) == 3, "who came second looks again: its first look may be older than a deletion"
+
+
+def test_what_is_being_written_keeps_its_room_while_the_account_is_counted(sql_cast: Cast, lake: Path) -> None:
+    tenant = sql_cast.alice.tenant
+    storage.sweep()
+    storage.reserve(tenant, 700_000)
+    storage.changed(tenant)
+    with pytest.raises(Refused, match="may store 1 MiB"):
+        storage.reserve(tenant, 400_000)
+    storage.release(tenant, 700_000)
+    storage.reserve(tenant, 400_000)
+
+
+def test_the_page_of_limits_and_the_refusal_tell_the_same_number(sql_cast: Cast, lake: Path) -> None:
+    upload(sql_cast.alice, "a", 100_000)
+    storage.reserve(sql_cast.alice.tenant, 700_000)
+    assert used(sql_cast.alice) == 800_000
+    with pytest.raises(Refused, match=f"and has {in_words(800_000)}:"):
+        storage.reserve(sql_cast.alice.tenant, 400_000)
+
+
+def test_the_room_of_a_writer_that_was_killed_is_free_again_after_an_hour(sql_cast: Cast, lake: Path) -> None:
+    tenant = sql_cast.alice.tenant
+    storage.sweep()
+    storage.reserve(tenant, 700_000)
+    storage.reserve(tenant, 100_000)
+    storage.release(tenant, 100_000)
+    with pytest.raises(Refused, match="may store 1 MiB"):
+        storage.reserve(tenant, 400_000)
+    TenantUse.objects.filter(tenant=tenant).update(arriving_at=timezone.now() - timedelta(minutes=61))
+    storage.reserve(tenant, 400_000)
+
+
 def test_a_file_that_could_not_be_written_takes_no_room(
     sql_cast: Cast, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +209,7 @@ def test_a_file_that_could_not_be_written_takes_no_room(
         raise LakeError("the lake is full")
 
     storage.sweep()
-    monkeypatch.setattr(engine, "write_file", broken)
+    monkeypatch.setattr("analytics.lake.write_file", broken)
     with pytest.raises(Refused, match="the lake is full"):
         upload(sql_cast.alice, "a", 700_000)
     assert used(sql_cast.alice) == 0
@@ -167,7 +238,7 @@ def test_a_figure_that_is_kept_costs_no_walk(sql_cast: Cast, lake: Path, monkeyp
     def walked(*_: object, **__: object) -> int:
         raise AssertionError("the lake was walked")
 
-    monkeypatch.setattr(engine, "size_of", walked)
+    monkeypatch.setattr("analytics.lake.size_of", walked)
     upload(sql_cast.alice, "b", 10)
     assert used(sql_cast.alice) == 20
 
@@ -228,7 +299,7 @@ def test_a_statement_that_fits_is_counted_and_a_dropped_table_is_not(
 ) -> None:
     task = ended(sql_cast.alice, "create table small as select uuid() as a from range(1000)")
     assert task.status == "SUCCESS", task.message
-    size = sum(file.size for file in engine.files("oss://demo-lake/demo/small/"))
+    size = sum(file.size for file in files("oss://demo-lake/demo/small/"))
     assert size > 30_000
     assert used(sql_cast.alice) == size
     assert used(sql_cast.alice, "result_bytes") == task.result_bytes > 0
@@ -241,7 +312,7 @@ def test_a_statement_that_fits_is_counted_and_a_dropped_table_is_not(
 def test_an_account_without_room_does_not_even_begin_to_write(
     sql_cast: Cast, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def begun(_: engine.QuerySpec) -> engine.QueryResult:
+    def begun(_: QuerySpec) -> QueryResult:
         raise AssertionError("the statement was begun")
 
     monkeypatch.setattr(engine, "run_query", begun)
@@ -252,7 +323,7 @@ def test_an_account_without_room_does_not_even_begin_to_write(
 
 
 def running_task(actor: Actor, text: str, schema: str = "demo") -> QueryTask:
-    task = lifecycle.claim(services.submit(actor, text, schema).pk, "worker-1")
+    task = lifecycle.claim(services.submit(actor, read(text), schema).pk, "worker-1")
     assert task is not None
     return task
 
@@ -261,7 +332,7 @@ def running_task(actor: Actor, text: str, schema: str = "demo") -> QueryTask:
 def test_statements_that_run_at_once_share_the_rest(sql_cast: Cast, lake: Path, settings: Settings) -> None:
     settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 10 * MIB}
     tasks = [running_task(sql_cast.alice, f"create table t{n} as select 1 as a") for n in range(2)]
-    one, other = (storage.room_of(task, storage.LAKE) for task in tasks)
+    one, other = (sql_room.room_of(task, storage.LAKE) for task in tasks)
     assert one(6 * MIB, False) == ""
     assert "may store 10 MiB in the lake and has 11 MiB" in other(5 * MIB, False)
     with pytest.raises(Refused):
@@ -277,7 +348,7 @@ def test_what_a_running_statement_writes_is_not_counted_twice(sql_cast: Cast, la
     staging = lake / "demo-lake" / "demo" / "t" / f"_staging-{task.pk}"
     staging.mkdir(parents=True)
     (staging / "part").write_bytes(b"x" * 6 * MIB)
-    room = storage.room_of(task, storage.LAKE)
+    room = sql_room.room_of(task, storage.LAKE)
     assert room(6 * MIB, False) == ""
     storage.recount(sql_cast.alice.tenant)
     assert room(8 * MIB, False) == ""
@@ -306,7 +377,7 @@ def test_a_look_that_fails_leaves_a_statement_watched(monkeypatch: pytest.Monkey
     statement.finished()
     thread.join(30)
     assert looked
-    with pytest.raises(engine.QueryTimedOut):
+    with pytest.raises(QueryTimedOut):
         statement.check()
 
 
@@ -315,7 +386,7 @@ def result(actor: Actor, size: int, age: timedelta, *, synchronous: bool = False
     """A task of some time ago with a result of that size."""
     task = running_task(actor, "select 1", "information_schema")
     location = f"oss://aliyun-oa-query-results-{actor.tenant.uid}-oss-x/DLA_Result/2026/01/15/{task.pk}/result.csv"
-    path = Path(engine.lake_path(location))
+    path = Path(lake_path(location))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x" * size)
     outcome = lifecycle.Outcome(TaskStatus.SUCCESS, result_file=location, result_bytes=size)
@@ -327,7 +398,7 @@ def result(actor: Actor, size: int, age: timedelta, *, synchronous: bool = False
 
 
 def is_there(task: QueryTask) -> bool:
-    return Path(engine.lake_path(task.result_file)).exists()
+    return Path(lake_path(task.result_file)).exists()
 
 
 @pytest.mark.usefixtures("quiet")
@@ -337,14 +408,14 @@ def test_new_results_take_the_room_of_the_oldest(sql_cast: Cast, lake: Path) -> 
     theirs = result(sql_cast.charlie, 900_000, 9 * day)
     storage.sweep()
     assert used(sql_cast.alice, "result_bytes") == 900_000
-    room = storage.room_of(running_task(sql_cast.alice, "select 2"), storage.RESULTS)
+    room = sql_room.room_of(running_task(sql_cast.alice, "select 2"), storage.RESULTS)
     assert room(300_000, True) == ""
     assert [is_there(task) for task in (oldest, old, young, theirs)] == [False, True, True, True]
-    assert used(sql_cast.alice, "result_bytes") == 600_000
+    assert used(sql_cast.alice, "result_bytes") == 600_000 + 300_000, "what is kept, and what is being written"
     oldest.refresh_from_db()
     gone = LakeError("there is no such file", is_missing=True)
-    assert retention.why_gone(oldest, gone).startswith("The result was deleted to make room for newer ones")
-    assert retention.why_gone(old, gone) == "there is no such file"
+    assert results.why_gone(oldest, gone).startswith("The result was deleted to make room for newer ones")
+    assert results.why_gone(old, gone) == "there is no such file"
 
 
 @pytest.mark.usefixtures("quiet")
@@ -352,7 +423,7 @@ def test_a_result_that_somebody_may_still_fetch_is_not_deleted_for_another(sql_c
     hour = timedelta(hours=1)
     young = result(sql_cast.alice, 500_000, 20 * hour)
     waited = result(sql_cast.alice, 500_000, 2 * hour, synchronous=True)
-    room = storage.room_of(running_task(sql_cast.alice, "select 2"), storage.RESULTS)
+    room = sql_room.room_of(running_task(sql_cast.alice, "select 2"), storage.RESULTS)
     assert room(300_000, True) == ""
     assert (is_there(young), is_there(waited)) == (True, False), "its client has the rows already"
     told = room(900_000, True)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from analytics import run
-from analytics.lake import reach
-from analytics.sql import guard, outline, sessions, walk
+from analytics import engine
+from analytics.errors import AnalyticsError, QueryFailed, QueryRefused
+from analytics.lake import Place, allowed_paths, lake_path
+from analytics.specs import Column, TableSpec
+from analytics.sql import guard, outline, sessions
 from tests.analytics.conftest import result_text, specification, write_table
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every statement through; it is only noted which tables it names."""
     see = guard.Judge.see
 
-    def seen(self: guard.Judge, node: walk.Node, first_word: str) -> None:
+    def seen(self: guard.Judge, node: guard.Node, first_word: str) -> None:
         try:
             see(self, node, first_word)
-        except run.QueryRefused:
+        except QueryRefused:
             return
 
     monkeypatch.setattr(guard.Judge, "see", seen)
@@ -42,12 +44,12 @@ def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def secrets(secret_table: run.TableSpec, tmp_path: Path) -> dict[str, str]:
+def secrets(secret_table: TableSpec, tmp_path: Path) -> dict[str, str]:
     """What must not be read: a table of another account, and a file outside of the lake."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "master_key").write_text(f"{SALARY}\n")
-    lake = Path(run.lake_path("oss://bob-lake"))
+    lake = Path(lake_path("oss://bob-lake"))
     (lake / "text").mkdir(exist_ok=True)
     (lake / "text" / "a.csv").write_text(f"{SALARY}\n")
     return {
@@ -58,15 +60,15 @@ def secrets(secret_table: run.TableSpec, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def told_by(statements: list[str], tables: dict[str, list[run.TableSpec]]) -> str:
+def told_by(statements: list[str], tables: dict[str, list[TableSpec]]) -> str:
     """What alice gets to see of several statements, one after the other in one session: rows and errors."""
     seen = ""
     for sql in statements:
         spec = specification(sql, tables, time_limit_s=60)
         try:
-            run.run_query(spec)
+            engine.run_query(spec)
             seen += result_text(spec)
-        except run.AnalyticsError as error:
+        except AnalyticsError as error:
             seen += error.user_message + "\n"
     return seen
 
@@ -123,7 +125,7 @@ ATTACKS = {
 @pytest.mark.usefixtures("no_guard")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_nothing_of_another_account_and_nothing_outside_is_read(
-    spark: SparkSession, demo_tables: list[run.TableSpec], secrets: dict[str, str], name: str
+    spark: SparkSession, demo_tables: list[TableSpec], secrets: dict[str, str], name: str
 ) -> None:
     seen = told_by(ATTACKS[name](secrets), {"demo": demo_tables})
     assert SALARY not in seen, seen
@@ -132,20 +134,20 @@ def test_nothing_of_another_account_and_nothing_outside_is_read(
 
 @pytest.mark.usefixtures("no_guard")
 def test_the_same_statements_read_it_when_the_list_has_it(
-    spark: SparkSession, demo_tables: list[run.TableSpec], secrets: dict[str, str]
+    spark: SparkSession, demo_tables: list[TableSpec], secrets: dict[str, str]
 ) -> None:
     """Or the attacks above would be harmless for a reason of their own."""
     sessions.forget()  # the attacks have changed theirs
     tables = {"demo": demo_tables}
     session = sessions.of(specification("select 1", tables)).spark
-    with reach.reaching(session, "oss://bob-lake/text"):
+    with allowed_paths.reaching(session, "oss://bob-lake/text"):
         assert SALARY in told_by(ATTACKS["a path"](secrets), tables)
     assert SALARY not in told_by(ATTACKS["a path"](secrets), tables)
 
 
 @pytest.mark.usefixtures("no_guard")
 def test_nothing_is_written_elsewhere(
-    spark: SparkSession, demo_tables: list[run.TableSpec], secrets: dict[str, str]
+    spark: SparkSession, demo_tables: list[TableSpec], secrets: dict[str, str]
 ) -> None:
     for place in (f"{secrets['bob']}/in", f"{secrets['outside']}/in"):
         told_by(
@@ -161,7 +163,7 @@ def test_nothing_is_written_elsewhere(
 
 @pytest.mark.usefixtures("no_guard")
 def test_accounts_at_the_same_time_reach_their_own_folders_only(
-    spark: SparkSession, demo_tables: list[run.TableSpec], secret_table: run.TableSpec, secrets: dict[str, str]
+    spark: SparkSession, demo_tables: list[TableSpec], secret_table: TableSpec, secrets: dict[str, str]
 ) -> None:
     own: list[str] = []
 
@@ -170,7 +172,7 @@ def test_accounts_at_the_same_time_reach_their_own_folders_only(
             spec = specification(
                 "select * from secret.salaries", {"secret": [secret_table]}, tenant="bob", schema="secret"
             )
-            run.run_query(spec)
+            engine.run_query(spec)
             own.append(result_text(spec))
 
     thread = threading.Thread(target=bob)
@@ -186,12 +188,12 @@ def test_a_file_whose_name_is_a_pattern_spoils_its_table_and_opens_nothing(
     spark: SparkSession, secrets: dict[str, str]
 ) -> None:
     """Spark takes names of files for patterns where it looks into text of many lines."""
-    folder = Path(run.lake_path("oss://alice-lake/patterns"))
+    folder = Path(lake_path("oss://alice-lake/patterns"))
     (folder / "{x,..").mkdir(parents=True)
     (folder / "{x,.." / "a}.csv").write_text("a\n1\n")
-    table = run.TableSpec("t", "oss://alice-lake/patterns/", "csv", (), (), (("multiLine", "true"),))
-    with pytest.raises(run.QueryFailed, match=r"a file of it has a name that is not allowed.*'\{'"):
-        run.run_query(specification("select * from t", {"demo": [table]}))
+    table = TableSpec("t", "oss://alice-lake/patterns/", "csv", (), (), (("multiLine", "true"),))
+    with pytest.raises(QueryFailed, match=r"a file of it has a name that is not allowed.*'\{'"):
+        engine.run_query(specification("select * from t", {"demo": [table]}))
 
 
 @pytest.mark.parametrize(
@@ -201,29 +203,29 @@ def test_an_option_that_names_a_path_or_a_class_never_reaches_spark(
     spark: SparkSession, option: tuple[str, str]
 ) -> None:
     write_table("oss://alice-lake/options/", NUMBERS)
-    table = run.TableSpec("t", "oss://alice-lake/options/", "parquet", (), (), (option,))
-    with pytest.raises(run.QueryFailed, match="has the"):
-        run.run_query(specification("select * from t", {"demo": [table]}))
+    table = TableSpec("t", "oss://alice-lake/options/", "parquet", (), (), (option,))
+    with pytest.raises(QueryFailed, match="has the"):
+        engine.run_query(specification("select * from t", {"demo": [table]}))
 
 
 def test_a_denied_file_ends_the_statement_whatever_the_table_says(spark: SparkSession) -> None:
-    folder = Path(run.lake_path("oss://alice-lake/public"))
+    folder = Path(lake_path("oss://alice-lake/public"))
     (folder / "secret").mkdir(parents=True)
     (folder / "a.csv").write_text("a\n1\n")
     (folder / "secret" / "s.csv").write_text("a\n42\n")
 
-    def decide(places: Iterable[run.Place]) -> None:
+    def decide(places: Iterable[Place]) -> None:
         for place in places:
             if place.key.startswith("public/secret/"):
-                raise run.QueryRefused("denied: policy p denies it")
+                raise QueryRefused("denied: policy p denies it")
 
     for options in ((), (("recursiveFileLookup", "true"),)):
-        table = run.TableSpec("t", "oss://alice-lake/public/", "csv", (run.Column("a", "int"),), (), options)
+        table = TableSpec("t", "oss://alice-lake/public/", "csv", (Column("a", "int"),), (), options)
         tables = {"demo": [table]}
         spec = specification("select * from t", tables)
-        run.run_query(spec)  # by somebody to whom nothing is denied: the session stays
-        with pytest.raises(run.QueryRefused, match="policy p denies it"):
-            run.run_query(specification("select * from t", tables, decide=decide))
+        engine.run_query(spec)  # by somebody to whom nothing is denied: the session stays
+        with pytest.raises(QueryRefused, match="policy p denies it"):
+            engine.run_query(specification("select * from t", tables, decide=decide))
 
 
 HIDING = [
@@ -239,34 +241,34 @@ HIDING = [
 @pytest.mark.parametrize("sql", HIDING)
 def test_a_with_name_does_not_hide_a_table_from_who_decides(spark: SparkSession, sql: str) -> None:
     """The name stands for the table in one part of the statement, and for a query in another."""
-    folder = Path(run.lake_path("oss://alice-lake/hidden"))
+    folder = Path(lake_path("oss://alice-lake/hidden"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "s.csv").write_text(f"a\n{SALARY}\n")
-    tables = {"demo": [run.TableSpec("t", "oss://alice-lake/hidden/", "csv", (run.Column("a", "int"),))]}
+    tables = {"demo": [TableSpec("t", "oss://alice-lake/hidden/", "csv", (Column("a", "int"),))]}
 
-    def decide(places: Iterable[run.Place]) -> None:
-        raise run.QueryRefused(f"denied: {next(iter(places)).location}")
+    def decide(places: Iterable[Place]) -> None:
+        raise QueryRefused(f"denied: {next(iter(places)).location}")
 
     assert SALARY in told_by(["select * from t"], tables)  # by somebody to whom nothing is denied: the session stays
     spec = specification(sql, tables, decide=decide)
-    with pytest.raises(run.AnalyticsError) as refused:
-        run.run_query(spec)
+    with pytest.raises(AnalyticsError) as refused:
+        engine.run_query(spec)
     assert SALARY not in refused.value.user_message
 
 
 def test_a_with_name_may_be_that_of_a_table_and_read_it(spark: SparkSession) -> None:
     write_table("oss://alice-lake/same/", NUMBERS)
-    tables = {"demo": [run.TableSpec("same", "oss://alice-lake/same/", "parquet", (run.Column("a", "bigint"),))]}
+    tables = {"demo": [TableSpec("same", "oss://alice-lake/same/", "parquet", (Column("a", "bigint"),))]}
     assert told_by(["with same as (select a + 1 as a from same) select * from same"], tables) == "a\n2\n"
 
 
 def test_a_with_name_that_hides_a_denied_table_is_read(spark: SparkSession) -> None:
     write_table("oss://alice-lake/same/", NUMBERS)
-    tables = {"demo": [run.TableSpec("same", "oss://alice-lake/same/", "parquet", (run.Column("a", "bigint"),))]}
+    tables = {"demo": [TableSpec("same", "oss://alice-lake/same/", "parquet", (Column("a", "bigint"),))]}
 
-    def decide(_places: Iterable[run.Place]) -> None:
-        raise run.QueryRefused("denied")
+    def decide(_places: Iterable[Place]) -> None:
+        raise QueryRefused("denied")
 
     spec = specification("with same as (select 5 as a) select * from same", tables, decide=decide)
-    run.run_query(spec)
+    engine.run_query(spec)
     assert result_text(spec) == "a\n5\n"

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from django.test import Client
 
-from console import intake
+from console import request_limits
 from console.asgi import application
-from console.sql.models import Bucket
+from console.catalog.models import Bucket
 from tests.support.cast import Cast
 from tests.support.redis_server import RedisServer
 from tests.support.web_server import WebServer, web_server
@@ -87,12 +87,14 @@ def test_nothing_of_a_body_in_pieces_without_end_comes_to_the_disk(web: WebServe
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=b", "text/plain", "application/json", ""])
 def test_no_content_type_makes_a_strangers_body_larger(web: WebServer, kind: str) -> None:
-    with web.connect(announced("/account/login/", intake.STRANGERS_BYTES + 1, kind)) as client:
+    with web.connect(announced("/account/login/", request_limits.STRANGERS_BYTES + 1, kind)) as client:
         assert first_line(client).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_form_of_a_stranger_that_is_small_is_read(web: WebServer) -> None:
-    with web.connect(announced("/account/login/", intake.STRANGERS_BYTES) + b"x" * intake.STRANGERS_BYTES) as client:
+    with web.connect(
+        announced("/account/login/", request_limits.STRANGERS_BYTES) + b"x" * request_limits.STRANGERS_BYTES
+    ) as client:
         assert not first_line(client).startswith(b"HTTP/1.1 413 ")
 
 
@@ -206,6 +208,6 @@ def test_a_session_that_has_ended_sends_no_more_than_a_stranger(cast: Cast, buck
 
 def test_uploads_of_one_person_are_counted(cast: Cast, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = session(cast.client("alice"))
-    monkeypatch.setattr(intake, "UPLOADS_OF_A_PERSON", 0)
+    monkeypatch.setattr(request_limits, "UPLOADS_OF_A_PERSON", 0)
     assert post(bucket, 3 * MIB, alice).status_code == 429
     assert post(bucket, MIB, alice).status_code == 403

@@ -15,14 +15,14 @@ from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.grpc.messaging_pb2 import Code as GrpcCode
 from brokercore.protocol.ids import offset_message_id
 from brokercore.protocol.signature import sign
-from console.accounts import acl
 from console.accounts import services as accounts
 from console.accounts.credentials import find_key, key_of_claim
 from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import AccessKey, DatabaseAccount, Role, Tenant, User
-from console.openapi import codes
-from console.openapi.rpc import signatures as rpc
-from console.sql.door import auth
+from console.openapi import envelope
+from console.openapi.rpc import authentication as rpc
+from console.rights import access_table
+from console.sql.mysql import auth
 from console.topics import grants
 from tests.brokercore.server.grpc.caller import Caller as GrpcCaller
 from tests.brokercore.server.grpc.caller import message
@@ -134,7 +134,7 @@ def test_a_key_ends_with_its_account_at_every_door_also_a_roles(cast: Cast) -> N
             assert (find_key(key_id) is not None) is enabled
             assert key_of_claim(key_id)[1] is enabled
             assert (auth.find_account(key_id) is not None) is enabled
-            assert (key_id in acl.compiled()) is enabled
+            assert (key_id in access_table.compiled()) is enabled
         assert (caller.symbol("region/list") == "SUCCESS") is enabled
 
 
@@ -312,7 +312,7 @@ def test_the_time_of_a_signature_is_spent_for_unknown_keys_too(cast: Cast, monke
     issued = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
     for key_id in (issued.access_key_id, "LTAIabcdefghijklmnopqrst"):
         read.clear()
-        assert Caller(key_id, "guessed").symbol("region/list") == codes.SIGNATURE
+        assert Caller(key_id, "guessed").symbol("region/list") == envelope.SIGNATURE
         assert len(read) == 1
         auth.find_account(key_id)
         assert len(read) == 2

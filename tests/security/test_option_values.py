@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import option_values, run
+from analytics import engine, lake, option_values
+from analytics.errors import QueryFailed, QueryRefused
+from analytics.specs import READER_OPTIONS, Column, TableSpec, Target
 from analytics.sql import tables
-from console.sql import ddl
-from console.sql.definitions import literal
+from console.catalog import ddl
+from console.catalog.definitions import literal
 from console.web.errors import Refused
 from tests.analytics.conftest import result_text, specification
-from tests.console.sql.conftest import Cast
+from tests.support.sql_cast import Cast
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,9 +48,7 @@ SWITCHES = {
     *("allowUnquotedFieldNames", "dropFieldIfAllNull", "prefersDecimal", "header", "ignoreLeadingWhiteSpace"),
     *("ignoreTrailingWhiteSpace", "enforceSchema"),
 }
-EVERY = sorted(
-    {(name, option) for name, options in run.READER_OPTIONS.items() for option in options if option != "sep"}
-)
+EVERY = sorted({(name, option) for name, options in READER_OPTIONS.items() for option in options if option != "sep"})
 
 
 def no_values(option: str) -> list[str]:
@@ -59,8 +59,8 @@ def no_values(option: str) -> list[str]:
 def test_every_option_has_values_that_are_decided(format_name: str, option: str) -> None:
     for value in no_values(option):
         assert option_values.problem(option, value), value[:30]
-        table = run.TableSpec("t", "oss://a-lake/t/", format_name, (), (), ((option, value),))
-        with pytest.raises(run.QueryFailed, match=f"has the {option}"):
+        table = TableSpec("t", "oss://a-lake/t/", format_name, (), (), ((option, value),))
+        with pytest.raises(QueryFailed, match=f"has the {option}"):
             tables.require_options(table)
 
 
@@ -69,7 +69,7 @@ def test_every_option_has_values_that_are_decided(format_name: str, option: str)
 def test_no_definition_takes_another_value(sql_cast: Cast, format_name: str, option: str) -> None:
     for value in no_values(option):
         text = f"create external table demo.bad (a string) using {format_name} options ('{option}' = {literal(value)})"
-        with pytest.raises(Refused, match="is not offered"):
+        with pytest.raises(Refused, match="is not supported"):
             ddl.run(sql_cast.alice, f"{text} location 'oss://demo-lake/t/'", "demo")
 
 
@@ -110,8 +110,8 @@ FUNCTIONS = {
 @pytest.mark.parametrize("call", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_a_function_takes_no_option_that_nobody_has_judged(spark: SparkSession, call: str) -> None:
     sql = f"select {call} from (select map('codec', '{CLASS}') m) t"
-    with pytest.raises(run.QueryRefused, match="option"):
-        run.run_query(specification(sql, {}))
+    with pytest.raises(QueryRefused, match="option"):
+        engine.run_query(specification(sql, {}))
 
 
 @pytest.mark.parametrize(
@@ -126,26 +126,26 @@ def test_a_function_takes_no_option_that_nobody_has_judged(spark: SparkSession, 
 )
 def test_what_people_tell_functions_is_taken(spark: SparkSession, call: str, expected: str) -> None:
     spec = specification(f"select {call} as x", {})
-    run.run_query(spec)
+    engine.run_query(spec)
     assert expected in result_text(spec)
 
 
 # --- What errors tell -----------------------------------------------------------------------------------------------
 def test_no_error_tells_of_tasks_machines_and_classes(spark: SparkSession) -> None:
-    folder = Path(run.lake_path("oss://alice-lake/broken"))
+    folder = Path(lake.lake_path("oss://alice-lake/broken"))
     folder.mkdir(parents=True)
     (folder / "a.parquet").write_bytes(b"PAR1 no Parquet PAR1")
-    broken = run.TableSpec("broken", "oss://alice-lake/broken/", "parquet", (run.Column("a", "int"),))
+    broken = TableSpec("broken", "oss://alice-lake/broken/", "parquet", (Column("a", "int"),))
     spoiled = (("dateFormat", "'"),)
-    target = run.TableSpec("w", "oss://alice-lake/spoiled/", "csv", (run.Column("d", "date"),), (), spoiled)
+    target = TableSpec("w", "oss://alice-lake/spoiled/", "csv", (Column("d", "date"),), (), spoiled)
     told = []
     for sql, into in (
         ("select * from broken", None),
         ("select schema_of_json('x')", None),
-        ("select date'2026-01-15' d", run.Target("demo", target)),
+        ("select date'2026-01-15' d", Target("demo", target)),
     ):
-        with pytest.raises(run.QueryFailed) as failure:
-            run.run_query(specification(sql, {"demo": [broken]}, target=into))
+        with pytest.raises(QueryFailed) as failure:
+            engine.run_query(specification(sql, {"demo": [broken]}, target=into))
         told.append(failure.value.user_message)
     for message in told:
         for inner in ("Exception", "java.", "org.apache", "TID", "stage", "localhost", "file:", str(folder.parent)):

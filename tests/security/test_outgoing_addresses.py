@@ -15,7 +15,7 @@ import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.accounts import outgoing
+from console.accounts import outgoing_requests
 
 INSIDE = ("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1")
 OUTSIDE = "93.184.216.34"
@@ -43,32 +43,32 @@ def written(inner: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("inner", INSIDE)
 def test_no_way_to_write_an_inner_address_makes_it_an_outer_one(inner: str) -> None:
-    opened = [f"{name}: {address}" for name, address in written(inner).items() if outgoing.may_reach(address)]
+    opened = [f"{name}: {address}" for name, address in written(inner).items() if outgoing_requests.may_reach(address)]
     assert opened == []
 
 
 def test_an_outer_address_stays_one_where_only_the_writing_differs() -> None:
     forms = written(OUTSIDE)
-    assert outgoing.may_reach(forms["IPv4-mapped"])
-    assert outgoing.may_reach(forms["NAT64"])  # how a network without IPv4 reaches every provider
-    assert outgoing.may_reach("2606:4700:4700::1111")
+    assert outgoing_requests.may_reach(forms["IPv4-mapped"])
+    assert outgoing_requests.may_reach(forms["NAT64"])  # how a network without IPv4 reaches every provider
+    assert outgoing_requests.may_reach("2606:4700:4700::1111")
 
 
 @given(st.integers(0, 2**128 - 1))
 def test_every_address_is_judged_and_none_with_an_inner_one_behind_it_passes(number: int) -> None:
     address = IPv6Address(number)
-    if outgoing.may_reach(str(address)):
+    if outgoing_requests.may_reach(str(address)):
         for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
             assert inner is None or inner.is_global
 
 
 def test_an_allowed_network_is_allowed_in_the_forms_that_only_write_it_otherwise(settings: Any) -> None:
     settings.SSO_NETWORKS = [ip_network("10.20.0.0/16")]
-    assert outgoing.may_reach(written("10.20.1.2")["NAT64"])
-    assert outgoing.may_reach(written("10.20.1.2")["IPv4-mapped"])
-    assert not outgoing.may_reach(written("10.21.1.2")["NAT64"])
+    assert outgoing_requests.may_reach(written("10.20.1.2")["NAT64"])
+    assert outgoing_requests.may_reach(written("10.20.1.2")["IPv4-mapped"])
+    assert not outgoing_requests.may_reach(written("10.21.1.2")["NAT64"])
     settings.SSO_NETWORKS = [ip_network("::1/128")]
-    assert outgoing.may_reach("::1")
+    assert outgoing_requests.may_reach("::1")
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def test_a_name_that_resolves_differently_the_second_time_gains_nothing(
         monkeypatch.setattr(socket, "getaddrinfo", rebinding)
         assert rebinding("rebound.example", port)[0][4][0] == OUTSIDE  # what a check before would have seen
         with pytest.raises(requests.RequestException):
-            outgoing.GuardedSession().get(f"http://rebound.example:{port}/secret")
+            outgoing_requests.GuardedSession().get(f"http://rebound.example:{port}/secret")
         assert asked == []
     assert len(seen) >= 2  # the session did ask the resolver itself
 
@@ -124,8 +124,8 @@ def test_a_name_that_resolves_differently_the_second_time_gains_nothing(
 def test_a_redirect_is_followed_nowhere(settings: Any, to: str) -> None:
     settings.SSO_ALLOW_HTTP, settings.SSO_NETWORKS = True, [ip_network("127.0.0.0/8")]
     with server(302, Location=to) as (port, asked):
-        with pytest.raises(outgoing.Unreachable, match="redirects"):
-            outgoing.GuardedSession().get(f"http://127.0.0.1:{port}/begin", allow_redirects=True)
+        with pytest.raises(outgoing_requests.Unreachable, match="redirects"):
+            outgoing_requests.GuardedSession().get(f"http://127.0.0.1:{port}/begin", allow_redirects=True)
         assert asked == ["/begin"]
 
 
@@ -135,5 +135,5 @@ def test_a_proxy_of_the_environment_is_not_asked(settings: Any, monkeypatch: pyt
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
         with pytest.raises(requests.RequestException):
-            outgoing.GuardedSession().get(f"http://127.0.0.1:{port}/")
+            outgoing_requests.GuardedSession().get(f"http://127.0.0.1:{port}/")
         assert asked == []

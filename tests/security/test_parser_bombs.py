@@ -7,24 +7,28 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from console.accounts import limits
+from console import statements
 from console.accounts.models import TenantLimits
-from console.sql import parsers as pool
-from console.sql import parsing, parsing_time, statements
-from console.sql.information_schema import runner
-from console.sql.information_schema.runner import SmallTable
-from console.sql.parsers import Parsers
-from console.sql.statements import patterns
+from console.catalog.information_schema import runner
+from console.catalog.information_schema.runner import SmallTable
+from console.rights import limits
+from console.statements import lexer, select
+from console.statements import parsers as parsing
+from console.statements.ddl.words import LONGEST_DEFINITION, Reader
+from console.statements.parsers import Parsers
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, cast, no_acl  # noqa: F401  fixtures
 from tests.support.broker import eventually
 from tests.support.redis_server import RedisServer
+from tests.support.sql_cast import Cast, cast, no_acl  # noqa: F401  fixtures
+
+pytestmark = pytest.mark.process
 
 #: Each JOIN that waits for its ON doubles what the parser tries: half a minute and more.
 BARE_JOINS = "select 1 from a" + " join b" * 18
@@ -83,12 +87,26 @@ def a_minute() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("a_minute")
+@pytest.mark.parametrize("piece", [*UNENDING, "`", "`a``", "''", "*/", "a-", "1", "1.", "#", "\n", ";"])
+def test_to_take_a_text_apart_goes_over_it_once(piece: str) -> None:
+    """A million characters, in the lexer itself and behind the heads of all grammars."""
+    text = piece * (1_000_000 // len(piece))
+    assert sum(1 for _ in lexer.tokens(text, decimals=True)) <= len(text) + 1
+    for head in ("", "/*+ a=", "insert into t ", "insert into t (a, ", "create table t comment '", "explain ", "show "):
+        with suppress(Refused):
+            statements.read(head + text)
+    for head in ("create table t (a int ", "alter table t "):
+        with suppress(Refused):
+            Reader((head + text)[:LONGEST_DEFINITION])
+
+
+@pytest.mark.usefixtures("a_minute")
 @pytest.mark.parametrize("piece", UNENDING)
 def test_to_look_for_the_form_of_a_statement_goes_over_its_text_once(piece: str) -> None:
     """Longer than any that is looked at, so that going over it again and again shows."""
     for head in ("select ", "select a from t, ", "with t as "):
         text = head + piece * (1_000_000 // len(piece))
-        assert patterns.INFORMATION_SCHEMA.search(patterns.without_texts(text)) is None
+        assert not select.asks_information_schema(text)
         statements.parse(text[: statements.LONGEST_FORM - 1])
 
 
@@ -118,7 +136,7 @@ def test_a_text_that_is_too_much_for_the_parser_is_refused_before_it(
     def asked(*_: object) -> None:
         raise AssertionError("the parser was asked")
 
-    monkeypatch.setattr(pool.parsers, "ask", asked)
+    monkeypatch.setattr(parsing.parsers, "ask", asked)
     with pytest.raises(Refused) as refused:
         parsing.query(text, "mallory")
     assert "\n" not in refused.value.message
@@ -166,10 +184,10 @@ def test_an_account_that_keeps_the_parsers_busy_has_had_its_time(
 ) -> None:
     """As if there were slow texts that the look does not see, one after the other; the minute is held for the test."""
     settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"parsing_seconds": 3}
-    monkeypatch.setattr(parsing_time, "_minute", lambda: 1)
+    monkeypatch.setattr(parsing, "_minute", lambda: 1)
     TenantLimits.objects.create(tenant=sql_cast.charlie.tenant, parsing_seconds=0)
     mallory, bob = sql_cast.alice.tenant.uid, sql_cast.charlie.tenant.uid
-    busy = Parsers(parsing_time.Budget())
+    busy = Parsers(parsing.Budget())
     try:
         outcomes = []
         for _ in range(4):
@@ -180,7 +198,7 @@ def test_an_account_that_keeps_the_parsers_busy_has_had_its_time(
         with pytest.raises(Refused, match=r"took 3 s within the minute, which is its limit"):
             busy.ask("select 1", mallory)
         assert outcomes == ["STATEMENT_TIME_LIMIT"] * 2 + ["PARSING_TIME_LIMIT"] * 2
-        monkeypatch.setattr(parsing_time, "_minute", lambda: 2)
+        monkeypatch.setattr(parsing, "_minute", lambda: 2)
         assert busy.ask("select 1", mallory)[0] == "trees", "the next minute is another one"
     finally:
         for parser in busy._idle:
@@ -193,7 +211,7 @@ def test_the_time_is_one_over_all_processes_and_on_the_page(
     settings.REDIS_URL = redis.url
     settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"parsing_seconds": 10}
     uid = sql_cast.alice.tenant.uid
-    one, other = parsing_time.Budget(), parsing_time.Budget()
+    one, other = parsing.Budget(), parsing.Budget()
     for _ in range(60):  # a minute may begin in between
         one.charge(uid, 6.0)
         other.charge(uid, 4.0)
@@ -215,7 +233,7 @@ def test_small_texts_cost_no_question_to_redis_or_the_database(monkeypatch: pyte
         raise AssertionError("Redis was asked")
 
     monkeypatch.setattr(limits, "add_parsing_seconds", asked)
-    budget = parsing_time.Budget()
+    budget = parsing.Budget()
     for _ in range(9):
         budget.require("1")
         budget.charge("1", 0.005)
@@ -223,10 +241,10 @@ def test_small_texts_cost_no_question_to_redis_or_the_database(monkeypatch: pyte
 
 def test_threads_that_wait_for_a_parser_are_few(parsers: Parsers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or those of one account would be all that the web server has."""
-    monkeypatch.setattr(pool, "MOST_WAITING", 2)
+    monkeypatch.setattr(parsing, "MOST_WAITING", 2)
     parsers.forget()
-    for _ in range(pool.MOST - 1):
-        assert parsers._places.take("mallory", time.monotonic())
+    for _ in range(parsing.MOST - 1):
+        assert parsers._places.acquire("mallory", time.monotonic())
     refused: list[str] = []
 
     def ask() -> None:
@@ -240,8 +258,8 @@ def test_threads_that_wait_for_a_parser_are_few(parsers: Parsers, monkeypatch: p
         thread.start()
     eventually(lambda: len(refused) == 6)  # all but two, at once
     assert parsers.ask("select 1", "bob")[0] == "trees"
-    for _ in range(pool.MOST - 1):
-        parsers._give_back("mallory", None)
+    for _ in range(parsing.MOST - 1):
+        parsers._release("mallory", None)
     for thread in threads:
         thread.join(60)
     assert refused == ["TOO_MANY_WAITING"] * 6

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from brokercore.policy import mq_resource
-from console.accounts import becoming, services
+from console.accounts import assumable_roles, services
 from console.accounts.actor import Actor, service_resource
 from console.accounts.models import Organization, Policy, Role, SingleSignOn, Tenant, User, UserGroup
-from console.accounts.policies import ensure_system_policies
+from console.accounts.policy_documents import ensure_system_policies
 from console.accounts.services.single_sign_on import save_single_sign_on
 from console.instances.models import Cluster, Instance
 from console.topics import grants
@@ -324,11 +324,11 @@ def test_too_many_roles_to_judge_is_a_refusal_and_not_a_minute_of_work(
     bob = world.user("bob", statement("sts:AssumeRole"))
     for number in range(4):
         world.role(f"R{number}", ["root"])
-    monkeypatch.setattr(becoming, "MAX_ROLES", 3)
+    monkeypatch.setattr(assumable_roles, "MAX_ROLES", 3)
     said = refused(lambda: services.reset_password(actor=acting(mallory), user=bob, password="Another-horse-8"))
     assert "more than 3 roles" in said
-    monkeypatch.setattr(becoming, "MAX_ROLES", 100)
-    monkeypatch.setattr(becoming, "MAX_QUESTIONS", 3)
+    monkeypatch.setattr(assumable_roles, "MAX_ROLES", 100)
+    monkeypatch.setattr(assumable_roles, "MAX_QUESTIONS", 3)
     said = refused(lambda: services.reset_password(actor=acting(mallory), user=bob, password="Another-horse-8"))
     assert "too many roles and users" in said
     services.reset_password(actor=Actor(world.alice), user=bob, password="Another-horse-8")

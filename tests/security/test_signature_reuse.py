@@ -22,10 +22,10 @@ from django.test import Client
 from brokercore.logs import FORMATTERS
 from console.accounts import services as accounts
 from console.audit.models import Entry
-from console.openapi import codes, reuse
+from console.openapi import authentication, envelope
+from console.openapi.authentication import sign
 from console.openapi.operations import OPERATIONS
-from console.openapi.rpc import signatures as rpc
-from console.openapi.signature import sign
+from console.openapi.rpc import authentication as rpc
 from console.topics.models import Topic
 from tests.console.openapi.caller import FORM, Caller
 from tests.support.cast import Cast, cast, console, make_topic
@@ -55,7 +55,7 @@ def replayed(path: str, parameters: dict[str, str], method: str = "get", **heade
 
 
 def is_refused(answer: dict[str, Any]) -> bool:
-    return answer["status"] == codes.SIGNATURE and str(answer["dynamicMessage"]).startswith(USED)
+    return answer["status"] == envelope.SIGNATURE and str(answer["dynamicMessage"]).startswith(USED)
 
 
 def test_a_recorded_query_deletes_nothing(cast: Cast, alice: Caller) -> None:
@@ -190,19 +190,19 @@ def test_while_redis_is_away_nothing_is_done_and_the_outage_is_told(cast: Cast, 
     recorded = alice.signed(instanceId=cast.instance.instance_id, topic="orders")
     for path in ("topic/get", "topic/delete"):
         answer = replayed(path, recorded)
-        assert (answer["status"], "Redis does not answer" in answer["dynamicMessage"]) == (codes.INVOKE, True)
+        assert (answer["status"], "Redis does not answer" in answer["dynamicMessage"]) == (envelope.INVOKE, True)
     assert Topic.objects.filter(name="orders").exists()
 
 
 def test_only_who_holds_the_secret_makes_the_server_remember(alice: Caller) -> None:
     forger = Caller(alice.access_key_id, "guessed")
-    assert forger.symbol("region/list") == codes.SIGNATURE
+    assert forger.symbol("region/list") == envelope.SIGNATURE
     assert not list(_redis().scan_iter("*api-signature:*"))
 
 
 def test_two_lists_of_words_never_have_one_digest() -> None:
     lists = [["a", "b"], ["ab"], ["", "ab"], ["ab", ""], ["1:a", "b"], ["a1:b"], ["a", "1:b"], []]
-    assert len({reuse._digest(words) for words in lists}) == len(lists)
+    assert len({authentication._digest_of(words) for words in lists}) == len(lists)
 
 
 # Nothing that is written down holds a signature

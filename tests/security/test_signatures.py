@@ -28,9 +28,9 @@ from brokercore.protocol.grpc.messaging_pb2 import Code
 from console.accounts import services as accounts
 from console.accounts.crypto import encrypt
 from console.accounts.models import AccessKey, Role
-from console.openapi import codes
-from console.openapi import signature as api
-from console.openapi.rpc import signatures as rpc
+from console.openapi import authentication as api
+from console.openapi import envelope
+from console.openapi.rpc import authentication as rpc
 from tests.brokercore.server.grpc.caller import Caller, authorization, message
 from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import BrokerProcess, broker_process, eventually
@@ -190,7 +190,7 @@ def taken_by_json(key: Key, seen: Seen, _broker: BrokerProcess) -> bool:
     ]
     headers = {"x-acs-security-token": key.token}
     answers = [Client().get(f"/json/{path}", given | way, headers=headers).json() for path, way in ways]
-    return any(answer["status"] != codes.SIGNATURE for answer in answers)
+    return any(answer["status"] != envelope.SIGNATURE for answer in answers)
 
 
 def taken_by_version_1(key: Key, seen: Seen, _broker: BrokerProcess) -> bool:
@@ -336,4 +336,4 @@ def test_a_time_of_no_documented_form_is_refused_whatever_the_window(cast: Cast,
     for clock in ("forever", "0", "-1", "1e13", " 1767225602000", "１７６７２２５６０２０００", "0x1", ""):
         parameters = {"__preventCache": clock, "_accesskey": issued.access_key_id, "_regionId": REGION}
         signed = parameters | {"_signature": api.sign(parameters, issued.access_key_secret)}
-        assert Client().get("/json/region/list", signed).json()["status"] == codes.SIGNATURE, clock
+        assert Client().get("/json/region/list", signed).json()["status"] == envelope.SIGNATURE, clock

@@ -121,7 +121,7 @@ def test_a_body_in_pieces_that_stops_is_refused(web: WebServer, more: bytes) -> 
     with web.connect(head.encode() + more) as client:
         answer = rest(client)
     assert status(answer) == "408"
-    assert b"comes too slowly: 2 s are allowed" in answer
+    assert b"arrives too slowly: 2 s are allowed" in answer
 
 
 def test_a_body_that_drips_has_a_total_time_and_not_one_for_each_byte(web: WebServer) -> None:

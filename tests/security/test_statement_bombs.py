@@ -7,26 +7,31 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from analytics import run
 from analytics import session as spark_session
+from analytics.engine import cancel as cancel_statement
+from analytics.engine import culprit, is_lost, progress, run_query, stop
+from analytics.errors import EngineLost, QueryCancelled
+from analytics.specs import QueryResult, QuerySpec
 from analytics.sql.backend import Backend
 from tests.analytics.conftest import specification
 from tests.analytics.sql.test_engine import in_background
+
+pytestmark = pytest.mark.spark
 
 #: A pattern that is matched for years, by tasks that never look whether they were told to end.
 BACKTRACKING = "select count(*) from range(0, 8, 1, 8) where rlike(repeat('a', 20000 + int(id)), '.*.*.*.*.*.*x')"
 #: Runs for an hour in a few long tasks.
 CROSS_JOIN = "select max(a.id * b.id % 7) from range(0, 1000000000, 1, 8) a cross join range(0, 10000, 1, 1) b"
-Bomb = tuple[run.QuerySpec, threading.Thread, list[BaseException | run.QueryResult]]
+Bomb = tuple[QuerySpec, threading.Thread, list[BaseException | QueryResult]]
 SMALL = "select count(*), max(id) from range(0, 1000, 1, 2)"
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[None]:
     """An engine of this process that has answered once; the attack may cost it."""
-    run.run_query(specification(SMALL, {}, tenant="bob"))
+    run_query(specification(SMALL, {}, tenant="bob"))
     yield
-    run.stop()
+    stop()
 
 
 def attack(sql: str, times: int) -> list[Bomb]:
@@ -36,22 +41,22 @@ def attack(sql: str, times: int) -> list[Bomb]:
         spec = specification(sql, {}, tenant="mallory")
         thread, outcome = in_background(spec)
         started.append((spec, thread, outcome))
-    assert eventually(lambda: any(run.progress(spec.task_id) for spec, _, _ in started)), "no job was started"
+    assert eventually(lambda: any(progress(spec.task_id) for spec, _, _ in started)), "no job was started"
     return started
 
 
 def another_account_is_served(bombs: list[Bomb]) -> None:
     for _ in range(3):
-        assert run.run_query(specification(SMALL, {}, tenant="bob", time_limit_s=90.0)).row_count == 1
+        assert run_query(specification(SMALL, {}, tenant="bob", time_limit_s=90.0)).row_count == 1
     assert not any(outcome for _, _, outcome in bombs), "they still hold the cores"
 
 
 def cancel(bombs: list[Bomb]) -> None:
     for spec, _, _ in bombs:
-        assert run.cancel(spec.task_id)
+        assert cancel_statement(spec.task_id)
     for _, thread, outcome in bombs:
         thread.join(60)
-        assert isinstance(outcome[0], run.QueryCancelled)
+        assert isinstance(outcome[0], QueryCancelled)
 
 
 def test_a_cross_join_takes_no_other_account_the_cores_and_its_tasks_end_when_it_is_cancelled(engine: None) -> None:
@@ -60,14 +65,14 @@ def test_a_cross_join_takes_no_other_account_the_cores_and_its_tasks_end_when_it
     cancel(bombs)
     spark = Backend()
     assert eventually(lambda: not any(spark.holds_cores(f"gantry-{spec.task_id}") for spec, _, _ in bombs))
-    assert not run.is_lost()
+    assert not is_lost()
     another_account_is_served([])
 
 
 def test_the_accounts_own_client_that_waits_is_served_beside_its_long_statements(engine: None) -> None:
     bombs = attack(CROSS_JOIN, 3)
     waited_for = specification(SMALL, {}, tenant="mallory", synchronous=True, time_limit_s=90.0)
-    assert run.run_query(waited_for).row_count == 1
+    assert run_query(waited_for).row_count == 1
     assert not any(outcome for _, _, outcome in bombs)
     cancel(bombs)
 
@@ -79,11 +84,11 @@ def test_tasks_that_do_not_end_when_their_statement_was_cancelled_cost_the_engin
     bombs = attack(BACKTRACKING, 4)
     another_account_is_served(bombs)
     cancel(bombs)
-    assert eventually(run.is_lost), "nothing less ends them"
-    assert run.culprit() in {spec.task_id for spec, _, _ in bombs}
-    with pytest.raises(run.EngineLost) as lost:
-        run.run_query(specification(SMALL, {}, tenant="bob"))
-    assert lost.value.culprit == run.culprit()
+    assert eventually(is_lost), "nothing less ends them"
+    assert culprit() in {spec.task_id for spec, _, _ in bombs}
+    with pytest.raises(EngineLost) as lost:
+        run_query(specification(SMALL, {}, tenant="bob"))
+    assert lost.value.culprit == culprit()
 
 
 def eventually(condition: Callable[[], object]) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from analytics import lake
-from analytics import run as engine
-from console.sql import buckets
-from console.sql.models import Bucket
+from console.catalog import buckets
+from console.catalog.models import Bucket
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast
 from tests.support.object_storage import ObjectStorage, object_storage
+from tests.support.sql_cast import Cast
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +50,5 @@ def test_a_deleted_bucket_can_be_made_again(sql_cast: Cast, storage: str) -> Non
     bucket = buckets.create(sql_cast.alice, "alice-new")
     lake.write_file("oss://alice-new/a.csv", io.BytesIO(b"1"))
     buckets.delete(sql_cast.alice, bucket)
-    assert engine.is_free("alice-new")
+    assert lake.is_free("alice-new")
     assert buckets.create(sql_cast.alice, "alice-new").name == "alice-new"

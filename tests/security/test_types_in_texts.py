@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import run
+from analytics import engine
 from analytics import session as spark_session
-from analytics.sql import guard, walk
+from analytics.errors import AnalyticsError, QueryFailed, QueryRefused
+from analytics.sql import guard
 from tests.analytics.conftest import result_text, specification
 
 if TYPE_CHECKING:
@@ -90,13 +91,13 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_no_type_is_told_as_json(spark: SparkSession, sql: str) -> None:
-    with pytest.raises(run.QueryRefused, match="The type that"):
+    with pytest.raises(QueryRefused, match="The type given to"):
         guard.check(spark, sql, schema="demo", tables={})
 
 
 def test_a_parameter_is_no_way_around(spark: SparkSession) -> None:
-    with pytest.raises(run.AnalyticsError, match="The type that"):
-        run.run_query(specification("select from_json('{}', ?)", {"demo": []}, parameters=(ENVIRONMENT,)))
+    with pytest.raises(AnalyticsError, match="The type given to"):
+        engine.run_query(specification("select from_json('{}', ?)", {"demo": []}, parameters=(ENVIRONMENT,)))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_a_parameter_is_no_way_around(spark: SparkSession) -> None:
 )
 def test_types_as_in_create_table_are_taken(spark: SparkSession, sql: str, expected: str) -> None:
     spec = specification(sql, {"demo": []}, parameters=("a int",) if "?" in sql else ())
-    run.run_query(spec)
+    engine.run_query(spec)
     assert result_text(spec).splitlines()[-1] == expected
 
 
@@ -122,13 +123,13 @@ def test_behind_the_guard_nothing_of_python_is_imported_or_shown(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "GANTRY_MASTER_KEY", TREASURE)
-    monkeypatch.setattr(walk, "TYPE_ARGUMENT", "nobody looks")
+    monkeypatch.setattr(guard, "TYPE_ARGUMENT", "nobody looks")
     monkeypatch.setattr(guard.Judge, "see", lambda *_: None)
     sys.modules.pop("this", None)
     for name in ("os.environ", "this.s", "os.getcwd"):
         spec = specification(f"select from_json('{{}}', {literal(python(name))}) as x", {"demo": []})
-        with pytest.raises(run.QueryFailed) as failed:
-            run.run_query(spec)
+        with pytest.raises(QueryFailed) as failed:
+            engine.run_query(spec)
         assert TREASURE not in failed.value.user_message
         assert "not known here" in failed.value.user_message
     assert "this" not in sys.modules

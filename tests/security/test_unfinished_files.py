@@ -14,12 +14,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from analytics import run as engine
 from analytics.errors import QueryFailed
+from analytics.lake import lake_path
 from analytics.sql import moves
 from console.accounts.models import User
-from console.sql.models import Bucket
-from tests.console.sql.conftest import Cast
+from console.catalog.models import Bucket
+from tests.support.sql_cast import Cast
 
 PLAN = {
     "rows": 0,
@@ -59,10 +59,10 @@ def test_a_plan_moves_nothing_but_what_its_statement_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     monkeypatch.setenv("GANTRY_LAKE", str(tmp_path))
-    secret = Path(engine.lake_path("oss://demo-lake/t/secret/deep/s.csv"))
+    secret = Path(lake_path("oss://demo-lake/t/secret/deep/s.csv"))
     secret.parent.mkdir(parents=True)
     secret.write_text("42")
-    plan = Path(engine.lake_path(f"{moves.staging('oss://demo-lake/t/', 'q1')}moves.json"))
+    plan = Path(lake_path(f"{moves.staging('oss://demo-lake/t/', 'q1')}moves.json"))
     plan.parent.mkdir(parents=True)
     plan.write_text(json.dumps(PLAN | {"moves": [[source, "seen.csv"]]}))
     with pytest.raises(QueryFailed, match="no statement has written"):

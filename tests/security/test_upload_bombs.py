@@ -22,12 +22,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from analytics import look, look_process, wall
-from analytics import run as engine
+from analytics import infer, look_process, wall
+from analytics.errors import LakeError
+from analytics.infer import infer_table
 from console.accounts.models import User
-from console.sql.models import Bucket
-from tests.console.sql.conftest import Cast
+from console.catalog.models import Bucket
 from tests.support.broker import eventually
+from tests.support.sql_cast import Cast
+
+pytestmark = pytest.mark.process
 
 MIB = 1024**2
 
@@ -158,8 +161,8 @@ def test_a_file_that_is_a_bomb_costs_a_sentence(lake: Path, name: str) -> None:
     location = put(lake, name, BOMBS[name]())
     forget_most_memory()
     before, began = most_memory(), time.process_time()
-    with pytest.raises(engine.LakeError) as refused:
-        engine.infer_table(location, None, {})
+    with pytest.raises(LakeError) as refused:
+        infer_table(location, None, {})
     assert "\n" not in refused.value.user_message
     assert len(refused.value.user_message) < 500
     assert "Traceback" not in refused.value.user_message
@@ -170,15 +173,15 @@ def test_a_file_that_is_a_bomb_costs_a_sentence(lake: Path, name: str) -> None:
 def test_a_gigabyte_in_one_line_is_not_read(lake: Path) -> None:
     location = put(lake, "sparse.json", b'{"a":"')
     os.truncate(lake / "demo-lake" / "sparse-json" / "sparse.json", 1024 * MIB)
-    with pytest.raises(engine.LakeError, match=r"The first line of sparse\.json is longer than 1048576 bytes"):
-        engine.infer_table(location, None, {})
+    with pytest.raises(LakeError, match=r"The first line of sparse\.json is longer than 1048576 bytes"):
+        infer_table(location, None, {})
     location = put(lake, "sparse.parquet", b"PAR1")
     with (lake / "demo-lake" / "sparse-parquet" / "sparse.parquet").open("r+b") as file:
         file.truncate(1024 * MIB)
         file.seek(0, os.SEEK_END)
         file.write(struct.pack("<I", 1000 * MIB) + b"PAR1")
-    with pytest.raises(engine.LakeError, match="more of it would have to be read than is looked at"):
-        engine.infer_table(location, None, {})
+    with pytest.raises(LakeError, match="cannot be determined from the part of it that is read"):
+        infer_table(location, None, {})
 
 
 @pytest.mark.parametrize(
@@ -196,7 +199,7 @@ def test_a_gigabyte_in_one_line_is_not_read(lake: Path) -> None:
 )  # fmt: skip
 def test_what_people_have_is_read(lake: Path, name: str, content: bytes, columns: list[str] | None) -> None:
     """Or the files above would be refused for a reason of their own."""
-    found = engine.infer_table(put(lake, name, content), None, {})
+    found = infer_table(put(lake, name, content), None, {})
     assert columns is None or [f"{c.name} {c.type}" for c in found.columns] == columns
 
 
@@ -204,7 +207,7 @@ def test_what_people_have_is_read(lake: Path, name: str, content: bytes, columns
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
     """One that waits for a file."""
-    started = look._started()
+    started = infer._started()
     yield started
     started.kill()
     started.wait()
@@ -234,9 +237,9 @@ def test_without_the_wall_that_is_required_nothing_is_looked_at(lake: Path, monk
     location = put(lake, "a.csv", b"id\n1\n")
     monkeypatch.setenv("GANTRY_ENGINE_WALL", "require")
     monkeypatch.setattr(wall, "abi", lambda: 0)
-    with pytest.raises(engine.LakeError, match=r"Files cannot be looked at: .* GANTRY_ENGINE_WALL requires"):
-        engine.infer_table(location, None, {})
-    assert look._places.are_free
+    with pytest.raises(LakeError, match=r"Files cannot be read: .* GANTRY_ENGINE_WALL requires"):
+        infer_table(location, None, {})
+    assert infer._places.are_free
 
 
 @pytest.mark.skipif(not wall.is_available(), reason="no Landlock")
@@ -254,38 +257,38 @@ def test_one_account_leaves_a_process_for_the_others(
     program = tmp_path / "endless.py"
     program.write_text("import sys\nsys.stdin.buffer.read()\n")
     good = put(lake, "a.csv", b"id\n1\n")
-    real, began = look._PROGRAM, threading.Semaphore(0)
-    started = look._started
+    real, began = infer._PROGRAM, threading.Semaphore(0)
+    started = infer._started
 
     def start() -> subprocess.Popen[bytes]:
         hostile = threading.current_thread().name.startswith("mallory")
-        monkeypatch.setattr(look, "_PROGRAM", program if hostile else real)
+        monkeypatch.setattr(infer, "_PROGRAM", program if hostile else real)
         found = started()
         if hostile:
             began.release()
         return found
 
-    monkeypatch.setattr(look, "_started", start)
-    monkeypatch.setattr(look, "_LONGEST_S", 20.0)
+    monkeypatch.setattr(infer, "_started", start)
+    monkeypatch.setattr(infer, "_LONGEST_S", 20.0)
     refused: list[str] = []
 
     def attack() -> None:
         try:
-            engine.infer_table(good, None, {}, "mallory")
-        except engine.LakeError as error:
+            infer_table(good, None, {}, "mallory")
+        except LakeError as error:
             refused.append(error.user_message)
 
     attackers = [threading.Thread(target=attack, name=f"mallory-{n}") for n in range(6)]
     for thread in attackers:
         thread.start()
-    for _ in range(look.MOST - 1):
+    for _ in range(infer.MOST - 1):
         assert began.acquire(timeout=30)
-    assert [c.name for c in engine.infer_table(good, None, {}, "bob").columns] == ["id"]
+    assert [c.name for c in infer_table(good, None, {}, "bob").columns] == ["id"]
     assert not refused, "they still hold what they could get"
     for thread in attackers:
         thread.join(60)
     assert len(refused) == 6
-    assert look._places.are_free
+    assert infer._places.are_free
 
 
 # --- Through the pages ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from django.conf import settings
 
 from console.asgi import application
-from console.web.holders import account_name, key_digest, session_digest
+from console.web.request_owners import account_name, key_digest, session_digest
 from tests.console.openapi.caller import Caller
 from tests.support.cast import Cast
 from tests.support.redis_server import RedisServer

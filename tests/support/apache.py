@@ -113,15 +113,15 @@ class ApacheRocketMQ:
     def create_user(self, name: str, secret: str, *, actions: str = "Pub,Sub,Get", names: str = "*") -> None:
         """Create a Normal user that has the rights `actions` on the topics and groups whose names match `names`."""
         with self.admin() as admin:
-            for address in admin.masters().values():
-                admin.create_user(address, AclUser(name, secret))
+            for address in admin.brokers.masters().values():
+                admin.acl.create_user(address, AclUser(name, secret))
                 rights = [AclEntry(f"{kind}:{names}", tuple(actions.split(","))) for kind in ("Topic", "Group")]
-                admin.set_acl(address, user_subject(name), rights)
+                admin.acl.set_entries(address, user_subject(name), rights)
 
     def create_topic(self, name: str, queues: int = 8) -> None:
         """Create a topic with as many queues for reading as for writing."""
         with self.admin() as admin:
-            admin.create_topic(name, queues=queues)
+            admin.topics.create(name, queues=queues)
 
     def _broker_configuration(self) -> list[str]:
         user = {"username": self.admin_key, "password": self.admin_secret}
@@ -179,6 +179,6 @@ class ApacheRocketMQ:
 
 def _brokers(admin: Admin) -> dict[str, str]:
     try:
-        return admin.masters()
+        return admin.brokers.masters()
     except ClientError:  # the name server says so while it knows no broker
         return {}

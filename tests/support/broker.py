@@ -33,22 +33,25 @@ SYSTEM_SECRET = secrets.token_urlsafe(24)
 _READY = re.compile(r"ready namesrv=(\S+) broker=(\S+)(?: grpc=(\S+))?")
 
 
-class BrokerProcess:
-    """`python -m brokercore` as a child process. Environment values can be set by keyword, lower or upper case."""
+class ServerProcess:
+    """A process of ours as a child, started by `python -m`; its log, its end, and the AccessKeys that it knows.
+
+    Environment values can be set by keyword, lower or upper case.
+    """
+
+    module = ""
 
     def __init__(self, redis_url: str, **environment: str) -> None:
         self.redis_url = redis_url
         self.access_key_id, self.access_key_secret = SYSTEM_KEY, SYSTEM_SECRET
         self.master_key = MASTER_KEY
-        self.namesrv = self.address = self.grpc = ""
-        self.output = ""
         self._environment = {name.upper(): value for name, value in environment.items()}
-        self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-broker-", suffix=".log")  # noqa: SIM115
+        self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-server-", suffix=".log")  # noqa: SIM115
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def pid(self) -> int:
-        """Process id of the running broker."""
+        """Process id of the running server."""
         assert self._process is not None
         return self._process.pid
 
@@ -59,37 +62,29 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """What the broker has logged so far."""
+        """What it has logged so far."""
         return Path(self._log.name).read_text(encoding="utf-8")
 
-    def start(self) -> None:
-        """Start, and wait for the ready line; a broker that was started before keeps its ports."""
+    def spawn(self, **ports: str) -> str:
+        """Start, with these values where the environment has no others, and return the first line that it prints."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")}
-        namesrv, address = _free_ports(2)
-        environment |= {
-            "REDIS_URL": self.redis_url,
-            "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or str(namesrv),
-            "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or str(address),
-            "GANTRY_MASTER_KEY": MASTER_KEY,
-            "GANTRY_BROKER_ACCESS_KEY_ID": SYSTEM_KEY,
-            "GANTRY_BROKER_ACCESS_KEY_SECRET": SYSTEM_SECRET,
-            "GANTRY_BROKER_TLS": "disabled",  # tests of TLS give it a home for its certificate
-            "PYTHONDONTWRITEBYTECODE": "1",
-        } | self._environment
-        if self.grpc:
-            environment["GANTRY_GRPC_PORT"] = self.grpc.rpartition(":")[2]
+        environment |= (
+            {
+                "REDIS_URL": self.redis_url,
+                "GANTRY_MASTER_KEY": MASTER_KEY,
+                "GANTRY_BROKER_ACCESS_KEY_ID": SYSTEM_KEY,
+                "GANTRY_BROKER_ACCESS_KEY_SECRET": SYSTEM_SECRET,
+            }
+            | ports
+            | self._environment
+        )
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "brokercore"], cwd=ROOT, env=environment, text=True,
+            [sys.executable, "-m", self.module], cwd=ROOT, env=environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log,
             pass_fds=[int(environment["GANTRY_NAMESRV_FD"])] if "GANTRY_NAMESRV_FD" in environment else (),
         )  # fmt: skip
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        found = _READY.match(line)
-        if not found:
-            self.kill()
-            raise AssertionError(f"the broker did not start: {line}\n{self.log[-3000:]}")
-        self.namesrv, self.address, self.grpc = found.groups(default="")
+        return self._process.stdout.readline()
 
     def signal(self, number: int) -> None:
         """Send a signal."""
@@ -143,6 +138,33 @@ class BrokerProcess:
                     parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
                 connection.sendall(b"".join(parts))
                 assert connection.recv(1024)[:1] in b"+:"
+
+
+class BrokerProcess(ServerProcess):
+    """`python -m brokercore` as a child process."""
+
+    module = "brokercore"
+
+    def __init__(self, redis_url: str, **environment: str) -> None:
+        super().__init__(redis_url, **environment)
+        self.namesrv = self.address = self.grpc = ""
+
+    def start(self) -> None:
+        """Start, and wait for the ready line; a broker that was started before keeps its ports."""
+        namesrv, address = _free_ports(2)
+        ports = {
+            "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or str(namesrv),
+            "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or str(address),
+            "GANTRY_BROKER_TLS": "disabled",  # tests of TLS give it a home for its certificate
+        }
+        if self.grpc:
+            self._environment["GANTRY_GRPC_PORT"] = self.grpc.rpartition(":")[2]
+        line = self.spawn(**ports)
+        found = _READY.match(line)
+        if not found:
+            self.kill()
+            raise AssertionError(f"the broker did not start: {line}\n{self.log[-3000:]}")
+        self.namesrv, self.address, self.grpc = found.groups(default="")
 
 
 def _free_ports(count: int) -> list[int]:

@@ -37,7 +37,7 @@ class Pair:
     def names(self, address: str = "") -> list[str]:
         """The brokers in the routes, as a new connection to the name server or to one broker sees them."""
         with Admin(address or self.namesrv, CREDENTIALS) as admin:
-            return sorted(admin.cluster().brokers)
+            return sorted(admin.brokers.cluster().brokers)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the platform and must see nothing of what is inside an account.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,18 +18,23 @@ from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.test import Client
 
-from console.accounts import acl, policies
+from brokercore.policy.table import KEYS
+from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, Tenant, User
+from console.accounts.models import Organization, Policy, Tenant, User, new_uid
 from console.accounts.services.platform_admins import set_platform_admin
+from console.audit.models import Entry
 from console.instances import broker as clients
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
-from console.metrics import store
 from console.topics import services as topics
 from console.topics.models import Group, OrderType, Topic
 from tests.support.broker import BrokerProcess
+from tests.support.browser import browser
+from tests.support.queue_service import QueueServiceProcess, queue_service
+from tests.support.redis_server import RedisServer
+from tests.support.rows import Rows
 
 PASSWORD = "Correct-horse-7"
 NAMES = ("alice", "bob", "rita", "nora", "charlie", "petra")
@@ -57,9 +63,9 @@ class Cast:
     def client(self, name: str) -> Client:
         """A signed-in browser; `anonymous` is a fresh one."""
         if name == "anonymous":
-            return Client()
+            return browser()
         if name not in self._clients:
-            self._clients[name] = Client()
+            self._clients[name] = browser()
             self._clients[name].force_login(self.users[name], "allauth.account.auth_backends.AuthenticationBackend")
         return self._clients[name]
 
@@ -70,11 +76,9 @@ class Cast:
 
 
 @pytest.fixture
-def console(db: None, settings: Any, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def console(db: None, settings: Any, broker: BrokerProcess) -> Cluster:
     """The console's settings point to the running broker and its Redis; the ACL table and the cache are empty."""
     settings.REDIS_URL = broker.redis_url
-    # The settings module composes its addresses once, when it is imported.
-    monkeypatch.setattr(acl, "redis_url", lambda database: f"{broker.redis_url}?db={database}")
     settings.NAMESRV = broker.namesrv
     settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET = broker.access_key_id, broker.access_key_secret
     settings.MASTER_KEY = broker.master_key
@@ -85,25 +89,60 @@ def console(db: None, settings: Any, broker: BrokerProcess, monkeypatch: pytest.
             "LOCATION": f"{broker.redis_url}?db=2",
         }
     }
-    store.connection.cache_clear()
     cache.clear()
-    redis_client.Redis.from_url(f"{broker.redis_url}?db=0").delete(acl.KEYS)
-    yield Cluster.objects.create(name="DefaultCluster", region=django_settings.REGION, namesrv=broker.namesrv)
-    store.connection.cache_clear()
+    redis_client.Redis.from_url(f"{broker.redis_url}?db=0").delete(KEYS)
+    return Cluster.objects.create(name="DefaultCluster", region=django_settings.REGION, namesrv=broker.namesrv)
+
+
+@pytest.fixture(scope="session")
+def running_queues(redis: RedisServer) -> Iterator[QueueServiceProcess]:
+    """One queue service for the whole run. Each test has accounts of its own, and so its own queues."""
+    with queue_service(redis) as process:
+        yield process
+
+
+@pytest.fixture
+def queues(running_queues: QueueServiceProcess, settings: Any) -> QueueServiceProcess:
+    """The console's settings point to the running queue service."""
+    settings.SMQ_ADDRESS = running_queues.address
+    return running_queues
 
 
 @pytest.fixture
 def cast(console: Cluster) -> Cast:
     """Everybody, and an instance for each account; see `make_topic` and `make_group` for what is in it."""
-    policies.ensure_system_policies()
+    if not _rows.can_be_written():
+        return _rows.kept_from(lambda: _made(console))
+    # Brokers live longer than a test and keep what was made for a number.
+    texts = {row.uid: new_uid(len(row.uid)) for model in (Tenant, User) for row in _rows.of(model)}
+    texts |= {row.instance_id[-8:]: secrets.token_hex(4) for row in _rows.of(Instance)}
+    written = _rows.write(texts, {Cluster: console})
+    alice, charlie, bob, rita, nora, petra = written[User]
+    users = {"alice": alice, "charlie": charlie, "bob": bob, "rita": rita, "nora": nora, "petra": petra}
+    return Cast(users, console, *written[Instance])
+
+
+_rows = Rows(Organization, Policy, Tenant, User, User.policies.through, Instance, Entry)
+
+
+def _made(console: Cluster) -> Cast:
+    """As the services make it."""
+    policy_documents.ensure_system_policies()
     organization = Organization.objects.create(name="Head office")
     alice = accounts.create_tenant(name="acme", organization=organization, password=PASSWORD)
     charlie = accounts.create_tenant(name="umbrella", organization=organization, password=PASSWORD)
-    rights = {"bob": ["AliyunMQFullAccess", "AliyunDLAFullAccess"], "rita": ["AliyunMQReadOnlyAccess"], "nora": []}
+    rights = {
+        "bob": ["AliyunMQFullAccess", "AliyunMNSFullAccess", "AliyunDLAFullAccess"],
+        "rita": ["AliyunMQReadOnlyAccess", "AliyunMNSReadOnlyAccess"],
+        "nora": [],
+    }
     users = {"alice": alice, "charlie": charlie}
     for name, wanted in rights.items():
         users[name] = accounts.create_user(
-            actor=Actor(alice), name=name, password=PASSWORD, policies=[policies.system_policy(p) for p in wanted]
+            actor=Actor(alice),
+            name=name,
+            password=PASSWORD,
+            policies=[policy_documents.system_policy(p) for p in wanted],
         )
     set_platform_admin(name="petra", password=PASSWORD)
     users["petra"] = User.objects.get(username="petra")
@@ -132,4 +171,4 @@ def make_group(owner: User, instance: Instance, group_id: str = "GID_orders", *,
 def on_broker(cluster: Cluster) -> set[str]:
     """The topics and groups that the broker has."""
     admin = clients.admin(cluster)
-    return set(admin.topic_configs()) | set(admin.group_configs())
+    return set(admin.topics.configs()) | set(admin.groups.configs())

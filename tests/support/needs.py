@@ -16,6 +16,8 @@ INSTALL = {
     "mvn": "install Maven (Debian: maven)",
     "chromium": "install Chromium (Debian: chromium)",
     "postgres": "install PostgreSQL (Debian: postgresql)",
+    "node": "install Node, 18 or later (Debian: nodejs)",
+    "npm": "install npm (Debian: npm)",
     "go": "install Go, 1.24 or later (go.dev/dl)",
     "mysql": "install the mysql command line (Debian: default-mysql-client)",
 }

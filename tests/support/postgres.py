@@ -28,20 +28,31 @@ from tests.support.needs import INSTALL, need, on_ci
 START_SECONDS = 60
 _PORT = 5432
 """Names the socket file only; nothing listens on the network."""
-#: What runs on both databases: services, races, triggers, permissions, pages and the APIs.
+#: What runs on both databases, so far as it uses one (the mark `database`): services, races, triggers, lists and their
+#: narrowing, pages and the APIs.
 _FOLDERS = (
-    *("accounts", "audit", "instances", "openapi", "outbox", "topics", "web"),
+    *("accounts", "audit", "instances", "openapi", "outbox", "platform", "rights", "topics", "web"),
     "sql/test_scheduling.py",
 )
-#: Long, and the same on every database: a browser, an outside provider, generated requests and programs.
+#: The same on every database. First what is long and about something else: a browser, an outside provider, generated
+#: requests and programs. Then what runs no statement that the others do not run, with the same outcome: every way to an
+#: error, forms without their token, and who is refused what, since whether a role may do something is decided in Python
+#: (`web/test_every_page` opens each page once instead).
 _ONCE = (
     "accounts/test_security_keys",
     "accounts/test_single_sign_on",
     "openapi/test_schemathesis",
     "openapi/test_samples",
+    "openapi/test_tool",
+    "topics/test_grants_live",
+    "openapi/test_errors",
+    "openapi/test_matrix",
+    "web/test_csrf",
+    "web/test_permissions",
+    "web/test_production",
 )
 TESTS = [
-    sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider",
+    sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-m", "database", "--durations=5",
     *(f"--ignore=tests/console/{name}.py" for name in _ONCE),
     *(f"tests/console/{name}" for name in _FOLDERS),
 ]  # fmt: skip

@@ -27,6 +27,11 @@ def resident_bytes(pids: Iterable[int]) -> int:
     return sum(_resident_kib(pid) for pid in pids) * 1024
 
 
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """Resident memory of the processes together, pages that are shared divided among those that share them."""
+    return sum(_proportional_kib(pid) for pid in pids) * 1024
+
+
 def children(pid: int) -> list[int]:
     """Process ids of all descendants of `pid`."""
     direct = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
@@ -55,7 +60,15 @@ def _ticks_of(stat: Path) -> int:
 
 
 def _resident_kib(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+    return _kib_in(Path(f"/proc/{pid}/status"), "VmRSS:")
+
+
+def _proportional_kib(pid: int) -> int:
+    return _kib_in(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+
+
+def _kib_in(file: Path, name: str) -> int:
+    for line in file.read_text().splitlines():
+        if line.startswith(name):
             return int(line.split()[1])
     return 0

@@ -19,7 +19,10 @@ from typing import Any, TypeVar
 from tests.support.patience import Patience
 
 ROOT = Path(__file__).resolve().parents[2]
-PORTS = ("GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT")
+PORTS = (
+    "GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT",
+    "GANTRY_SMQ_PORT",
+)  # fmt: skip
 #: Stretches every deadline on a slow machine.
 SLOWNESS = float(os.environ.get("GANTRY_TEST_SLOWNESS", "1"))
 #: None that the system gives to whoever wants any port: it would give one away before it is used, to another suite.
@@ -87,7 +90,7 @@ class Product:
             self.process = subprocess.Popen(
                 [self.python, "-m", "launcher", "up"], cwd=self.root, env=self.environ, stdout=stream, stderr=stream
             )
-        eventually(lambda: self._ready(offset), seconds=seconds, what="the copy is ready")
+        eventually(lambda: self._ready(offset), seconds=seconds, what="Gantry is ready")
         self.started_in = time.monotonic() - began
         return self
 

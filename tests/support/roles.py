@@ -7,7 +7,7 @@ from typing import Any
 from console.accounts import services
 from console.accounts.actor import Actor
 from console.accounts.models import Role
-from console.accounts.policies import system_policy
+from console.accounts.policy_documents import system_policy
 from console.accounts.services import IssuedKey
 
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 class SqlClient:
-    """One connection to the MySQL door, as demo.json or `user` and `password` sign in; `with` closes it.
+    """One connection to the MySQL endpoint, as demo.json or `user` and `password` sign in; `with` closes it.
 
     With `timeout` (seconds) an answer that does not come is an error of pymysql's.
     """

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from brokercore.client.admin.acl import AclAdmin
-from brokercore.client.admin.base import AdminBase
-from brokercore.client.admin.cluster import Cluster, ClusterAdmin
-from brokercore.client.admin.configuration import ConfigurationAdmin, Rate
-from brokercore.client.admin.consumers import ConsumersAdmin
-from brokercore.client.admin.groups import GroupsAdmin
-from brokercore.client.admin.offsets import OffsetsAdmin
-from brokercore.client.admin.redelivery import RedeliveryAdmin
-from brokercore.client.admin.traces import TraceRecord, TracesAdmin
+import ssl
+from typing import Self
 
-__all__ = ["Admin", "AdminBase", "Cluster", "Rate", "TraceRecord"]
+from brokercore.client.admin.acl import Acl
+from brokercore.client.admin.base import Base
+from brokercore.client.admin.brokers import Brokers, Cluster, NameServers, Rate
+from brokercore.client.admin.clients import Clients
+from brokercore.client.admin.groups import Groups, Offsets
+from brokercore.client.admin.messages import Messages
+from brokercore.client.admin.topics import Topics
+from brokercore.client.admin.traces import TraceRecord, Traces
+from brokercore.client.session import Credentials
+
+__all__ = ["Admin", "Cluster", "Rate", "TraceRecord"]
 
 
-class Admin(
-    ClusterAdmin,
-    ConfigurationAdmin,
-    GroupsAdmin,
-    ConsumersAdmin,
-    OffsetsAdmin,
-    TracesAdmin,
-    RedeliveryAdmin,
-    AclAdmin,
-):
+class Admin:
     """Administers a cluster through its name server; a context manager, safe in threads and over forks.
+
+    Each subject is an attribute: `admin.topics.create("orders")`. `timeout_ms` is for each request.
 
     Names of topics and groups are physical ones. What brokers know severally is asked of every master and merged.
     Every method raises ClientError (see brokercore.client.errors): an outage is never an empty answer.
     """
+
+    def __init__(
+        self,
+        namesrv: str,
+        credentials: Credentials | None,
+        *,
+        timeout_ms: int = 3000,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        base = Base(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
+        self.session = base.session
+        self.routes = base.routes
+        self.brokers = Brokers(base)
+        self.name_servers = NameServers(base)
+        self.topics = Topics(base)
+        self.groups = Groups(base, self.topics)
+        self.offsets = Offsets(base, self.groups)
+        self.clients = Clients(base)
+        self.messages = Messages(base)
+        self.traces = Traces(self.messages)
+        self.acl = Acl(base)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. Can be called again."""
+        self.session.close()

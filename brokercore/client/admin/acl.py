@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from brokercore.client.admin.base import AdminBase, read
-from brokercore.client.errors import ClientError
+from brokercore.client.admin.base import Base, read
 from brokercore.client.session import Call
 from brokercore.protocol.bodies.acl import (
     CUSTOM,
@@ -18,10 +17,9 @@ from brokercore.protocol.bodies.acl import (
     acls_from_json,
     users_from_json,
 )
-from brokercore.protocol.bodies.route import MASTER
 from brokercore.protocol.codes import RequestCode
 
-__all__ = ["AccessControlList", "AclAdmin", "AclEntry", "AclUser", "user_subject"]
+__all__ = ["AccessControlList", "Acl", "AclEntry", "AclUser", "user_subject"]
 
 
 def user_subject(username: str) -> str:
@@ -29,25 +27,20 @@ def user_subject(username: str) -> str:
     return f"User:{username}"
 
 
-class AclAdmin(AdminBase):
-    """ACL 2.0 of the broker at `address`. Slaves do not follow their masters in this, so they are asked as well."""
+class Acl:
+    """ACL 2.0 of the broker at `address`. Slaves do not follow their masters in this: see `Brokers.addresses`."""
 
-    def brokers(self) -> dict[str, str]:
-        """Address of every broker that the name server knows, by `<name>`, or `<name>/<id>` for a slave."""
-        return {
-            name if number == MASTER else f"{name}/{number}": address
-            for name, data in self.routes.cluster().brokers.items()
-            for number, address in sorted(data.addresses.items())
-        }
+    def __init__(self, base: Base) -> None:
+        self._base = base
 
     def users(self, address: str) -> dict[str, AclUser]:
         """All users by name, passwords included (AUTH_LIST_USER)."""
-        answer = self.session.call(Call(address, RequestCode.AUTH_LIST_USER, {}))
+        answer = self._base.session.call(Call(address, RequestCode.AUTH_LIST_USER, {}))
         return {user.username: user for user in read(users_from_json, answer.body, address)}
 
-    def acls(self, address: str) -> dict[str, AccessControlList]:
+    def lists(self, address: str) -> dict[str, AccessControlList]:
         """All lists by subject (AUTH_LIST_ACL)."""
-        answer = self.session.call(Call(address, RequestCode.AUTH_LIST_ACL, {}))
+        answer = self._base.session.call(Call(address, RequestCode.AUTH_LIST_ACL, {}))
         return {acl.subject: acl for acl in read(acls_from_json, answer.body, address)}
 
     def create_user(self, address: str, user: AclUser) -> None:
@@ -62,28 +55,22 @@ class AclAdmin(AdminBase):
         """Delete a user with its list; one that does not exist is no failure."""
         self._call(address, RequestCode.AUTH_DELETE_USER, {"username": username})
 
-    def set_acl(self, address: str, subject: str, entries: Iterable[AclEntry]) -> None:
+    def set_entries(self, address: str, subject: str, entries: Iterable[AclEntry]) -> None:
         """Create or change the entries for these resources; those for other resources stay (AUTH_UPDATE_ACL)."""
         body = AccessControlList(subject, tuple(entries)).to_json()
         self._call(address, RequestCode.AUTH_UPDATE_ACL, {"subject": subject}, body)
 
-    def delete_acl(self, address: str, subject: str) -> None:
+    def delete_lists(self, address: str, subject: str) -> None:
         """Delete all lists of a subject (AUTH_DELETE_ACL)."""
         self._call(address, RequestCode.AUTH_DELETE_ACL, {"subject": subject})
 
-    def delete_acl_entries(self, address: str, subject: str, resources: Iterable[str]) -> None:
+    def delete_entries(self, address: str, subject: str, resources: Iterable[str]) -> None:
         """Delete the entries for these resources, one request each, all in flight at once. Raises the first error."""
         calls = [
-            Call(
-                address,
-                RequestCode.AUTH_DELETE_ACL,
-                {"subject": subject, "policyType": CUSTOM, "resource": resource},
-            )
+            Call(address, RequestCode.AUTH_DELETE_ACL, {"subject": subject, "policyType": CUSTOM, "resource": resource})
             for resource in resources
         ]
-        for result in self.session.call_all(calls):
-            if isinstance(result, ClientError):
-                raise result
+        self._base.session.call_each(calls)
 
     def _call(self, address: str, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
-        self.session.call(Call(address, code, ext, body))
+        self._base.session.call(Call(address, code, ext, body))

@@ -1,20 +1,19 @@
-"""What all subjects of the admin client share: the session, the routes, asking every master."""
+"""What all subjects of the admin client share: the connections, the routes, asking every master."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from brokercore.client.credentials import Credentials
 from brokercore.client.errors import BadResponse, BrokerError, ClientError
 from brokercore.client.routes import Routes
-from brokercore.client.session import Call, Session
-from brokercore.protocol.bodies.reading import read_object
+from brokercore.client.session import Call, Credentials, Session
 from brokercore.protocol.bodies.route import MASTER
 from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.fastjson import read_object
 
 T = TypeVar("T")
 
@@ -22,8 +21,8 @@ _KEEP_ROUTES_S = 1.0
 """An administrator is to see at once that a broker has gone or come back; one request for a page is enough."""
 
 
-class AdminBase:
-    """Opens and closes; `timeout_ms` is for each request."""
+class Base:
+    """The session with its connections and tries, and the routes; `timeout_ms` is for each request."""
 
     def __init__(
         self,
@@ -36,16 +35,6 @@ class AdminBase:
         self.session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
         self.routes = Routes(self.session, keep_s=_KEEP_ROUTES_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections. Can be called again."""
-        self.session.close()
-
     def masters(self) -> dict[str, str]:
         """Address of every master of the cluster, by broker name."""
         brokers = self.routes.cluster().brokers
@@ -56,13 +45,8 @@ class AdminBase:
     ) -> dict[str, Command]:
         """The same request to brokers at these addresses, all at once: answers by address. Raises the first error."""
         addresses = list(brokers)
-        results = self.session.call_all([Call(address, code, dict(ext or {}), body) for address in addresses])
-        for result in results:
-            if isinstance(result, ClientError):
-                raise result
-        return {
-            address: result for address, result in zip(addresses, results, strict=True) if isinstance(result, Command)
-        }
+        answers = self.session.call_each([Call(address, code, dict(ext or {}), body) for address in addresses])
+        return dict(zip(addresses, answers, strict=True))
 
     def ask_where_known(
         self, brokers: Iterable[str], code: RequestCode, ext: Mapping[str, str], unknown: type[BrokerError]

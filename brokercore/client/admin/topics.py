@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from zlib import crc32
 
-from brokercore.client.admin.base import AdminBase, read, read_names
+from brokercore.client.admin.base import Base, read, read_names
 from brokercore.client.errors import (
     BrokerError,
     BrokerNotExist,
@@ -17,7 +17,9 @@ from brokercore.client.errors import (
     TopicNotExist,
 )
 from brokercore.client.session import Call
+from brokercore.names import AUTO_CREATE_TOPIC
 from brokercore.protocol.bodies.config import MESSAGE_TYPE_ATTRIBUTE, TopicConfig, topic_table_from_json
+from brokercore.protocol.bodies.route import TopicRoute
 from brokercore.protocol.bodies.stats import QueueStats, TopicStats
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.message_queue import MessageQueue
@@ -26,36 +28,39 @@ _ORDER_CONFIG = "ORDER_TOPIC_CONFIG"
 """Name-server namespace with the fixed queues of ordered topics."""
 
 
-class TopicsAdmin(AdminBase):
+class Topics:
     """Topics of the cluster. A change goes to every master."""
 
-    def topic_names(self) -> list[str]:
-        """All topics the name server knows, retry and system topics included."""
-        response = self.session.call_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
-        return read_names(response.body, "topicList", self.session.name_servers[0])
+    def __init__(self, base: Base) -> None:
+        self._base = base
 
-    def topic_configs(self) -> dict[str, TopicConfig]:
+    def names(self) -> list[str]:
+        """All topics the name server knows, retry and system topics included."""
+        response = self._base.session.call_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        return read_names(response.body, "topicList", self._base.session.name_servers[0])
+
+    def configs(self) -> dict[str, TopicConfig]:
         """The configuration of every topic by name. Queue numbers are those of one broker."""
         merged: dict[str, TopicConfig] = {}
-        for configs in self.topic_configs_by_broker().values():
+        for configs in self.configs_by_broker().values():
             merged = configs | merged
         return merged
 
-    def topic_configs_by_broker(self) -> dict[str, dict[str, TopicConfig]]:
-        """As `topic_configs`, for each master by its broker name (GET_ALL_TOPIC_CONFIG)."""
-        masters = self.masters()
-        answers = self.ask(masters.values(), RequestCode.GET_ALL_TOPIC_CONFIG)
+    def configs_by_broker(self) -> dict[str, dict[str, TopicConfig]]:
+        """As `configs`, for each master by its broker name (GET_ALL_TOPIC_CONFIG)."""
+        masters = self._base.masters()
+        answers = self._base.ask(masters.values(), RequestCode.GET_ALL_TOPIC_CONFIG)
         return {name: read(topic_table_from_json, answers[address].body, address) for name, address in masters.items()}
 
-    def topic_config(self, topic: str) -> TopicConfig:
+    def config(self, topic: str) -> TopicConfig:
         """The configuration of a topic. Raises TopicNotExist."""
-        masters = self.routes.masters(topic)
+        masters = self._base.routes.masters(topic)
         ext = {"topic": topic, "lo": "true"}
-        answers = self.ask_where_known(masters.values(), RequestCode.GET_TOPIC_CONFIG, ext, TopicNotExist)
+        answers = self._base.ask_where_known(masters.values(), RequestCode.GET_TOPIC_CONFIG, ext, TopicNotExist)
         address, response = next(iter(answers.items()))
         return read(TopicConfig.from_json, response.body, address)
 
-    def create_topic(
+    def create(
         self,
         topic: str,
         *,
@@ -71,12 +76,12 @@ class TopicsAdmin(AdminBase):
         `one_broker` is for topics that are ordered overall: the master that has it, or one chosen by its name.
         Raises InvalidParameter for a bad name, BrokerNotExist when the one broker that has it is away.
         """
-        masters = self.masters()
+        masters = self._base.masters()
         if one_broker:
             masters = self._one_master(topic, masters)
         ext = {
             "topic": topic,
-            "defaultTopic": "TBW102",
+            "defaultTopic": AUTO_CREATE_TOPIC,
             "readQueueNums": str(queues),
             "writeQueueNums": str(queues),
             "perm": str(perm),
@@ -86,25 +91,25 @@ class TopicsAdmin(AdminBase):
             "attributes": f"+{MESSAGE_TYPE_ATTRIBUTE}={message_type}",
             "force": "false",
         }
-        self.ask(masters.values(), RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+        self._base.ask(masters.values(), RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
         if order:
             value = ";".join(f"{name}:{queues}" for name in sorted(masters))
             self._change_order_config(RequestCode.PUT_KV_CONFIG, topic, value)
-        self.routes.forget(topic)
+        self._base.routes.forget(topic)
 
-    def delete_topic(self, topic: str) -> None:
+    def delete(self, topic: str) -> None:
         """Delete a topic on every master and from the name servers (DELETE_TOPIC_IN_BROKER, _IN_NAMESRV)."""
-        cluster = self.routes.cluster()
-        self.ask(self.masters().values(), RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        cluster = self._base.routes.cluster()
+        self._base.ask(self._base.masters().values(), RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
         for name in cluster.clusters:
             self._tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": name})
         self._change_order_config(RequestCode.DELETE_KV_CONFIG, topic)
-        self.routes.forget(topic)
+        self._base.routes.forget(topic)
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
+    def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
         """Offsets of every queue of a topic. Raises TopicNotExist."""
-        masters = self.routes.masters(topic)
-        answers = self.ask_where_known(
+        masters = self._base.routes.masters(topic)
+        answers = self._base.ask_where_known(
             masters.values(), RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, TopicNotExist
         )
         stats: dict[MessageQueue, QueueStats] = {}
@@ -112,12 +117,12 @@ class TopicsAdmin(AdminBase):
             stats |= read(TopicStats.from_json, response.body, address).queues
         return stats
 
-    def topics_stats(self, topics: Iterable[str]) -> dict[str, dict[MessageQueue, QueueStats]]:
-        """As `topic_stats` for many topics, all requests in flight at once. Topics that do not exist are left out."""
-        wanted = [(topic, address) for address in self.masters().values() for topic in topics]
+    def stats_of(self, topics: Iterable[str]) -> dict[str, dict[MessageQueue, QueueStats]]:
+        """As `stats` for many topics, all requests in flight at once. Topics that do not exist are left out."""
+        wanted = [(topic, address) for address in self._base.masters().values() for topic in topics]
         calls = [Call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic, address in wanted]
         stats: dict[str, dict[MessageQueue, QueueStats]] = {}
-        for (topic, address), result in zip(wanted, self.session.call_all(calls), strict=True):
+        for (topic, address), result in zip(wanted, self._base.session.call_all(calls), strict=True):
             if isinstance(result, TopicNotExist):
                 continue
             if isinstance(result, ClientError):
@@ -125,10 +130,14 @@ class TopicsAdmin(AdminBase):
             stats.setdefault(topic, {}).update(read(TopicStats.from_json, result.body, address).queues)
         return stats
 
-    def groups_of_topic(self, topic: str) -> list[str]:
+    def route(self, topic: str) -> TopicRoute:
+        """The route of a topic, asked anew. Raises TopicNotExist."""
+        return self._base.routes.route(topic, fresh=True)
+
+    def groups(self, topic: str) -> list[str]:
         """Consumer groups that subscribe to a topic or have offsets in it (QUERY_TOPIC_CONSUME_BY_WHO)."""
-        answers = self.ask(
-            self.routes.masters(topic).values(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+        answers = self._base.ask(
+            self._base.routes.masters(topic).values(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
         )
         groups: set[str] = set()
         for address, response in answers.items():
@@ -137,18 +146,19 @@ class TopicsAdmin(AdminBase):
         return sorted(groups - {topic})
 
     def _one_master(self, topic: str, masters: dict[str, str]) -> dict[str, str]:
+        name_server = self._base.session.name_servers[0]
         if not masters:
-            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, "there is no broker", self.session.name_servers[0])
+            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, "there is no broker", name_server)
         ext = {"namespace": _ORDER_CONFIG, "key": topic}
         try:
-            ordered = self.session.call_name_server(RequestCode.GET_KV_CONFIG, ext).ext.get("value", "")
+            ordered = self._base.session.call_name_server(RequestCode.GET_KV_CONFIG, ext).ext.get("value", "")
         except QueryNotFound:
             ordered = ""
         known = sorted(part.partition(":")[0] for part in ordered.split(";") if part)
         name = known[0] if known else sorted(masters)[crc32(topic.encode()) % len(masters)]
         if name not in masters:
             text = f"the broker {name}, which has topic {topic}, is not there"
-            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, text, self.session.name_servers[0])
+            raise BrokerNotExist(ResponseCode.BROKER_NOT_EXIST, text, name_server)
         return {name: masters[name]}
 
     def _change_order_config(self, code: RequestCode, topic: str, value: str | None = None) -> None:
@@ -169,8 +179,8 @@ class TopicsAdmin(AdminBase):
         One that is away is told nothing: it knows no topics when it is back, and what it has kept of fixed queues is
         what clients would work out themselves.
         """
-        calls = [Call(address, code, dict(ext)) for address in self.session.name_servers]
-        errors = [result for result in self.session.call_all(calls) if isinstance(result, ClientError)]
+        calls = [Call(address, code, dict(ext)) for address in self._base.session.name_servers]
+        errors = [result for result in self._base.session.call_all(calls) if isinstance(result, ClientError)]
         away = [error for error in errors if isinstance(error, BrokerUnreachable | RequestTimeout)]
         for error in errors:
             if error not in away or len(away) == len(calls):

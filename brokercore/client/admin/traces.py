@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brokercore.client.admin.messages import MessagesAdmin
+from brokercore.client.admin.messages import Messages
 from brokercore.client.errors import TopicNotExist
+from brokercore.names import TRACE_TOPIC
 from brokercore.protocol.errors import DecompressionError
 from brokercore.protocol.message import StoredMessage
-
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 
 _FIELDS = {
     "Pub": ("time", "region", "group", "topic", "message_id", "tags", "keys", "store_host", "body_length", "cost_ms",
@@ -39,16 +38,19 @@ class TraceRecord:
     fields: dict[str, str]
 
 
-class TracesAdmin(MessagesAdmin):
+class Traces:
     """Finds traces."""
 
-    def traces(self, message_id: str, *, topic: str = TRACE_TOPIC, max_messages: int = 64) -> list[TraceRecord]:
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def of_message(self, message_id: str, *, topic: str = TRACE_TOPIC, max_messages: int = 64) -> list[TraceRecord]:
         """What clients say they did with a message, by its unique id, oldest first; [] when none of them traces.
 
         Raises ClientError; a cluster without the topic has no traces.
         """
         try:
-            messages = self.query_message(topic, message_id, max_messages=max_messages)
+            messages = self._messages.query(topic, message_id, max_messages=max_messages)
         except TopicNotExist:
             return []
         records = [record for message in messages for record in parse_traces(message)]

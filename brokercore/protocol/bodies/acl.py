@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from brokercore.protocol.bodies.reading import objects, read_object, text
 from brokercore.protocol.errors import LenientJsonError
-from brokercore.protocol.fastjson import loads
+from brokercore.protocol.fastjson import loads, objects, read_object, text
 
 CUSTOM = "Custom"
 """The policy that is looked at before `Default`; what mqadmin creates."""

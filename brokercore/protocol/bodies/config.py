@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from brokercore.protocol.bodies.reading import boolean, integer, mapping, objects, read_object, text, texts
-from brokercore.protocol.fastjson import dumps_with
+from brokercore.protocol.fastjson import boolean, dumps_with, integer, mapping, objects, read_object, text, texts
 
 MAX_CONFIG = 8 << 10
 """Bytes of a topic's or group's configuration as JSON: all of it is kept in memory and in Redis."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import orjson
 
-from brokercore.protocol.bodies.reading import integer, mapping, objects, read_object, text, texts
+from brokercore.protocol.fastjson import integer, mapping, objects, read_object, text, texts
 
 MASTER = "0"
 """Broker id of a master, as it stands in `addresses`."""
 
-PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
+PERM_READ, PERM_WRITE = 4, 2
 
 
 @dataclass(slots=True)

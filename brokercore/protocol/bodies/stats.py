@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from brokercore.protocol.bodies.reading import by_queue, integer, mapping, number, objects, read_object
 from brokercore.protocol.errors import LenientJsonError
-from brokercore.protocol.fastjson import dumps_object_keyed, dumps_with
+from brokercore.protocol.fastjson import (
+    by_queue,
+    dumps_object_keyed,
+    dumps_with,
+    integer,
+    mapping,
+    number,
+    objects,
+    read_object,
+)
 from brokercore.protocol.message_queue import MessageQueue
 
 

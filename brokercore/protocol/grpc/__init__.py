@@ -1,1 +1,1 @@
-"""The messages of the gRPC protocol (docs/grpc.md); `make protocol` makes `messaging_pb2` of messaging.proto."""
+"""The messages of the gRPC protocol (docs/use/grpc.md); `make protocol` makes `messaging_pb2` of messaging.proto."""

@@ -1,94 +1,194 @@
-"""One gRPC call: who calls, on which line, until when."""
+"""A gRPC call as the broker's handlers see it, and as its client is answered.
+
+To the handlers it is a connection that asks for its caller and keeps the answers. The client is told a `Status`, made
+from a fault of the service's own or from an answer of the broker.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+import secrets
+import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import grpc
+from google.protobuf.message import DecodeError
 
 from brokercore.protocol.codes import ResponseCode
-from brokercore.protocol.grpc.messaging_pb2 import Code
-from brokercore.server.errors import Refusal
-from brokercore.server.grpc.connection import InnerConnection
-from brokercore.server.grpc.signature import authenticate, key_id_of
-from brokercore.server.grpc.status import Fault
-from brokercore.server.limits import TooManyConnections
+from brokercore.protocol.command import Command, decode
+from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.grpc.messaging_pb2 import Code, Status
+from brokercore.server.connections.connection import Connection
+from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 
 if TYPE_CHECKING:
-    from brokercore.server.grpc.door import Door
-    from brokercore.server.grpc.line import Line
-    from brokercore.server.security import Caller
+    from brokercore.server.broker import Broker
+    from brokercore.server.connections.connection import Dispatch
+    from brokercore.server.rights.authentication import Caller
 
-CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
-MAX_CLIENT_ID = 255
+logger = logging.getLogger(__name__)
 
 MOST_ENTRIES = 1000
 """Messages, or receipt handles, of one call: clients send one message, and acknowledge what one receive gave them."""
 
-ANSWER_SECONDS = 1.0
-"""How long a line that is closed has for its last answer."""
+_LANGUAGES = {"DOT_NET": "DOTNET", "GOLANG": "GO"}
+_KNOWN = frozenset({"JAVA", "CPP", "DOTNET", "PYTHON", "GO", "PHP", "RUST", "RUBY", "NODE_JS"})
+
+CALL_SECONDS = 0.0003
+"""What reading and answering a call takes, whatever it asks for."""
+
+OK = Status(code=Code.OK, message="OK")
+
+_CODES: dict[int, Code] = {
+    ResponseCode.SUCCESS: Code.OK,
+    ResponseCode.SYSTEM_BUSY: Code.TOO_MANY_REQUESTS,
+    ResponseCode.FLOW_CONTROL: Code.TOO_MANY_REQUESTS,
+    ResponseCode.POLLING_FULL: Code.TOO_MANY_REQUESTS,
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: Code.NOT_IMPLEMENTED,
+    ResponseCode.NO_PERMISSION: Code.FORBIDDEN,
+    ResponseCode.TOPIC_NOT_EXIST: Code.TOPIC_NOT_FOUND,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: Code.CONSUMER_GROUP_NOT_FOUND,
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED: Code.ILLEGAL_FILTER_EXPRESSION,
+    ResponseCode.INVALID_PARAMETER: Code.BAD_REQUEST,
+    ResponseCode.MESSAGE_ILLEGAL: Code.BAD_REQUEST,
+    ResponseCode.POLLING_TIMEOUT: Code.MESSAGE_NOT_FOUND,
+    ResponseCode.NO_MESSAGE: Code.INVALID_RECEIPT_HANDLE,
+}
+
+
+class InnerConnection(Connection):
+    """Where a call came from, and what the broker answers to the requests that it stands for."""
+
+    def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection) -> None:
+        super().__init__(dispatch, _nothing, broker.turn, broker.rounds)
+        self.broker, self.caller = broker, caller
+        self.account = caller.account  # the line that it came on is what counts as a connection
+        self.peer, self.host_bytes, self.secure = came_on.peer, came_on.host_bytes, came_on.secure
+        self.last_seen = time.monotonic()
+        self.language = "OTHER"
+        self._ended = False
+
+    @property
+    def is_open(self) -> bool:
+        """False once the client has gone, or is answered."""
+        return not self._ended
+
+    def speaks(self, language: str) -> None:
+        """The client's language, as its metadata names it."""
+        name = _LANGUAGES.get(language, language)
+        self.language = name if name in _KNOWN else "OTHER"
+
+    async def turn(self) -> None:
+        """Wait until the account has room in a round of the loop: a call takes as much as many small requests."""
+        await self._rounds.turn(self._share(), CALL_SECONDS)
+
+    async def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
+        """Have the broker's handlers do something, with the rights of the caller, and return their answer.
+
+        Raises ConnectionResetError when the client goes meanwhile.
+        """
+        opaque = self._next_opaque()
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._waiting[opaque] = future
+        try:
+            self._dispatch(self, Command(code, opaque, language=self.language, ext=ext, body=body))
+            return await future
+        finally:
+            self._waiting.pop(opaque, None)
+
+    # What handlers answer
+
+    def write(self, *parts: bytes) -> None:
+        self._answered(decode(b"".join(parts)[4:]))
+
+    def send(self, command: Command) -> None:
+        self._answered(command)
+
+    def send_frames(self, command: Command, frames: Iterable[bytes], _size: int) -> None:
+        command.body = b"".join(frames)
+        self._answered(command)
+
+    # What the broker asks or tells by itself: only a client that listens (Session) can be told
+
+    def push(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
+        """Nobody listens."""
+
+    async def request(self, code: int, _ext: dict[str, str], _body: bytes = b"", *, seconds: float) -> Command:
+        raise TimeoutError(f"a gRPC client cannot be asked {code} within {seconds} s")
+
+    # The end
+
+    def close(self) -> None:
+        """The call is over: what waits for it gives up."""
+        if not self._ended:
+            self._ended = True
+            self.connection_lost(None)
+
+    abort = close
 
 
 class Call(InnerConnection):
-    """A call whose signature is right."""
+    """A call whose signature is right, of the client that calls itself `client_id`."""
 
-    def __init__(self, door: Door, line: Line, caller: Caller, metadata: Mapping[str, str], client_id: str) -> None:
-        super().__init__(door.broker, door.dispatch, caller, line)
-        self.door, self.client_id = door, client_id
-        self.came_on = line
-        self.speaks(metadata.get(LANGUAGE, ""))
+    def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection, client_id: str) -> None:
+        super().__init__(broker, dispatch, caller, came_on)
+        self.came_on, self.client_id = came_on, client_id
         self.seconds_left: float | None = None
         """Until the client gives up, when the call began; None when it waits for ever."""
 
 
-def open_call(door: Door, context: grpc.aio.ServicerContext) -> Call:
-    """The call that begins. Raises Fault, and Refusal when the account has no connection left."""
-    line = door.lines.by_port.get(_port(context.peer()))
-    if line is None:
-        raise Fault(Code.UNAUTHORIZED, "calls come through the port that GANTRY_GRPC_PORT names")
-    metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
-    try:
-        caller = authenticate(door.broker.security, metadata, line.peer[0])
-        _vouch(door, line, caller)
-    except (Fault, Refusal) as error:
-        _note(door, line, metadata, error)
-        raise
-    client_id = metadata.get(CLIENT_ID, "").strip()
-    if not client_id or len(client_id) > MAX_CLIENT_ID:
-        raise Fault(Code.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing, or longer than {MAX_CLIENT_ID} characters")
-    call = Call(door, line, caller, metadata, client_id)
-    call.seconds_left = context.time_remaining()
-    return call
+def _nothing(_connection: Connection) -> None:
+    """An inner connection is no connection of the broker's: its line is."""
 
 
-def _note(door: Door, line: Line, metadata: Mapping[str, str], error: Fault | Refusal) -> None:
-    """Have a call that did not begin in the log, the figures and the audit trail."""
-    key_id = key_id_of(metadata)
-    told = error if isinstance(error, Refusal) else error.__cause__
-    if not isinstance(told, Refusal) or not told.kind:
-        if isinstance(error, Refusal):
-            return  # an outage
-        kind = "wrong_signature" if key_id else "unsigned"
-        told = Refusal(ResponseCode.NO_PERMISSION, error.sentence, kind=kind)
-    door.broker.refusals.note_call(line, "gRPC call", key_id, told)
+class Fault(Exception):  # noqa: N818 (an answer, not a failure)
+    """The call is answered with this code and sentence."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code, self.sentence = code, sentence
+
+    @property
+    def status(self) -> Status:
+        """The status of the answer."""
+        return Status(code=self.code, message=self.sentence)
 
 
-def _vouch(door: Door, line: Line, caller: Caller) -> None:
-    """The line is no stranger's any more, and counts as a connection of the account. Raises TooManyConnections."""
-    if line.stranger:
-        door.broker.gate.known(line)
-    if caller.account is line.account:
-        return
-    try:
-        door.broker.limits.connect(line, caller.account)
-    except TooManyConnections:
-        asyncio.get_running_loop().call_later(ANSWER_SECONDS, line.close)  # once this is said
-        raise
+def code_of(response_code: int, special: dict[int, Code] | None = None) -> Code:
+    """The code of a broker's answer; `special` is what a call makes of codes that mean something else elsewhere."""
+    if special and response_code in special:
+        return special[response_code]
+    return _CODES.get(response_code, Code.INTERNAL_SERVER_ERROR)
 
 
-def _port(peer: str) -> int:
-    """The port of `ipv4:127.0.0.1:43210`."""
-    port = peer.rpartition(":")[2]
-    return int(port) if port.isdecimal() else -1
+def check(answer: Command, special: dict[int, Code] | None = None) -> Command:
+    """The broker's answer when it is a success. Raises Fault."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise Fault(code_of(answer.code, special), answer.remark or f"the broker answered {answer.code}")
+    return answer
+
+
+def status_of(error: Exception, what: str) -> Status:
+    """How a call that raised is answered; what nobody expected is logged under a number that the client is told."""
+    if isinstance(error, Fault):
+        return error.status
+    if isinstance(error, Refusal):
+        return Status(code=code_of(error.code), message=error.remark)
+    if isinstance(error, ProtocolError | DecodeError):
+        return Status(code=Code.BAD_REQUEST, message=str(error))
+    if isinstance(error, RedisError):
+        return Status(code=Code.TOO_MANY_REQUESTS, message=StoreUnavailable(str(error)).remark)
+    if isinstance(error, asyncio.TimeoutError | ConnectionError):
+        return Status(code=Code.PROXY_TIMEOUT, message=str(error) or "the time is over")
+    number = secrets.token_hex(4)
+    logger.error("gRPC call %s failed [%s]", what, number, exc_info=error)
+    return Status(code=Code.INTERNAL_SERVER_ERROR, message=f"the broker failed; its log names it {number}")
+
+
+def overall(statuses: list[Status]) -> Status:
+    """The status of an answer whose entries have their own."""
+    if not statuses:
+        return Status(code=Code.INTERNAL_SERVER_ERROR, message="there is no entry")
+    codes = {status.code for status in statuses}
+    return statuses[0] if len(codes) == 1 else Status(code=Code.MULTIPLE_RESULTS, message="MULTIPLE_RESULTS")

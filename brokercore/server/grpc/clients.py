@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from brokercore.protocol.bodies.heartbeat import (
-    CONSUME_ACTIVELY,
-    CONSUME_PASSIVELY,
-    ConsumerData,
-    SubscriptionData,
-)
+from brokercore.protocol.bodies.clients import CONSUME_ACTIVELY, CONSUME_PASSIVELY, ConsumerData, SubscriptionData
 from brokercore.protocol.errors import SubscriptionError
 from brokercore.protocol.grpc.messaging_pb2 import (
     ClientType,
@@ -28,16 +23,17 @@ from brokercore.protocol.grpc.messaging_pb2 import (
     Settings,
     TelemetryCommand,
 )
-from brokercore.server.delays import LEVELS_MS
-from brokercore.server.grpc.names import group_name, topic_name
+from brokercore.server.delivery.delayed_delivery import LEVELS_MS
+from brokercore.server.delivery.incoming import MAX_BODY
+from brokercore.server.grpc.call import OK, Fault
+from brokercore.server.grpc.messages import group_name, topic_name
 from brokercore.server.grpc.receiving import POLLING_SECONDS, filter_of
 from brokercore.server.grpc.sessions import MOST_UNSENT, Outbox, Session
-from brokercore.server.grpc.status import OK, Fault
 from brokercore.server.handlers.clients import MOST_GROUPS
-from brokercore.server.incoming import MAX_BODY
 
 if TYPE_CHECKING:
     from brokercore.server.grpc.call import Call
+    from brokercore.server.grpc.service import Service
 
 PRODUCER_ATTEMPTS = 3
 BACKOFF_MS, MAX_BACKOFF_MS, BACKOFF_FACTOR = 10, 1000, 2.0
@@ -51,7 +47,7 @@ _RETRIES = 16
 _CONSUMERS = {ClientType.PUSH_CONSUMER: CONSUME_PASSIVELY, ClientType.SIMPLE_CONSUMER: CONSUME_ACTIVELY}
 
 
-async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
+async def telemetry(service: Service, call: Call, context: grpc.aio.ServicerContext) -> None:
     """Take a client's settings and answers, and tell it what the broker wants, until one of both goes.
 
     Raises Fault and DecodeError.
@@ -65,15 +61,15 @@ async def telemetry(call: Call, context: grpc.aio.ServicerContext) -> None:
             if command.HasField("settings"):
                 if len(data) > MAX_SETTINGS:
                     raise Fault(Code.BAD_REQUEST, f"the settings have {len(data)} bytes; allowed are {MAX_SETTINGS}")
-                session = call.door.sessions.open(call)
+                session = service.sessions.open(call)
                 session.outbox = outbox
-                await _take_settings(session, command.settings)
+                await _register(session, command.settings)
                 await outbox.put(TelemetryCommand(status=OK, settings=_settings(call, command.settings)))
             elif session is not None:
-                _take_answer(session, command)
+                _receive_answer(session, command)
     finally:
         if session is not None and session.outbox is outbox:
-            call.door.sessions.end(session)  # first: a client that goes can end this task at the next await
+            service.sessions.end(session)  # first: a client that goes can end this task at the next await
         writer.cancel()
         await asyncio.gather(writer, return_exceptions=True)
 
@@ -83,14 +79,14 @@ async def _write(context: grpc.aio.ServicerContext, outbox: Outbox) -> None:
         await context.write((await outbox.get()).SerializeToString())
 
 
-def _take_answer(session: Session, command: TelemetryCommand) -> None:
+def _receive_answer(session: Session, command: TelemetryCommand) -> None:
     if command.HasField("thread_stack_trace"):
         session.answered(command.thread_stack_trace.nonce, command)
     elif command.HasField("verify_message_result"):
         session.answered(command.verify_message_result.nonce, command)
 
 
-async def _take_settings(session: Session, settings: Settings) -> None:
+async def _register(session: Session, settings: Settings) -> None:
     """Register the client with what it says it is. Raises Fault."""
     for count in (len(settings.subscription.subscriptions), len(settings.publishing.topics)):
         if count > MOST_GROUPS:
@@ -157,12 +153,12 @@ def _ms(milliseconds: int) -> Duration:
     return duration
 
 
-async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+async def heartbeat(service: Service, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """A client is still there. A consumer that a restarted broker does not know is taken at its word."""
-    session, kind = call.door.sessions.find(call), request.client_type
+    session, kind = service.sessions.find(call), request.client_type
     if kind in _CONSUMERS:
         group = group_name(request.group)
-        session = session or call.door.sessions.open(call)
+        session = session or service.sessions.open(call)
         session.space = request.group.resource_namespace
         known = session.settings
         data = _consumer(group, kind, _subscriptions(known) if known else [])
@@ -174,9 +170,11 @@ async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     return HeartbeatResponse(status=OK)
 
 
-async def terminate(call: Call, _request: NotifyClientTerminationRequest) -> NotifyClientTerminationResponse:
+async def terminate(
+    service: Service, call: Call, _request: NotifyClientTerminationRequest
+) -> NotifyClientTerminationResponse:
     """A client goes."""
-    session = call.door.sessions.find(call)
+    session = service.sessions.find(call)
     if session is not None:
-        call.door.sessions.end(session)
+        service.sessions.end(session)
     return NotifyClientTerminationResponse(status=OK)

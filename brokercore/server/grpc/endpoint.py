@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -11,19 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import grpc
 
 from brokercore.protocol.grpc import messaging_pb2 as pb
-from brokercore.server.doorway import Doorway
+from brokercore.server.connections.tls_detection import TlsDetection
 from brokercore.server.grpc import clients, receiving, routes, sending
-from brokercore.server.grpc.call import open_call
-from brokercore.server.grpc.door import Door
-from brokercore.server.grpc.status import status_of
+from brokercore.server.grpc.call import status_of
+from brokercore.server.grpc.service import Service
 
 if TYPE_CHECKING:
     import socket
     import ssl
 
     from brokercore.server.broker import Broker
-
-logger = logging.getLogger(__name__)
 
 SERVICE = "apache.rocketmq.v2.MessagingService"
 GRACE_SECONDS = 5.0
@@ -81,8 +77,8 @@ class GrpcEndpoint:
     def __init__(self, broker: Broker, listening: socket.socket, context: ssl.SSLContext | None, *, tls_only: bool):
         self.port = int(listening.getsockname()[1])
         self._listening, self._context, self._tls_only = listening, context, tls_only
-        self._door = Door(broker)
-        self._door.port = self.port
+        self._service = Service(broker)
+        self._service.port = self.port
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=_MOST_CALLS)
         self._outer: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -91,15 +87,15 @@ class GrpcEndpoint:
     async def start(self) -> None:
         """Accept connections."""
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._methods())])
-        self._door.lines.inner_port = self._server.add_insecure_port("127.0.0.1:0")
+        self._service.lines.inner_port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         loop = asyncio.get_running_loop()
         self._outer = await loop.create_server(
-            lambda: Doorway(self._door.lines.make, self._context, tls_only=self._tls_only),
+            lambda: TlsDetection(self._service.lines.make, self._context, tls_only=self._tls_only),
             sock=self._listening,
             backlog=_BACKLOG,
         )
-        self._tasks = [loop.create_task(self._door.renewals.run()), loop.create_task(self._expire())]
+        self._tasks = [loop.create_task(self._service.renewals.run()), loop.create_task(self._expire())]
 
     async def close(self) -> None:
         """Accept no more, answer what waits, tell clients to come back later."""
@@ -107,20 +103,20 @@ class GrpcEndpoint:
             return
         self._outer.close()
         stopping = asyncio.ensure_future(self._server.stop(GRACE_SECONDS))
-        self._door.broker.waiting.release()
+        self._service.broker.waiting.release()
         for stream in list(self._streams):
             stream.cancel()
         await stopping
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._door.lines.close()
+        await self._service.lines.close()
         await self._outer.wait_closed()
 
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(_EXPIRE_SECONDS)
-            self._door.sessions.expire()
+            self._service.sessions.expire()
 
     # Calls
 
@@ -134,9 +130,9 @@ class GrpcEndpoint:
         async def serve(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
             call = None
             try:
-                call = open_call(self._door, context)
+                call = self._service.open(context)
                 await call.turn()
-                answer = await unary.handler(call, unary.request.FromString(data))
+                answer = await unary.handler(self._service, call, unary.request.FromString(data))
             except Exception as error:  # noqa: BLE001 (the border: every failure becomes a status)
                 answer = unary.response(status=status_of(error, name))
             finally:
@@ -149,9 +145,11 @@ class GrpcEndpoint:
     async def _receive(self, data: bytes, context: grpc.aio.ServicerContext) -> None:
         call = None
         try:
-            call = open_call(self._door, context)
+            call = self._service.open(context)
             await call.turn()
-            async with aclosing(receiving.receive(call, pb.ReceiveMessageRequest.FromString(data))) as parts:
+            async with aclosing(
+                receiving.receive(self._service, call, pb.ReceiveMessageRequest.FromString(data))
+            ) as parts:
                 async for part in parts:
                     await context.write(part.SerializeToString())
         except grpc.aio.InternalError:
@@ -168,7 +166,7 @@ class GrpcEndpoint:
         task = cast("asyncio.Task[None]", asyncio.current_task())  # gRPC runs every call in one
         self._streams.add(task)
         try:
-            await clients.telemetry(open_call(self._door, context), context)
+            await clients.telemetry(self._service, self._service.open(context), context)
         except asyncio.CancelledError:
             if self._outer is None or self._outer.is_serving():
                 raise

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from brokercore.protocol.bodies.heartbeat import ConsumerData
+from brokercore.protocol.bodies.clients import ConsumerData
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import MessageFormatError
@@ -26,13 +26,12 @@ from brokercore.protocol.grpc.messaging_pb2 import (
     ReceiveMessageResponse,
     Status,
 )
+from brokercore.protocol.ids import Receipt
 from brokercore.protocol.message import decode_stored
-from brokercore.protocol.receipts import Receipt
-from brokercore.server.grpc.call import MOST_ENTRIES, Call
-from brokercore.server.grpc.names import group_name, topic_name
-from brokercore.server.grpc.outgoing import build_message
-from brokercore.server.grpc.renewal import RENEWED_MS
-from brokercore.server.grpc.status import OK, Fault, check, overall, status_of
+from brokercore.server.grpc.call import MOST_ENTRIES, OK, Call, Fault, check, overall, status_of
+from brokercore.server.grpc.messages import build_message, group_name, topic_name
+from brokercore.server.grpc.service import Service
+from brokercore.server.grpc.sessions import RENEWED_MS
 from brokercore.server.handlers.pop import LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS
 
 POLLING_SECONDS = 20.0
@@ -53,7 +52,9 @@ _HANDLE: dict[int, Code] = {
 }
 
 
-async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[ReceiveMessageResponse, None]:
+async def receive(
+    service: Service, call: Call, request: ReceiveMessageRequest
+) -> AsyncGenerator[ReceiveMessageResponse, None]:
     """Messages that are this consumer's for a while: a status, the messages, and the time of the answer."""
     topic, group = topic_name(request.message_queue.topic), group_name(request.group)
     answer = check(await _pop(call, request, topic, group))
@@ -67,7 +68,7 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
             sentence = f"calls of account {account.uid} have not read {account.answering} bytes that they asked for"
             raise Fault(Code.TOO_MANY_REQUESTS, sentence)
         if request.auto_renew:
-            await _know_again(call, group)
+            await _know_again(service, call, group)
         yield ReceiveMessageResponse(status=OK)
         space = request.message_queue.topic.resource_namespace
         for stored in found:
@@ -82,14 +83,14 @@ async def receive(call: Call, request: ReceiveMessageRequest) -> AsyncGenerator[
         for stored in found:
             held = (group, topic, stored.queue_id), stored.queue_offset, popped_ms
             if not given:
-                call.door.renewals.give_back(*held)
+                service.renewals.give_back(*held)
             elif request.auto_renew:
-                call.door.renewals.add((call.caller.key_id, call.client_id), *held)
+                service.renewals.add((call.caller.key_id, call.client_id), *held)
 
 
-async def _know_again(call: Call, group: str) -> None:
+async def _know_again(service: Service, call: Call, group: str) -> None:
     """A push consumer that a restarted broker does not know yet works on messages all the same. Raises Fault."""
-    sessions = call.door.sessions
+    sessions = service.sessions
     if sessions.find(call) is None:
         await sessions.open(call).register(ConsumerData(group), without_subscriptions=True)
 
@@ -154,7 +155,7 @@ def _polling_seconds(call: Call, request: ReceiveMessageRequest) -> float:
     return max(0.0, wanted)
 
 
-async def acknowledge(call: Call, request: AckMessageRequest) -> AckMessageResponse:
+async def acknowledge(_service: Service, call: Call, request: AckMessageRequest) -> AckMessageResponse:
     """Messages are done with; each has a result of its own."""
     topic, group = topic_name(request.topic), group_name(request.group)
     if len(request.entries) > MOST_ENTRIES:
@@ -178,7 +179,7 @@ async def _acknowledge(call: Call, entry: AckMessageEntry, topic: str, group: st
 
 
 async def change_invisible_duration(
-    call: Call, request: ChangeInvisibleDurationRequest
+    _service: Service, call: Call, request: ChangeInvisibleDurationRequest
 ) -> ChangeInvisibleDurationResponse:
     """A message is visible to others again so long from now; it has a new receipt handle."""
     topic, group = topic_name(request.topic), group_name(request.group)
@@ -191,7 +192,7 @@ async def change_invisible_duration(
 
 
 async def forward_to_dead_letters(
-    call: Call, request: ForwardMessageToDeadLetterQueueRequest
+    _service: Service, call: Call, request: ForwardMessageToDeadLetterQueueRequest
 ) -> ForwardMessageToDeadLetterQueueResponse:
     """A consumer gives a message up: it becomes a dead letter of the group, and is done with."""
     topic, group = topic_name(request.topic), group_name(request.group)

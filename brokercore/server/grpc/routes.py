@@ -22,10 +22,10 @@ from brokercore.protocol.grpc.messaging_pb2 import (
     QueryRouteResponse,
     Resource,
 )
-from brokercore.server import permissions
-from brokercore.server.grpc.call import Call
-from brokercore.server.grpc.names import group_name, topic_name
-from brokercore.server.grpc.status import OK, Fault, check
+from brokercore.server.grpc.call import OK, Call, Fault, check
+from brokercore.server.grpc.messages import group_name, topic_name
+from brokercore.server.grpc.service import Service
+from brokercore.server.rights import permissions
 
 _TYPES = {
     "NORMAL": [MessageType.NORMAL],
@@ -42,13 +42,13 @@ _PERMISSIONS = {
 }
 
 
-async def query_route(call: Call, request: QueryRouteRequest) -> QueryRouteResponse:
+async def query_route(service: Service, call: Call, request: QueryRouteRequest) -> QueryRouteResponse:
     """All queues of a topic, with what may be done with each and which messages it takes."""
     name = topic_name(request.topic)
     route = await _route(call, name)
     topic = call.broker.topics.get(name)
     kinds = _TYPES.get(topic.message_type, _ALL_TYPES) if topic else _ALL_TYPES
-    brokers = _brokers(call, route, request.endpoints)
+    brokers = _brokers(service, call, route, request.endpoints)
     queues = [
         MessageQueue(
             topic=request.topic, id=number, permission=permission, broker=brokers[data.broker_name],
@@ -61,7 +61,7 @@ async def query_route(call: Call, request: QueryRouteRequest) -> QueryRouteRespo
     return QueryRouteResponse(status=OK, message_queues=queues)
 
 
-async def query_assignment(call: Call, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
+async def query_assignment(service: Service, call: Call, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
     """What a push consumer asks for messages: each broker as a whole, as queue -1."""
     name, group = topic_name(request.topic), group_name(request.group)
     if not permissions.may_see_group(call.caller, call, group):
@@ -70,7 +70,7 @@ async def query_assignment(call: Call, request: QueryAssignmentRequest) -> Query
     if config is None:
         raise Fault(Code.CONSUMER_GROUP_NOT_FOUND, f"subscription group [{group}] does not exist")
     route = await _route(call, name)
-    brokers = _brokers(call, route, request.endpoints)
+    brokers = _brokers(service, call, route, request.endpoints)
     assignments = [
         Assignment(message_queue=_assigned(request.topic, -1, data, brokers[data.broker_name]))
         for data in route.queues
@@ -102,9 +102,9 @@ def _permissions(data: QueueData) -> list[Permission]:
     return found or [Permission.NONE] * max(1, data.read_queues, data.write_queues)
 
 
-def _brokers(call: Call, route: TopicRoute, dialled: Endpoints) -> dict[str, Broker]:
+def _brokers(service: Service, call: Call, route: TopicRoute, dialled: Endpoints) -> dict[str, Broker]:
     """The brokers of a route, where clients reach their gRPC ports."""
-    ports = {peer.name: peer.grpc_port for peer in call.broker.registry.serving} | {call.broker.name: call.door.port}
+    ports = {peer.name: peer.grpc_port for peer in call.broker.registry.serving} | {call.broker.name: service.port}
     found = {}
     for data in route.brokers:
         name, port = data.broker_name, ports.get(data.broker_name)

@@ -21,10 +21,9 @@ from brokercore.protocol.grpc.messaging_pb2 import (
 )
 from brokercore.protocol.ids import java_string_hash, parse_offset_message_id
 from brokercore.protocol.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from brokercore.server.grpc.call import MOST_ENTRIES, Call
-from brokercore.server.grpc.incoming import Outgoing, read_message
-from brokercore.server.grpc.names import topic_name
-from brokercore.server.grpc.status import OK, Fault, check, overall, status_of
+from brokercore.server.grpc.call import MOST_ENTRIES, OK, Call, Fault, check, overall, status_of
+from brokercore.server.grpc.messages import Outgoing, read_message, topic_name, transaction_id
+from brokercore.server.grpc.service import Service
 
 _KIND: dict[int, Code] = {ResponseCode.MESSAGE_ILLEGAL: Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE}
 """Body and properties were looked at before: what is left to be wrong with a message is its kind."""
@@ -38,7 +37,7 @@ _RESOLUTIONS = {
 }
 
 
-async def send(call: Call, request: SendMessageRequest) -> SendMessageResponse:
+async def send(service: Service, call: Call, request: SendMessageRequest) -> SendMessageResponse:
     """Store messages, in their order; each has a result of its own."""
     if not request.messages:
         raise Fault(Code.MESSAGE_CORRUPTED, "there is no message to send")
@@ -55,7 +54,7 @@ async def send(call: Call, request: SendMessageRequest) -> SendMessageResponse:
         if isinstance(found, Outgoing):
             size += len(found.body)
             found = found if size <= _MOST_BYTES else _too_large()
-        sending.append(asyncio.ensure_future(_send_one(call, found, topic)))
+        sending.append(asyncio.ensure_future(_send_one(service, call, found, topic)))
     entries = await asyncio.gather(*sending)
     return SendMessageResponse(status=overall([entry.status for entry in entries]), entries=entries)
 
@@ -71,16 +70,16 @@ def _read(message: Message, topic: str) -> Outgoing | Exception:
         return error
 
 
-async def _send_one(call: Call, message: Outgoing | Exception, topic: str) -> SendResultEntry:
+async def _send_one(service: Service, call: Call, message: Outgoing | Exception, topic: str) -> SendResultEntry:
     try:
         if isinstance(message, Exception):
             raise message
-        return await _store(call, message, topic)
+        return await _store(service, call, message, topic)
     except Exception as error:  # noqa: BLE001 (one message's trouble is its own)
         return SendResultEntry(status=status_of(error, "SendMessage"))
 
 
-async def _store(call: Call, message: Outgoing, topic: str) -> SendResultEntry:
+async def _store(service: Service, call: Call, message: Outgoing, topic: str) -> SendResultEntry:
     ext = {
         "a": topic,
         "b": topic,
@@ -90,7 +89,7 @@ async def _store(call: Call, message: Outgoing, topic: str) -> SendResultEntry:
         "h": "0",
         "i": message.properties,
     }
-    session = call.door.sessions.find(call) if message.sys_flag else None
+    session = service.sessions.find(call) if message.sys_flag else None
     if session is not None:
         await session.produces([topic])  # a client need not name its topics beforehand, and is asked all the same
     answer = check(await call.ask(RequestCode.SEND_MESSAGE_V2, ext, message.body), _KIND)
@@ -110,12 +109,7 @@ def _queue_id(call: Call, topic: str, message_group: str) -> int:
     return java_string_hash(message_group) % max(1, found.config.write_queues) if found else -1
 
 
-def transaction_id(offset_message_id: str, queue_offset: str) -> str:
-    """Where a half message is: so a restarted broker knows it too, and so does whoever was asked about it."""
-    return f"{offset_message_id}-{queue_offset}"
-
-
-async def end_transaction(call: Call, request: EndTransactionRequest) -> EndTransactionResponse:
+async def end_transaction(_service: Service, call: Call, request: EndTransactionRequest) -> EndTransactionResponse:
     """Commit or roll back a half message; any other resolution leaves it to be checked."""
     topic = topic_name(request.topic)
     offset_id, _, queue_offset = request.transaction_id.partition("-")
@@ -138,7 +132,7 @@ async def end_transaction(call: Call, request: EndTransactionRequest) -> EndTran
     return EndTransactionResponse(status=OK)
 
 
-async def recall(call: Call, request: RecallMessageRequest) -> RecallMessageResponse:
+async def recall(_service: Service, call: Call, request: RecallMessageRequest) -> RecallMessageResponse:
     """Take back a message whose time has not come."""
     topic = topic_name(request.topic)
     ext = {"producerGroup": topic, "topic": topic, "recallHandle": request.recall_handle}

@@ -1,4 +1,7 @@
-"""The clients behind gRPC calls: what each said of itself, and how it is told something."""
+"""The clients behind gRPC calls: what each said of itself, how it is told something, and which messages it works on.
+
+Messages that a push consumer works on stay invisible while it is there (`auto_renew`).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat
+from brokercore.protocol.bodies.clients import ConsumerData, Heartbeat
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.grpc.messaging_pb2 import (
@@ -24,15 +27,14 @@ from brokercore.protocol.grpc.messaging_pb2 import (
 )
 from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.server.errors import Refusal
-from brokercore.server.grpc.connection import InnerConnection
-from brokercore.server.grpc.outgoing import build_message
-from brokercore.server.grpc.sending import transaction_id
-from brokercore.server.grpc.status import Fault, check
-from brokercore.server.permissions import PUBLISH
+from brokercore.server.grpc.call import Call, Fault, InnerConnection, check
+from brokercore.server.grpc.messages import build_message, transaction_id
+from brokercore.server.rights.permissions import PUBLISH
+from brokercore.server.storage.offsets import Place
 
 if TYPE_CHECKING:
-    from brokercore.server.grpc.call import Call
-    from brokercore.server.grpc.door import Door
+    from brokercore.server.broker import Broker
+    from brokercore.server.connections.connection import Dispatch
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +54,25 @@ _RESULTS = {
 
 Outbox = asyncio.Queue[TelemetryCommand]
 
+RENEWED_MS = 60_000
+"""How long a message is invisible at a time."""
+
+AHEAD_MS = 20_000
+"""It is renewed when it would be visible within this time."""
+
+LOOK_SECONDS = 5.0
+LONGEST_MS = 3 * 3600 * 1000
+"""A consumer that has not finished by then has lost the message."""
+
+GONE_MS = 1000
+"""A message whose consumer went is visible this much later."""
+
 
 class Session(InnerConnection):
     """One client. In the tables of producers and consumers it stands as the connection that it registered on."""
 
-    def __init__(self, call: Call) -> None:
-        super().__init__(call.broker, call.door.dispatch, call.caller, call.came_on)
+    def __init__(self, call: Call, dispatch: Dispatch) -> None:
+        super().__init__(call.broker, dispatch, call.caller, call.came_on)
         self.client_id, self.language = call.client_id, call.language
         self.settings: Settings | None = None
         self.topics: list[str] = []
@@ -161,8 +176,8 @@ class Session(InnerConnection):
 class Sessions:
     """All clients by AccessKey and client id."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
         self._by_key: dict[str, dict[str, Session]] = {}
 
     def find(self, call: Call) -> Session | None:
@@ -180,7 +195,7 @@ class Sessions:
         clients = self._by_key.setdefault(call.caller.key_id, {})
         if len(clients) >= MOST_PER_KEY:
             raise Fault(Code.TOO_MANY_REQUESTS, f"AccessKey {call.caller.key_id} has {MOST_PER_KEY} clients online")
-        session = clients[call.client_id] = Session(call)
+        session = clients[call.client_id] = Session(call, self._dispatch)
         return session
 
     def is_online(self, key: SessionKey) -> bool:
@@ -202,3 +217,73 @@ class Sessions:
         for clients in list(self._by_key.values()):
             for session in [session for session in clients.values() if session.last_seen < oldest]:
                 self.end(session)
+
+
+class _Held(NamedTuple):
+    """A delivery that one client works on."""
+
+    place: Place
+    offset: int
+    popped_ms: int
+
+
+class Renewals:
+    """Deliveries by client. What was acknowledged, or given a new handle, drops out by itself."""
+
+    def __init__(self, broker: Broker, is_online: Callable[[SessionKey], bool]) -> None:
+        self._broker, self._is_online = broker, is_online
+        self._held: dict[SessionKey, set[_Held]] = {}
+
+    def add(self, client: SessionKey, place: Place, offset: int, popped_ms: int) -> None:
+        """A client was given a message."""
+        self._held.setdefault(client, set()).add(_Held(place, offset, popped_ms))
+
+    def give_back(self, place: Place, offset: int, popped_ms: int) -> None:
+        """A message did not reach its client: others get it soon. Raises StoreUnavailable."""
+        now_ms = int(time.time() * 1000)
+        flights = self._broker.flights
+        state = flights.find(place)
+        flight = state.flights.get(offset) if state else None
+        if flight is not None and flight.popped_ms == popped_ms and flight.visible_ms > now_ms + GONE_MS:
+            flights.extend(place, offset, now_ms + GONE_MS)
+            self._wake(place)
+
+    async def run(self) -> None:
+        """Look after them until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                self.look()
+            except Refusal as refusal:
+                logger.warning("messages in work are not renewed now: %s", refusal.remark)
+
+    def look(self) -> None:
+        """Renew what would be visible soon. Raises StoreUnavailable."""
+        now_ms = int(time.time() * 1000)
+        for client, held in list(self._held.items()):
+            online = self._is_online(client)
+            for delivery in list(held):
+                if not self._renew(delivery, now_ms, online=online):
+                    held.discard(delivery)
+            if not held:
+                del self._held[client]
+
+    def _renew(self, held: _Held, now_ms: int, *, online: bool) -> bool:
+        """False when there is nothing left to look after."""
+        flights = self._broker.flights
+        state = flights.find(held.place)
+        flight = state.flights.get(held.offset) if state else None
+        if flight is None or flight.popped_ms != held.popped_ms or now_ms - held.popped_ms > LONGEST_MS:
+            return False
+        if not online:
+            self.give_back(*held)
+            return False
+        if flight.visible_ms < now_ms + AHEAD_MS:
+            flights.extend(held.place, held.offset, now_ms + RENEWED_MS)
+        return True
+
+    def _wake(self, place: Place) -> None:
+        """Those who wait for the queue look when the message is visible."""
+        topic = self._broker.topics.get(place[1])
+        if topic is not None:
+            self._broker.waiting.wake(topic.queues[place[2]])

@@ -6,20 +6,19 @@ import re
 
 import orjson
 
+from brokercore.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_GROUPS, retry_topic, topics_of
 from brokercore.protocol.bodies.config import MAX_CONFIG, GroupConfig, group_rows_to_json
-from brokercore.protocol.bodies.reading import objects, read_object
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.server import permissions
+from brokercore.protocol.fastjson import objects, read_object
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import boolean, text
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_group, existing_topic
-from brokercore.server.headers import boolean, text
-from brokercore.server.removal import forget_progress, remove_topic
-from brokercore.server.security import Caller
-from brokercore.server.storage.groups import SYSTEM_GROUPS
-from brokercore.server.storage.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from brokercore.server.peers.catching_up import forget_progress, remove_topic
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _INVALID = ResponseCode.INVALID_PARAMETER
@@ -46,8 +45,8 @@ async def delete(broker: Broker, _connection: Connection, command: Command, _cal
     broker.waiting.review()
     if boolean(command.ext, "cleanOffset"):
         await forget_progress(broker, name)
-    for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
-        await remove_topic(broker, prefix + name)
+    for topic in topics_of(name):
+        await remove_topic(broker, topic)
     return command.response(ResponseCode.SUCCESS)
 
 
@@ -108,11 +107,11 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
 
 async def _store(broker: Broker, caller: Caller, config: GroupConfig) -> None:
     name = config.group
-    if broker.topics.get(RETRY_PREFIX + name) is None:
-        broker.limits.add_queues(caller.account, RETRY_PREFIX + name, config.retry_queues)
+    if broker.topics.get(retry_topic(name)) is None:
+        broker.limits.add_queues(caller.account, retry_topic(name), config.retry_queues)
     await broker.groups.save(config)
     broker.waiting.review()
-    await broker.topics.ensure(RETRY_PREFIX + name, config.retry_queues)
+    await broker.topics.ensure(retry_topic(name), config.retry_queues)
 
 
 HANDLERS = {

@@ -11,14 +11,14 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.filters import tag_code
 from brokercore.protocol.message import decode_stored
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import boolean, integer, text
+from brokercore.server.delivery.filtering import tag_of
 from brokercore.server.errors import Refusal
-from brokercore.server.filtering import tag_of
 from brokercore.server.handlers.offsets import existing_queue, existing_topic
-from brokercore.server.headers import boolean, integer, text
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 
 MAX_FOUND = 64
 """Messages one query answers with at most (maxMsgsNumBatch)."""

@@ -11,19 +11,20 @@ from typing import Any
 
 import orjson
 
+from brokercore.names import TRACE_TOPIC
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.bodies.route import MASTER, BrokerData, ClusterInfo, QueueData, TopicRoute
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import text
+from brokercore.server.delivery.replies import is_reply_topic, reply_cluster
 from brokercore.server.errors import Refusal
-from brokercore.server.headers import text
-from brokercore.server.key_values import ORDER_NAMESPACE
-from brokercore.server.replies import is_reply_topic, reply_cluster
-from brokercore.server.security import Caller
-from brokercore.server.storage.topics import SYSTEM_QUEUES, TRACE_TOPIC
+from brokercore.server.peers.key_values import ORDER_NAMESPACE
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
+from brokercore.server.storage.topics import SYSTEM_QUEUES
 
 MAX_ORDER = 1024
 """Characters of what says where the queues of an ordered topic are."""

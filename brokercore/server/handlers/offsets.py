@@ -9,16 +9,16 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.fastjson import dumps_with
 from brokercore.protocol.message_queue import MessageQueue
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import boolean, integer, text
 from brokercore.server.errors import Refusal
-from brokercore.server.headers import boolean, integer, text
-from brokercore.server.retention import offset_at
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 from brokercore.server.storage import recovery
 from brokercore.server.storage.offsets import Place
 from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.retention import offset_at
 from brokercore.server.storage.topics import Topic
 
 _OK, _NOT_FOUND = ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND

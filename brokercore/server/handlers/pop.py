@@ -1,33 +1,45 @@
-"""POP consumption: 200050 to 200055, and who consumes so (400 to 402) (docs/broker.md, "POP")."""
+"""POP consumption: 200050 to 200055 and 200151, and who consumes so (400 to 402) (docs/operate/broker.md, "POP")."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
-from brokercore.protocol.bodies.reading import read_object
-from brokercore.protocol.bodies.reading import text as member
+from brokercore.names import is_retry_topic
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import MessageFormatError, SubscriptionError
-from brokercore.protocol.receipts import Receipt, message_offsets, start_offsets
-from brokercore.server import permissions
+from brokercore.protocol.fastjson import integer as whole
+from brokercore.protocol.fastjson import objects, read_object
+from brokercore.protocol.fastjson import text as member
+from brokercore.protocol.ids import Receipt, message_offsets, start_offsets
 from brokercore.server.broker import Broker
-from brokercore.server.connection import MOST_WATCHED, Connection
+from brokercore.server.connections.connection import MOST_WATCHED, Connection
+from brokercore.server.connections.headers import boolean, integer, text
+from brokercore.server.delivery.filtering import wanted_frames
 from brokercore.server.errors import Refusal
-from brokercore.server.filtering import wanted_frames
+from brokercore.server.handlers.offsets import existing_topic
 from brokercore.server.handlers.pull import MAX_MESSAGES, readable, wait_seconds
-from brokercore.server.headers import boolean, integer, text
-from brokercore.server.pop.modes import POP, PULL
-from brokercore.server.pop.names import acknowledged_topic
 from brokercore.server.pop.request import Popped, PopRequest
-from brokercore.server.security import Caller
-from brokercore.server.storage.topics import RETRY_PREFIX, Topic
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.named_resources import acknowledged_topic, named_in
+from brokercore.server.storage.groups import POP, PULL
+from brokercore.server.storage.offsets import Place
+from brokercore.server.storage.topics import Topic
 
 LEAST_INVISIBLE_MS, MOST_INVISIBLE_MS = 100, 12 * 3600 * 1000
-_OK = ResponseCode.SUCCESS
+
+MAX_ACKNOWLEDGED = 4096
+"""Messages that one BATCH_ACK_MESSAGE may name."""
+
+_OK, _INVALID = ResponseCode.SUCCESS, ResponseCode.INVALID_PARAMETER
 
 
 async def pop(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command | None:
@@ -196,7 +208,7 @@ async def set_mode(broker: Broker, _connection: Connection, command: Command, ca
     group, topic, mode = (member(fields, name) for name in ("consumerGroup", "topic", "mode"))
     if mode not in (POP, PULL):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"the mode is {mode[:40]!r}; allowed are {POP} and {PULL}")
-    if topic.startswith(RETRY_PREFIX):
+    if is_retry_topic(topic):
         raise Refusal(ResponseCode.NO_PERMISSION, "a retry topic is always pulled")
     readable(broker, group, topic)
     if mode == POP != broker.request_modes.get(group, topic):
@@ -251,6 +263,58 @@ def _share(queues: list[tuple[str, int]], members: list[str], client_id: str) ->
     return queues[start : start + each + (place < more)]
 
 
+async def acknowledge_batch(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """BATCH_ACK_MESSAGE, as proxies send it.
+
+    Each entry names a delivery (popTime) and, by a bit set on its first offset, the messages of a queue.
+    NO_MESSAGE when any of them was given out again since; the others are acknowledged all the same.
+    """
+    fields = read_object(command.body)
+    if member(fields, "brokerName", broker.name) != broker.name:
+        raise Refusal(
+            _INVALID, f"the messages are of broker {member(fields, 'brokerName')[:127]}, not of {broker.name}"
+        )
+    places = [(_batch_place(broker, entry), entry) for entry in objects(fields, "acks")]
+    sets = [(place, whole(entry, "so"), whole(entry, "pt"), _bits(entry)) for place, entry in places]
+    count = sum([bits.bit_count() for _, _, _, bits in sets])
+    if count > MAX_ACKNOWLEDGED:
+        raise Refusal(_INVALID, f"{count} messages: allowed are {MAX_ACKNOWLEDGED} in one request")
+    wanted = [(place, start + offset, popped) for place, start, popped, bits in sets for offset in _places_of(bits)]
+    late = 0
+    for place, offset, popped_ms in wanted:
+        late += not await broker.flights.acknowledge(place, offset, popped_ms)
+    if late:
+        return command.response(ResponseCode.NO_MESSAGE, f"{late} of {len(wanted)} messages were given out again")
+    return command.response(ResponseCode.SUCCESS)
+
+
+def _batch_place(broker: Broker, entry: dict[str, Any]) -> Place:
+    group, name = named_in(entry)
+    topic, queue_id = existing_topic(broker, name), whole(entry, "q", -1)
+    if not 0 <= queue_id < len(topic.queues):
+        raise Refusal(_INVALID, f"queue {queue_id} of topic {name} does not exist")
+    return group, name, queue_id
+
+
+def _bits(entry: dict[str, Any]) -> int:
+    """The bit set of an entry (java.util.BitSet, its bytes in Base64)."""
+    try:
+        bits = base64.b64decode(member(entry, "b"), validate=True)
+    except (ValueError, binascii.Error):
+        raise Refusal(_INVALID, "the bit set of an acknowledgement is not Base64") from None
+    if len(bits) > MAX_ACKNOWLEDGED // 8:
+        raise Refusal(_INVALID, f"the bit set of an acknowledgement has {len(bits)} bytes")
+    return int.from_bytes(bits, "little")
+
+
+def _places_of(bits: int) -> Iterator[int]:
+    """The place of each bit that is set."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
 HANDLERS = {
     RequestCode.POP_MESSAGE: pop,
     RequestCode.ACK_MESSAGE: acknowledge,
@@ -261,4 +325,5 @@ HANDLERS = {
     RequestCode.SET_MESSAGE_REQUEST_MODE: set_mode,
     RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: all_modes,
     RequestCode.QUERY_ASSIGNMENT: assignment,
+    RequestCode.BATCH_ACK_MESSAGE: acknowledge_batch,
 }

@@ -1,4 +1,4 @@
-"""Pulls: 11 and 361, with long polling (docs/broker.md, "Pull")."""
+"""Pulls: 11 and 361, with long polling (docs/operate/broker.md, "Pull")."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import SubscriptionError
-from brokercore.server import answers, permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import MOST_WATCHED, Connection, refuse, respond
+from brokercore.server.connections.connection import MOST_WATCHED, Connection, refuse, respond
+from brokercore.server.connections.fairness import Work
+from brokercore.server.connections.headers import integer, pull_head, text
+from brokercore.server.delivery.filtering import Sieve, Wanted, wanted_frames
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
-from brokercore.server.filtering import Sieve, Wanted, wanted_frames
 from brokercore.server.handlers.offsets import commit
-from brokercore.server.headers import integer, text
-from brokercore.server.pace import Work
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -65,7 +65,7 @@ class Pull:
             return
         reset = offsets.pending_reset(self.group, queue.topic, queue.queue_id)
         if reset is not None:
-            offsets.take_reset(self.group, queue.topic, queue.queue_id)
+            offsets.clear_reset(self.group, queue.topic, queue.queue_id)
             self._answer(_MOVED, b"OFFSET_RESET", reset)
         elif offset >= queue.max_offset or offset < queue.min_offset:
             self._outside()
@@ -73,7 +73,7 @@ class Pull:
             count = self.count if self.wanted is None else MAX_SCANNED
             found = self.broker.store.hot(queue, offset, count) if self.connection.reads.is_free else None
             if found is not None:
-                self._take(found)
+                self._select(found)
             else:
                 self.reading = True
                 self.broker.spawn(self._read())
@@ -138,11 +138,11 @@ class Pull:
         if not self.review():
             return
         if found:
-            self._take(found)
+            self._select(found)
         else:  # what is missing was dropped while it was read, or lies in a gap a failed write left
             self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", max(queue.min_offset, min(self.offset + 1, queue.max_offset)))
 
-    def _take(self, found: Sequence[tuple[int, bytes]]) -> None:
+    def _select(self, found: Sequence[tuple[int, bytes]]) -> None:
         if self.wanted is not None:
             self._sift(Sieve(self.wanted, found, self.offset, self.count, self.bytes))
             return
@@ -156,14 +156,14 @@ class Pull:
             following = offset + 1
             if len(frames) >= self.count:
                 break
-        self._taken(frames, size, following)
+        self._deliver(frames, size, following)
 
     def _sift(self, sieve: Sieve) -> None:
         """Answer with what the filter lets through, now or after some slices."""
         work = self.broker.pace.work(self.caller.account)
         if sieve.go_on(work):
             work.end()
-            self._taken(sieve.frames, sieve.size, sieve.following)
+            self._deliver(sieve.frames, sieve.size, sieve.following)
         else:
             self.reading = True
             self.broker.spawn(self._sift_on(sieve, work))
@@ -179,9 +179,9 @@ class Pull:
             work.end()
         self.reading = False
         if self.review():
-            self._taken(sieve.frames, sieve.size, sieve.following)
+            self._deliver(sieve.frames, sieve.size, sieve.following)
 
-    def _taken(self, frames: list[bytes], size: int, following: int) -> None:
+    def _deliver(self, frames: list[bytes], size: int, following: int) -> None:
         if frames:
             self._found(frames, size, following)
         elif following >= self.queue.max_offset and self.suspend:
@@ -193,9 +193,7 @@ class Pull:
     def _found(self, frames: list[bytes], size: int, following: int) -> None:
         queue, broker = self.queue, self.broker
         self._end()
-        head = answers.pull_head(
-            self.command.opaque, _FOUND, b"FOUND", following, queue.min_offset, queue.max_offset, size
-        )
+        head = pull_head(self.command.opaque, _FOUND, b"FOUND", following, queue.min_offset, queue.max_offset, size)
         self.connection.write_frames(head, frames, size)
         broker.offsets.pulled(self.group, queue.topic, queue.queue_id, following)
         broker.statistics.handed_out(broker.settings.cluster_name, queue.topic, self.group, len(frames), size)
@@ -204,7 +202,7 @@ class Pull:
         self._end()
         queue = self.queue
         self.connection.write(
-            answers.pull_head(self.command.opaque, code, remark, following, queue.min_offset, queue.max_offset)
+            pull_head(self.command.opaque, code, remark, following, queue.min_offset, queue.max_offset)
         )
 
     def _end(self) -> None:

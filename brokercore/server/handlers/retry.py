@@ -6,21 +6,21 @@ import asyncio
 import time
 from random import randrange
 
+from brokercore.names import retry_topic
 from brokercore.protocol import properties as names
 from brokercore.protocol.bodies.config import GroupConfig
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.message import StoredMessage, decode_stored
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
-from brokercore.server.dead_letters import bury, next_attempt, prepare, safe
-from brokercore.server.delays import level_time
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import integer, text
+from brokercore.server.delivery.dead_letters import bury, next_attempt, prepare, safe
+from brokercore.server.delivery.delayed_delivery import level_time
 from brokercore.server.errors import Refusal
-from brokercore.server.headers import integer, text
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 from brokercore.server.statistics import SENT_BACK
-from brokercore.server.storage.topics import RETRY_PREFIX
 
 FIRST_RETRY_LEVEL = 3
 """The broker's own choice: level 3 (10 s) for the first retry, one level more for each further one."""
@@ -69,7 +69,7 @@ async def _send_back(  # noqa: PLR0917 (what the request says, looked up)
 
 
 async def _retry(broker: Broker, message: StoredMessage, group: str, level: int) -> None:
-    topic = await broker.topics.ensure(RETRY_PREFIX + group, 1)
+    topic = await broker.topics.ensure(retry_topic(group), 1)
     until_ms, level = level_time(level, int(time.time() * 1000))
     properties = message.properties
     properties[names.DELAY] = str(level)

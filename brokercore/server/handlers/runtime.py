@@ -1,20 +1,37 @@
-"""The broker about itself: runtime table (28) and delay offsets (45)."""
+"""The broker itself as tools see and run it: its state (28, 45), its configuration (25, 26), maintenance.
+
+The name server is a role of the broker: its configuration (318, 319) is here too. Of maintenance, what there is to do
+is done, and what another kind of store would do is refused by name: a store in Redis has no commit log, no
+consume-queue files, no RocksDB and no replicas. Requests about those get REQUEST_CODE_NOT_SUPPORTED with a sentence
+that says what is there instead (docs/operate/mqadmin.md).
+"""
 
 from __future__ import annotations
 
+import logging
 import resource
 import time
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 
+from brokercore.names import SCHEDULE_TOPIC
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import VERSION, Command
+from brokercore.protocol.properties import LEVELS, MAX_DELAY_SECONDS, levels_text
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
-from brokercore.server.security import Caller
+from brokercore.server.connections.connection import Connection
+from brokercore.server.errors import Refusal
+from brokercore.server.rights.authentication import Caller
+from brokercore.server.settings import BOUNDS
 from brokercore.server.statistics import BROKER_GET, BROKER_PUT, DAY, HOUR, MINUTE
-from brokercore.server.storage.topics import DELAY_LEVELS, SCHEDULE_TOPIC
+from brokercore.server.storage.retention import expire_messages
+from brokercore.server.unsupported import REFUSED
 
+logger = logging.getLogger(__name__)
+
+_OK, _INVALID = ResponseCode.SUCCESS, ResponseCode.INVALID_PARAMETER
 _VERSION_NAME = "V5_3_3"
 _PERIODS = (10, MINUTE, 600)
 
@@ -73,7 +90,7 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "runtime": _duration(now - broker.started_ms),
         "startAcceptSendRequestTimeStamp": "0",
     }
-    return command.response(ResponseCode.SUCCESS, body=orjson.dumps({"table": table | _own(broker)}))
+    return command.response(_OK, body=orjson.dumps({"table": table | _own(broker)}))
 
 
 def _own(broker: Broker) -> dict[str, str]:
@@ -95,10 +112,10 @@ def _own(broker: Broker) -> dict[str, str]:
 def delay_offsets(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_ALL_DELAY_OFFSET: how many messages each level has taken; those that wait are known by their time alone."""
     topic = broker.topics.get(SCHEDULE_TOPIC)
-    queues = topic.queues[:DELAY_LEVELS] if topic else []
+    queues = topic.queues[:LEVELS] if topic else []
     table = {str(queue.queue_id + 1): queue.max_offset for queue in queues}
     return command.response(
-        ResponseCode.SUCCESS, body=orjson.dumps({"dataVersion": broker.topics.version.to_dict(), "offsetTable": table})
+        _OK, body=orjson.dumps({"dataVersion": broker.topics.version.to_dict(), "offsetTable": table})
     )
 
 
@@ -108,7 +125,157 @@ def _duration(milliseconds: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
 
 
-HANDLERS = {
+def broker_configuration(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_BROKER_CONFIG: lines of `key=value`, under the names a real broker uses where it has them."""
+    settings = broker.settings
+    host, _, port = broker.address.rpartition(":")
+    values = {
+        "autoCreateSubscriptionGroup": "false",
+        "autoCreateTopicEnable": "false",
+        "brokerClusterName": settings.cluster_name,
+        "brokerId": "0",
+        "brokerIP1": host,
+        "brokerName": settings.broker_name,
+        "brokerPermission": "6",
+        "brokerRole": "ASYNC_MASTER",
+        "clientManageThreadPoolNums": "1",  # one event loop does all; tools expect the three numbers
+        "fileReservedTime": str(max(1, round(settings.retention_hours))),
+        "flushDiskType": "ASYNC_FLUSH",
+        "listenPort": port,
+        "maxMessageSize": str(4 << 20),
+        "messageDelayLevel": levels_text(),
+        "namesrvAddr": broker.address,
+        "pullMessageThreadPoolNums": "1",
+        "regionId": settings.region,
+        "sendMessageThreadPoolNums": "1",
+        "timerMaxDelaySec": str(MAX_DELAY_SECONDS),
+        "transactionCheckInterval": str(1000 * settings.transaction_check_seconds),
+        "gantryCheckMessageType": "true" if settings.check_message_type else "false",
+        "gantryStoreMaxBytes": str(settings.store_max_bytes),
+    }
+    version = orjson.dumps(broker.topics.version.to_dict()).decode()
+    return command.response(_OK, ext={"version": version}, body=_properties(values))
+
+
+def update_broker(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
+    """UPDATE_BROKER_CONFIG: what can change while the broker runs changes at once and holds until it ends."""
+    changes: dict[str, Any] = {}
+    for name, value in _given(command).items():
+        if name not in _CHANGEABLE:
+            allowed = ", ".join(sorted(_CHANGEABLE))
+            raise Refusal(_INVALID, f"{name[:80]} cannot be changed while the broker runs; what can: {allowed}")
+        setting, read = _CHANGEABLE[name]
+        try:
+            changes[setting] = read(value)
+        except ValueError as error:
+            raise Refusal(_INVALID, f"{name} is {value[:40]!r}: {error}") from None
+    broker.reconfigure(**changes)
+    logger.warning("%s set %s until the next start", caller.name, changes)
+    return command.response(_OK)
+
+
+def name_server_configuration(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_NAMESRV_CONFIG: the name server is a role of the broker and has few settings of its own."""
+    values = {"listenPort": broker.settings.namesrv_port, "orderMessageEnable": "true", "supportActingMaster": "false"}
+    return command.response(_OK, body=_properties({name: str(value) for name, value in values.items()}))
+
+
+def update_name_server(_broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """UPDATE_NAMESRV_CONFIG: nothing of it can change while it runs."""
+    names = ", ".join(_given(command))[:200]
+    raise Refusal(_INVALID, f"{names} cannot be changed: the name server's settings are read when the broker starts")
+
+
+def _given(command: Command) -> dict[str, str]:
+    """The lines `key=value` of a body as Java's Properties are written; at least one."""
+    try:
+        lines = command.body.decode().splitlines()
+    except UnicodeDecodeError:
+        raise Refusal(_INVALID, "the configuration is not UTF-8") from None
+    pairs = [line.partition("=") for line in lines if line.strip() and not line.startswith("#")]
+    if not pairs:
+        raise Refusal(_INVALID, "the request names no setting")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _properties(values: dict[str, str]) -> bytes:
+    return "".join(f"{name}={value}\n" for name, value in values.items()).encode()
+
+
+def _whole(setting: str, factor: int = 1) -> Callable[[str], int]:
+    low, high = BOUNDS[setting]
+
+    def read(value: str) -> int:
+        if not value.isascii() or not value.isdecimal() or not low <= int(value[:20]) // factor <= high:
+            raise ValueError(f"allowed are whole numbers from {low * factor} to {high * factor}")
+        return int(value) // factor
+
+    return read
+
+
+def _truth(value: str) -> bool:
+    if value not in ("true", "false"):
+        raise ValueError("allowed are true and false")
+    return value == "true"
+
+
+_CHANGEABLE: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "fileReservedTime": ("retention_hours", _whole("retention_hours")),
+    "gantryCheckMessageType": ("check_message_type", _truth),
+    "gantryStoreMaxBytes": ("store_max_bytes", _whole("store_max_bytes")),
+    "transactionCheckInterval": ("transaction_check_seconds", _whole("transaction_check_seconds", 1000)),
+}
+"""Names in the configuration: the setting, and how its value is read."""
+
+
+def nothing_to_clean(_broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """CLEAN_EXPIRED_CONSUMEQUEUE and CLEAN_UNUSED_TOPIC: a topic's queues come and go with it, nothing is left over."""
+    return command.response(_OK)
+
+
+async def expire_now(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """DELETE_EXPIRED_COMMITLOG: what is older than the retention time leaves now instead of within a minute."""
+    await expire_messages(broker.store, broker.topics, broker.traces.most_bytes)
+    return command.response(_OK)
+
+
+def replication(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_BROKER_HA_STATUS: a master without replicas."""
+    body = {
+        "haClientRuntimeInfo": {},
+        "haConnectionInfo": [],
+        "inSyncSlaveNums": 0,
+        "master": True,
+        "masterCommitLogMaxOffset": sum(queue.max_offset for queue in broker.store.by_number.values()),
+    }
+    return command.response(_OK, body=orjson.dumps(body))
+
+
+def no_unit_topics(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
+    """GET_UNIT_TOPIC_LIST and its two relatives: there are no units."""
+    return command.response(_OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": []}))
+
+
+def _refused(sentence: str) -> Callable[..., Command]:
+    def refuse(_broker: Broker, _connection: Connection, _command: Command, _caller: Caller) -> Command:
+        raise Refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, sentence)
+
+    return refuse
+
+
+HANDLERS: dict[int, Any] = {
     RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
     RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,
+    RequestCode.GET_BROKER_CONFIG: broker_configuration,
+    RequestCode.UPDATE_BROKER_CONFIG: update_broker,
+    RequestCode.GET_NAMESRV_CONFIG: name_server_configuration,
+    RequestCode.UPDATE_NAMESRV_CONFIG: update_name_server,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: nothing_to_clean,
+    RequestCode.CLEAN_UNUSED_TOPIC: nothing_to_clean,
+    RequestCode.DELETE_EXPIRED_COMMITLOG: expire_now,
+    RequestCode.GET_BROKER_HA_STATUS: replication,
+    RequestCode.GET_UNIT_TOPIC_LIST: no_unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: no_unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: no_unit_topics,
+    **{code: _refused(sentence) for code, sentence in REFUSED.items()},
 }

@@ -19,13 +19,13 @@ from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.fastjson import dumps_with
 from brokercore.protocol.message_queue import MessageQueue
-from brokercore.server import permissions
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import boolean, text
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_group, existing_topic, first_and_last_ms
-from brokercore.server.headers import boolean, text
-from brokercore.server.security import Caller
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
 from brokercore.server.statistics import DAY, GET, HOUR, MINUTE, PUT, Rate
 from brokercore.server.storage import recovery
 from brokercore.server.storage.queue import Queue

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
+from brokercore.names import TRACE_TOPIC, group_of
 from brokercore.protocol.bodies.config import MAX_CONFIG, TopicConfig, topic_rows_to_json
-from brokercore.protocol.bodies.reading import objects, read_object
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.server import permissions
+from brokercore.protocol.fastjson import objects, read_object
 from brokercore.server.broker import Broker
-from brokercore.server.connection import Connection
+from brokercore.server.connections.connection import Connection
+from brokercore.server.connections.headers import boolean, integer, text
+from brokercore.server.delivery.replies import is_reply_topic, reply_cluster
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_topic
-from brokercore.server.headers import boolean, integer, text
-from brokercore.server.limits import INSTANCE_PREFIX
-from brokercore.server.removal import remove_topic
-from brokercore.server.replies import is_reply_topic, reply_cluster
-from brokercore.server.security import Caller
-from brokercore.server.storage.topics import TRACE_TOPIC, group_of, is_system_topic
+from brokercore.server.peers.catching_up import remove_topic
+from brokercore.server.rights import permissions
+from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.limits import INSTANCE_PREFIX
+from brokercore.server.storage.topics import is_kept_topic
 
 MAX_QUEUES = 1024
 _BROKER_NAME = re.compile(r"broker-[a-z]")
@@ -69,7 +70,7 @@ async def create_many(broker: Broker, connection: Connection, command: Command, 
 async def delete(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """DELETE_TOPIC_IN_BROKER: its messages, its index and all offsets in it go with it."""
     name = text(command.ext, "topic")
-    if is_system_topic(name):
+    if is_kept_topic(name):
         raise Refusal(_INVALID, f"the topic {name} belongs to the broker and cannot be deleted")
     await remove_topic(broker, name)
     return command.response(ResponseCode.SUCCESS)
@@ -133,7 +134,7 @@ def _check(broker: Broker, caller: Caller, config: TopicConfig) -> None:
         raise Refusal(_INVALID, f"the topic name {name[:64]!r} is not made of the characters %|a-zA-Z0-9_-")
     if len(name) > 127 and not group_of(name):
         raise Refusal(_INVALID, f"the topic name has {len(name)} characters; allowed are 127")
-    if is_system_topic(name) and name != TRACE_TOPIC:
+    if is_kept_topic(name) and name != TRACE_TOPIC:
         raise Refusal(_INVALID, f"the topic {name} conflicts with a topic of the broker")
     # Whoever runs the brokers may: mqadmin sends to topics that are called as a broker or the cluster is.
     if broker.topics.get(name) is None and not caller.is_system and is_reserved(broker, name):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from brokercore.protocol.message import decode_stored
-from brokercore.server.dead_letters import bury, prepare
+from brokercore.server.delivery.dead_letters import bury, prepare
+from brokercore.server.delivery.filtering import Wanted
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
-from brokercore.server.filtering import Wanted
-from brokercore.server.limits import LimitReached
-from brokercore.server.pop.flights import QueueState
+from brokercore.server.pop.in_flight import QueueState
+from brokercore.server.rights.limits import LimitReached
 from brokercore.server.storage.offsets import Place
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
@@ -21,9 +21,9 @@ from brokercore.server.storage.topics import Topic
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from brokercore.server.account import Account
     from brokercore.server.broker import Broker
-    from brokercore.server.reads import Reads
+    from brokercore.server.connections.fairness import Reads
+    from brokercore.server.rights.account import Account
 
 MAX_BYTES = 256 << 10
 """Bytes of one answer; the first message is given whatever its size."""
@@ -124,7 +124,7 @@ class PopRequest:
                 continue
             state.busy = True
             try:
-                await self._take_from(queue, state, answer)
+                await self._claim_from(queue, state, answer)
             except (StoreUnavailable, RedisError, LimitReached):
                 if not answer.messages:
                     raise
@@ -223,7 +223,7 @@ class PopRequest:
             offsets.commit(*place, queue.max_offset)
         return queue.max_offset
 
-    async def _take_from(self, queue: Queue, state: QueueState, answer: _Answer) -> None:
+    async def _claim_from(self, queue: Queue, state: QueueState, answer: _Answer) -> None:
         """Messages that are visible again first; an ordered queue gives nothing while something is in flight."""
         now = self.popped_ms
         if self.ordered and not state.are_all_due(now):
@@ -247,7 +247,7 @@ class PopRequest:
             try:
                 if self.broker.offsets.get(*place) is None:
                     self.broker.limits.add_positions(self.account, self.group, 1)
-                await self.broker.flights.take(
+                await self.broker.flights.claim(
                     place, state, taken, next_offset=next_offset, now_ms=now, visible_ms=now + self.invisible_ms
                 )
             except (StoreUnavailable, RedisError, LimitReached):

@@ -1,33 +1,17 @@
-"""Consumer groups of this broker, and which of their topics are closed to them."""
+"""Consumer groups of this broker: which of their topics are closed to them, and which they consume by POP."""
 
 from __future__ import annotations
 
 import time
 
+from brokercore.names import SYSTEM_GROUPS
 from brokercore.protocol.bodies.config import DataVersion, GroupConfig
 from brokercore.server.storage.keys import Keys
-from brokercore.server.storage.mending import mend_hash
+from brokercore.server.storage.recovery import mend_hash
 from brokercore.server.storage.redis_connection import RedisConnection
 
-SYSTEM_GROUPS = frozenset(
-    {
-        "CLIENT_INNER_PRODUCER",
-        "DEFAULT_CONSUMER",
-        "DEFAULT_PRODUCER",
-        "FILTERSRV_CONSUMER",
-        "SCHEDULE_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "SELF_TEST_P_GROUP",
-        "TOOLS_CONSUMER",
-        "__MONITOR_CONSUMER",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_PULL",
-        "CID_RMQ_SYS_TRANS",
-    }
-)
-"""Groups that exist without being created (MixAll.isSysConsumerGroup and the clients' own producers)."""
+PULL, POP = "PULL", "POP"
+"""How clients that leave the choice to the broker consume (QUERY_ASSIGNMENT)."""
 
 
 class GroupTable:
@@ -93,3 +77,35 @@ class GroupTable:
 
     def _changed(self) -> None:
         self.version = DataVersion(self.version.counter + 1, int(time.time() * 1000))
+
+
+class RequestModes:
+    """PULL unless somebody said POP (SET_MESSAGE_REQUEST_MODE), by group and topic."""
+
+    def __init__(self, writer: RedisConnection, keys: Keys) -> None:
+        self._writer, self._key = writer, keys.pop_modes
+        self._pop: set[tuple[str, str]] = set()
+
+    async def load(self) -> None:
+        """Read all. Raises StoreUnavailable."""
+        for member in await self._writer.call("SMEMBERS", self._key):
+            group, _, topic = member.decode().partition("@")
+            self._pop.add((group, topic))
+
+    def get(self, group: str, topic: str) -> str:
+        """PULL or POP."""
+        return POP if (group, topic) in self._pop else PULL
+
+    def popping(self) -> list[tuple[str, str]]:
+        """Groups and topics whose mode is POP."""
+        return sorted(self._pop)
+
+    async def set(self, group: str, topic: str, mode: str) -> None:
+        """Change the mode. Raises StoreUnavailable."""
+        await self._writer.call("SADD" if mode == POP else "SREM", self._key, f"{group}@{topic}")
+        (self._pop.add if mode == POP else self._pop.discard)((group, topic))
+
+    async def forget(self, *, group: str | None = None, topic: str | None = None) -> None:
+        """Forget a group or a topic. Raises StoreUnavailable."""
+        for known in [known for known in self._pop if known[0] == group or known[1] == topic]:
+            await self.set(*known, PULL)

@@ -7,11 +7,12 @@ records of the hours it asks for, the newest first, piece by piece.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
+from brokercore.protocol import properties as names
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.redis_connection import RedisConnection
 
@@ -22,9 +23,21 @@ PART_BYTES = 256 << 20
 PIECE_RECORDS = 16 << 10
 """Records that are read and looked through at once: less than a millisecond, so that others have their turn."""
 
+MOST_KEYS = 64
+"""Keys of a message that it is found by; each takes some 80 bytes of the store, however short it is."""
+
 _HASH_BYTES = 6
 _RECORD_BYTES = _HASH_BYTES + 8
 _PIECE_BYTES = PIECE_RECORDS * _RECORD_BYTES
+
+
+def message_keys(properties: Mapping[str, str]) -> list[str]:
+    """What QUERY_MESSAGE finds a message by: its unique id and its keys, at most MOST_KEYS of them."""
+    unique_id, keys = properties.get(names.UNIQUE_KEY), properties.get(names.KEYS)
+    found = [unique_id] if unique_id else []
+    if keys:
+        found += keys.split(None, MOST_KEYS)[:MOST_KEYS]
+    return found
 
 
 def key_hash(key: str) -> bytes:

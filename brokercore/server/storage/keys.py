@@ -1,15 +1,9 @@
-"""Names of all Redis keys of one broker (docs/storage.md); nothing else builds a key."""
+"""Names of all Redis keys of one broker but for those of the table of rights (policy/table.py).
+
+See docs/operate/storage.md.
+"""
 
 from __future__ import annotations
-
-ACL_VERSION = "gantry:acl:version"
-ACL_KEYS = "gantry:acl:keys"
-ACL_HOLDERS = "gantry:acl:holders"
-ACL_LIMITS = "gantry:acl:limits"
-ACL_OWNERS = "gantry:acl:owners"
-ACL_REFUSED = "gantry:acl:refused"
-ACL_USE = "gantry:acl:use"
-ACL_USED = "gantry:acl:used"
 
 BROKERS = "gantry:brokers"
 BROKER_BEATS = "gantry:brokers:beats"

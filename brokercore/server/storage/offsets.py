@@ -11,7 +11,7 @@ from typing import Any
 from brokercore.protocol.bodies.config import DataVersion
 from brokercore.server.errors import StoreUnavailable
 from brokercore.server.storage.keys import Keys
-from brokercore.server.storage.mending import mend_hash
+from brokercore.server.storage.recovery import mend_hash
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class OffsetTable:
         """The offset a reset asks the group's next pull of this queue to go to."""
         return self._resets.get((group, topic, queue_id)) if self._resets else None
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> None:
+    def clear_reset(self, group: str, topic: str, queue_id: int) -> None:
         """The client has been told: commits count again."""
         if self._resets.pop((group, topic, queue_id), None) is not None:
             self._writer.send("HDEL", self._keys.resets, _field((group, topic, queue_id)))

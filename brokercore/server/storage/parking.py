@@ -18,8 +18,7 @@ from brokercore.protocol.properties import encode_properties
 from brokercore.server.errors import StoreUnavailable, store_trouble
 from brokercore.server.storage.index import index_record
 from brokercore.server.storage.queue import Queue, split_physical
-from brokercore.server.storage.replies import is_error
-from brokercore.server.storage.scripts import Argument, Script
+from brokercore.server.storage.redis_connection import Argument, Script, is_error
 from brokercore.server.storage.store import Done, MessageStore
 
 logger = logging.getLogger(__name__)

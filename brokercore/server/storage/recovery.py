@@ -1,16 +1,19 @@
-"""Reads the state of the queues back from their streams: at start, and after every break with Redis."""
+"""What is done at the start, and after every break with Redis, so that memory and Redis say the same.
+
+The state of the queues is read back from their streams. What is in memory and not in Redis is written back: what it
+lost in a crash, or refused when it was full.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.storage.entries import first_offset
 from brokercore.server.storage.keys import Keys
-from brokercore.server.storage.queue import UNKNOWN_BYTES, Queue
+from brokercore.server.storage.queue import UNKNOWN_BYTES, Queue, first_offset
 from brokercore.server.storage.redis_connection import RedisConnection
 
 logger = logging.getLogger(__name__)
@@ -21,6 +24,8 @@ LEAP = 1 << 17
 _AT_ONCE = 500
 _STORE_TIMESTAMP_AT = 56
 _FRAME_BYTES_PER_STORED = 0.85
+
+_Item = TypeVar("_Item")
 
 
 def store_timestamp(frame: bytes) -> int:
@@ -55,7 +60,7 @@ async def recover(redis: RedisConnection, keys: Keys, queues: dict[int, Queue], 
     for some in _chunks(queues.values()):
         for queue, information in zip(some, await _information(redis, some), strict=True):
             known = queue.max_offset
-            _take(queue, information)
+            _fill(queue, information)
             if queue.max_offset < known:
                 await _go_on_at(redis, queue, known)
             if leap:
@@ -96,7 +101,7 @@ async def _information(redis: RedisConnection, queues: list[Queue]) -> list[dict
     return answers
 
 
-def _take(queue: Queue, information: dict[bytes, Any]) -> None:
+def _fill(queue: Queue, information: dict[bytes, Any]) -> None:
     last = information.get(b"last-generated-id", b"0-0")
     first_entry, last_entry = information.get(b"first-entry"), information.get(b"last-entry")
     queue.max_offset = queue.next_offset = int(last.partition(b"-")[2])
@@ -124,7 +129,28 @@ async def _go_on_at(redis: RedisConnection, queue: Queue, offset: int) -> None:
         logger.warning("redis %s: %s", redis.name, error)
 
 
-def _chunks(items: Iterable[Queue]) -> Iterator[list[Queue]]:
+def _chunks(items: Iterable[_Item]) -> Iterator[list[_Item]]:
     iterator = iter(items)
     while some := list(islice(iterator, _AT_ONCE)):
         yield some
+
+
+async def mend_hash(redis: RedisConnection, key: str, wanted: Mapping[bytes, bytes]) -> None:
+    """Make a hash equal to `wanted`, which nearly always it is already. Raises StoreUnavailable.
+
+    What Redis refuses (full memory or disk) is logged: it serves consumers all the same.
+    """
+    table: list[bytes] = await redis.call("HGETALL", key)
+    stored = dict(zip(table[::2], table[1::2], strict=True))
+    missing = {name: value for name, value in wanted.items() if stored.get(name) != value}
+    surplus = [name for name in stored if name not in wanted]
+    if not missing and not surplus:
+        return
+    logger.warning("redis: %d fields of %s are written again, %d removed", len(missing), key, len(surplus))
+    try:
+        for some in _chunks(missing):
+            await redis.call("HSET", key, *[word for name in some for word in (name, missing[name])])
+        for some in _chunks(surplus):
+            await redis.call("HDEL", key, *some)
+    except RedisError as error:
+        logger.warning("redis: %s cannot be mended: %s", key, error)

@@ -1,22 +1,25 @@
-"""One asyncio connection to Redis: all commands of a loop turn leave in one write, replies come back in order."""
+"""One asyncio connection to Redis: all commands of a loop turn leave in one write, replies come back in order.
+
+Its pulse notices a Redis that is there and does not answer: frozen, stuck on its disk, or behind a broken network. Lua
+scripts are loaded with the package, sent by their digest, and sent whole where Redis does not know them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import hiredis
 
-from brokercore.server.errors import RedisError, StoreNotOurs, StoreUnavailable
-from brokercore.server.storage.gathering import Gathering, pack
-from brokercore.server.storage.pulse import Pulse
-from brokercore.server.storage.redis_address import credentials, dial, shown
-from brokercore.server.storage.replies import Callback, all_of, settle
-from brokercore.server.turn import Turn
+from brokercore.server.connections.write_batching import Turn
+from brokercore.server.errors import RedisError, SettingsError, StoreNotOurs, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +32,29 @@ _JOINED_PIECE = 4096  # pieces of up to so many bytes, on average, are joined be
 _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 _CONNECT_SECONDS = 5.0
 _REPLY_BYTES = 8  # what one in-flight command costs beside its own bytes, so that tiny commands count too
+
+# With `appendfsync always` Redis syncs once for what it reads from a connection at a time, which is 16 KB, or a single
+# large message. What stands in a MULTI it carries out when it has read all of it, and syncs once.
+_READ_BYTES, _LARGE_BYTES = 16 << 10, 96 << 10
+
+_MULTI, _EXEC = b"*1\r\n$5\r\nMULTI\r\n", b"*1\r\n$4\r\nEXEC\r\n"
+
+Callback = Callable[[Any], None]
+"""Takes the reply: a value, a hiredis.ReplyError, or ConnectionError when the connection broke first."""
+
+Argument = bytes | str | int
+
+INTERVAL = 0.25
+"""Seconds between two looks of the pulse."""
+
+HANG_SECONDS = 2.0
+"""A command without an answer for so long: Redis hangs, and nothing more is given to it until it answers."""
+
+GONE_SECONDS = 30.0
+"""After so long the connection is given up. TCP would hold on to a machine that vanished for a quarter of an hour."""
+
+_BEAT_SECONDS = 1.0
+"""A connection with nothing to do asks so often, so that a silent end is seen, and Redis sees that we are there."""
 
 
 class RedisConnection(asyncio.Protocol):
@@ -48,7 +74,7 @@ class RedisConnection(asyncio.Protocol):
     ) -> None:
         self.url, self.name = url, name
         self.connected = False
-        self.hangs = False  # Redis is silent for long (`pulse`): nothing more is taken
+        self.hangs = False  # Redis is silent for long (`Pulse`): nothing more is taken
         self.refused = ""  # why the last try to connect failed
         self._on_connect, self._on_lost = on_connect, on_lost
         self._on_flush: list[Callable[[], None]] = []
@@ -118,7 +144,7 @@ class RedisConnection(asyncio.Protocol):
         self._on_flush.append(hook)
 
     def commit_together(self, together: bool) -> None:
-        """Whether Redis syncs every write, so that many messages should reach the disk as one (`group_commit`)."""
+        """Whether Redis syncs every write, so that many messages should reach the disk as one (`grouped`)."""
         self._together = together
         self._group_bytes = _SYNCED_GROUP_BYTES if together else _GROUP_BYTES
 
@@ -235,7 +261,7 @@ class RedisConnection(asyncio.Protocol):
         for hook in self._on_flush:
             hook()
         self._scheduled = False
-        parts, callbacks, size = self._gathered.take(together=self._together)
+        parts, callbacks, size = self._gathered.drain(together=self._together)
         if not parts:
             return
         if self._transport is None:
@@ -252,7 +278,7 @@ class RedisConnection(asyncio.Protocol):
 
     def _fail_all(self, reason: str) -> None:
         error = ConnectionError(reason)
-        waiting = [callback for callback, _ in self._in_flight] + self._gathered.take()[1]
+        waiting = [callback for callback, _ in self._in_flight] + self._gathered.drain()[1]
         self._in_flight.clear()
         self._in_flight_bytes = 0
         if self._held:
@@ -301,3 +327,217 @@ class RedisConnection(asyncio.Protocol):
             self.refused = reason = error.reason if isinstance(error, StoreUnavailable) else str(error) or "no answer"
             kind = type(error) if isinstance(error, StoreNotOurs) else StoreUnavailable
             raise kind(f"{shown(self.url)}: {reason}") from error
+
+
+def pack(arguments: tuple[bytes | str | int, ...]) -> bytes:
+    """One command as RESP."""
+    packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
+    return packed
+
+
+class Gathering:
+    """What the next write to Redis will hold; `size` are the bytes of `parts`, `mixed` that not all are new messages.
+
+    References stand in `first`, ahead of all others: they must be there before what they name.
+    """
+
+    __slots__ = ("callbacks", "first", "first_callbacks", "mixed", "parts", "size")
+
+    def __init__(self) -> None:
+        self.first: list[bytes] = []
+        self.first_callbacks: list[Callback | None] = []
+        self.parts: list[bytes] = []
+        self.callbacks: list[Callback | None] = []
+        self.size = 0
+        self.mixed = False
+
+    def drain(self, *, together: bool = False) -> tuple[list[bytes], list[Callback | None], int]:
+        """Parts, callbacks and size of everything, which is gone from here then; messages as one group if wanted."""
+        taken = self.first + self.parts, self.first_callbacks + self.callbacks, self.size + sum(map(len, self.first))
+        if together and not self.mixed and is_worth_it(len(taken[1]), taken[2]):
+            taken = grouped(*taken)
+        self.first, self.first_callbacks = [], []
+        self.parts, self.callbacks, self.size, self.mixed = [], [], 0, False
+        return taken
+
+
+def is_worth_it(commands: int, size: int) -> bool:
+    """Whether so many commands of `size` bytes in all are better one group.
+
+    Small commands are not: Redis works on some of them while the answers of the others are on their way.
+    """
+    return commands > 1 and (size > _LARGE_BYTES or size > commands * _READ_BYTES)
+
+
+def grouped(
+    parts: list[bytes], callbacks: Sequence[Callback | None], size: int
+) -> tuple[list[bytes], list[Callback | None], int]:
+    """The same commands as one group: parts, a callback for every reply of Redis, and the size in bytes.
+
+    Each of `callbacks` gets the reply it would have got without the group. When Redis refuses one command beforehand
+    (memory, disk), it carries out none, and the others get the refusal of the group.
+    """
+    group = _Group(callbacks)
+    replies: list[Callback | None] = [None, *[group.queued] * len(callbacks), group.executed]
+    return [_MULTI, *parts, _EXEC], replies, size + len(_MULTI) + len(_EXEC)
+
+
+class _Group:
+    """Replies of one group, on their way to those who wait for them."""
+
+    __slots__ = ("_callbacks", "_queued")
+
+    def __init__(self, callbacks: Sequence[Callback | None]) -> None:
+        self._callbacks = callbacks
+        self._queued: list[Any] = []
+
+    def queued(self, reply: Any) -> None:
+        """Redis keeps a command for the end of the group, or refuses it."""
+        self._queued.append(reply)
+
+    def executed(self, reply: Any) -> None:
+        """The group is over."""
+        if isinstance(reply, list):
+            replies = reply
+        else:
+            error = reply if is_error(reply) else hiredis.ReplyError(f"unexpected answer to EXEC: {reply!r}")
+            replies = [queued if is_error(queued) else error for queued in self._queued]
+        for callback, answer in zip(self._callbacks, replies, strict=True):
+            if callback is None:
+                continue
+            try:
+                callback(answer)
+            except Exception:  # one request's trouble must not keep the others' answers back
+                logger.exception("a reply could not be taken")
+
+
+def settle(future: asyncio.Future[Any], reply: Any) -> None:
+    """Give a reply to who waits for it, refusals as exceptions."""
+    if future.done():
+        return
+    if isinstance(reply, hiredis.ReplyError):
+        future.set_exception(RedisError(str(reply)))
+    elif isinstance(reply, ConnectionError):
+        future.set_exception(StoreUnavailable(str(reply)))
+    else:
+        future.set_result(reply)
+
+
+def is_error(reply: Any) -> bool:
+    """True when a reply says that a command was not carried out."""
+    return isinstance(reply, hiredis.ReplyError | ConnectionError)
+
+
+async def all_of(futures: Sequence[asyncio.Future[Any]]) -> list[Any]:
+    """The results of all of them; the first error is raised, and nobody is told of those of the others."""
+    try:
+        return [await future for future in futures]
+    finally:
+        for future in futures:
+            if not future.done():
+                future.cancel()
+            elif not future.cancelled():
+                future.exception()
+
+
+def check_url(url: str) -> None:
+    """Raise SettingsError when the address is none that `RedisConnection` can open."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("unix", "redis", "rediss") or (parts.scheme == "unix" and not parts.path):
+        raise SettingsError(f"REDIS_URL is {shown(url)!r}; it is unix:///path or redis://host:port.")
+
+
+def shown(url: str) -> str:
+    """The address without its password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+async def dial(loop: asyncio.AbstractEventLoop, url: str, protocol: asyncio.Protocol) -> None:
+    """Connect `protocol` to Redis. Raises OSError."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        await loop.create_unix_connection(lambda: protocol, unquote(parts.path))
+    else:
+        await loop.create_connection(
+            lambda: protocol, parts.hostname or "127.0.0.1", parts.port or 6379, ssl=parts.scheme == "rediss" or None
+        )
+
+
+def credentials(url: str) -> tuple[str, ...]:
+    """What AUTH takes: password, or user and password; nothing when the address has none."""
+    parts = urlsplit(url)
+    if not parts.password:
+        return ()
+    return (unquote(parts.username), unquote(parts.password)) if parts.username else (unquote(parts.password),)
+
+
+class Pulse:
+    """Looks at the oldest unanswered command of a connection; the hot path pays nothing for it.
+
+    Time is counted in looks: while the broker itself is frozen no time passes here, or it would take its own
+    absence for that of Redis.
+    """
+
+    def __init__(self, connection: RedisConnection, loop: asyncio.AbstractEventLoop) -> None:
+        self._connection, self._loop = connection, loop
+        self._oldest: object = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle = 0.0
+        self.silent_seconds = 0.0
+
+    def start(self) -> None:
+        """Look from now on."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(INTERVAL, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(INTERVAL, self._look)
+        oldest = self._connection.oldest
+        if oldest is not None and oldest is self._oldest:
+            self.silent_seconds += INTERVAL
+        else:
+            self.silent_seconds = 0.0
+        self._oldest = oldest
+        self._connection.hangs = self.silent_seconds >= HANG_SECONDS
+        if self.silent_seconds >= GONE_SECONDS:
+            self.silent_seconds, self._oldest = 0.0, None
+            self._connection.reset(f"no answer for {GONE_SECONDS:.0f} s")
+        self._beat(idle=oldest is None)
+
+    def _beat(self, *, idle: bool) -> None:
+        self._idle = self._idle + INTERVAL if idle and self._connection.connected else 0.0
+        if self._idle >= _BEAT_SECONDS:
+            self._idle = 0.0
+            self._connection.beat()
+
+
+class Script:
+    """One script of the folder `lua`; its head lists keys and arguments."""
+
+    def __init__(self, name: str) -> None:
+        self._text = (Path(__file__).parent / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+        self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    def run(
+        self, redis: RedisConnection, keys: Sequence[Argument], arguments: Sequence[Argument], callback: Callback
+    ) -> None:
+        """Run the script; `callback` takes its reply. Raises StoreUnavailable."""
+
+        def answered(reply: Any) -> None:
+            if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT") and redis.connected:
+                redis.send("EVAL", self._text, len(keys), *keys, *arguments, callback=callback)
+            else:
+                callback(reply)
+
+        redis.send("EVALSHA", self._digest, len(keys), *keys, *arguments, callback=answered)
+
+    async def load(self, redis: RedisConnection) -> None:
+        """Let Redis know the script, so that it stays in its place among other commands. Raises StoreUnavailable."""
+        await redis.call("SCRIPT", "LOAD", self._text)

@@ -19,25 +19,23 @@ from console.accounts.services.policies import create_policy, delete_policy, upd
 from console.accounts.services.roles import (
     MAX_SESSION_S,
     MIN_SESSION_S,
+    ROLE_SESSION,
+    assume_role,
+    assume_role_as_service,
     attach_role_policy,
     create_role,
     delete_role,
     detach_role_policy,
     end_sessions,
     find_role,
+    may_assume,
+    principal_of,
     role_arn,
+    service_is_trusted,
+    sweep_expired_keys,
     update_role,
 )
 from console.accounts.services.second_factor import remove_mfa_devices, set_mfa_required, sign_out
-from console.accounts.services.sts import (
-    ROLE_SESSION,
-    assume_role,
-    assume_role_as_service,
-    may_assume,
-    principal_of,
-    service_is_trusted,
-    sweep_expired_keys,
-)
 from console.accounts.services.tenants import create_tenant
 from console.accounts.services.user_groups import (
     add_user,

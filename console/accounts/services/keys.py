@@ -11,18 +11,23 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from console.accounts import acl, key_use
+from console.accounts import credentials
 from console.accounts.actor import Actor
+from console.accounts.changes import rights_changed
 from console.accounts.crypto import encrypt
 from console.accounts.delegation import require_change_of
-from console.accounts.models import AccessKey, Tenant, User
-from console.accounts.services.held import hold
-from console.audit import services as audit
+from console.accounts.models import AccessKey, Organization, Tenant, User
+from console.accounts.organizations import ids_below
+from console.accounts.services.row_locks import hold
+from console.audit import record as audit
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 MAX_KEYS_PER_USER = 2
 _LETTERS = string.ascii_letters + string.digits
+
+MAX_KEYS_PER_ORGANIZATION = 2
+_FIELD = "BIZ_FIELD_CHECK_INVALID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def set_access_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool) -> No
         key.enabled = enabled
         key.save(update_fields=["enabled"])
         audit.record(actor, f"accounts.access_key.{'enable' if enabled else 'disable'}", key.access_key_id)
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def delete_access_key(*, actor: Actor, key: AccessKey) -> None:
@@ -71,8 +76,8 @@ def delete_access_key(*, actor: Actor, key: AccessKey) -> None:
         _require_own_or_change_of(actor, key.user)
         audit.record(actor, "accounts.access_key.delete", key.access_key_id)
         key.delete()
-        acl.publish_on_commit()
-        after_commit(key_use.forget, key.access_key_id)
+        rights_changed()
+        after_commit(credentials.forget, key.access_key_id)
 
 
 def _require_own_or_change_of(actor: Actor, holder: User | None) -> None:
@@ -104,5 +109,51 @@ def issue(*, token: str = "", lifetime: timedelta | None = None, **holder: Any) 
         expires_at=issued.expires_at,
         **holder,
     )
-    acl.publish_on_commit()
+    rights_changed()
     return issued
+
+
+# AccessKey pairs of level-1 organizations, the guide's "Management AccessKey" (docs/use/tenancy.md).
+
+
+@transaction.atomic
+def create_organization_key(*, actor: Actor, organization: Organization, tenant: Tenant) -> IssuedKey:
+    """Issue a pair that may do whatever the account `tenant` may; the secret is in the answer and nowhere else.
+
+    Raises Refused for an organization that is not level 1, has two pairs already, or does not have the account.
+    """
+    # The lock keeps two requests from both seeing one key and making a third.
+    Organization.objects.select_for_update().get(pk=organization.pk)
+    if organization.parent_id is not None:
+        raise Refused(_FIELD, "Only a level-1 organization has AccessKeys.")
+    if organization.access_keys.count() >= MAX_KEYS_PER_ORGANIZATION:
+        raise Refused(_FIELD, f"{organization} has {MAX_KEYS_PER_ORGANIZATION} AccessKey pairs already.")
+    if tenant.organization_id not in ids_below(organization):
+        raise Refused(_FIELD, f"The account {tenant} does not belong to {organization}.", "tenant")
+    issued = issue(organization=organization, tenant=tenant)
+    _record(actor, "create", issued.access_key_id, organization, tenant)
+    return issued
+
+
+@transaction.atomic
+def set_organization_key_enabled(*, actor: Actor, key: AccessKey, enabled: bool) -> None:
+    """Enable or disable a pair; a disabled one stops working everywhere within two seconds."""
+    key.enabled = enabled
+    key.save(update_fields=["enabled"])
+    _record(actor, "enable" if enabled else "disable", key.access_key_id, key.organization, key.tenant)
+    rights_changed()
+
+
+@transaction.atomic
+def delete_organization_key(*, actor: Actor, key: AccessKey) -> None:
+    """Delete a pair for good."""
+    _record(actor, "delete", key.access_key_id, key.organization, key.tenant)
+    after_commit(credentials.forget, key.access_key_id)
+    key.delete()
+    rights_changed()
+
+
+def _record(actor: Actor, verb: str, key_id: str, organization: Organization | None, tenant: Tenant | None) -> None:
+    """The account reads of it too: the key can do everything in its name."""
+    detail = {"organization": str(organization), "account": str(tenant)}
+    audit.record(actor, f"accounts.organization_key.{verb}", key_id, detail=detail, tenant=tenant)

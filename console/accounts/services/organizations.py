@@ -7,7 +7,7 @@ from django.db import IntegrityError, models, transaction
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet
 from console.accounts.organizations import MAX_DEPTH, chain
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
@@ -80,12 +80,12 @@ def _save(organization: Organization) -> None:
     same = Organization.objects.filter(parent=organization.parent, name=organization.name).exclude(pk=organization.pk)
     Organization.objects.select_for_update().order_by("pk").first()
     if same.exists():
-        raise _taken("an organization", organization.name)
+        raise _name_exists("an organization", organization.name)
     try:
         with transaction.atomic():
             organization.save()
     except IntegrityError as error:
-        raise _taken("an organization", organization.name) from error
+        raise _name_exists("an organization", organization.name) from error
 
 
 def _save_set(resource_set: ResourceSet) -> None:
@@ -93,10 +93,10 @@ def _save_set(resource_set: ResourceSet) -> None:
         with transaction.atomic():
             resource_set.save()
     except IntegrityError as error:
-        raise _taken("a resource set", resource_set.name) from error
+        raise _name_exists("a resource set", resource_set.name) from error
 
 
-def _taken(what: str, name: str) -> Refused:
+def _name_exists(what: str, name: str) -> Refused:
     return Refused(_FIELD, f"There is {what} {name} here already.", "name")
 
 

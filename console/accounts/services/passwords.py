@@ -1,4 +1,4 @@
-"""Passwords that somebody else sets: the first one of a user, and that of the MySQL door."""
+"""The rule of passwords, and passwords that somebody else sets: a user's first one, that of the MySQL endpoint."""
 
 from __future__ import annotations
 
@@ -14,20 +14,33 @@ from django.db import transaction
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of
 from console.accounts.models import DatabaseAccount, User
-from console.accounts.services.held import hold
+from console.accounts.services.row_locks import hold
 from console.accounts.services.sessions import end_sessions
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 #: No 0, O, 1, l and I: a password that is shown once may be read aloud.
 _CHARACTERS = "".join(c for c in string.ascii_letters + string.digits if c not in "0O1lI")
 _SPECIAL = "!@#$%"
 _LENGTH, _GROUP = 19, 5
+_CLASSES = (string.ascii_letters, string.digits, string.punctuation)
+
+
+class PasswordRule:
+    """Validator for AUTH_PASSWORD_VALIDATORS."""
+
+    def validate(self, password: str, user: User | None = None) -> None:
+        classes = sum(any(c in characters for c in password) for characters in _CLASSES)
+        if not 10 <= len(password) <= 32 or classes < 2:
+            raise ValidationError(self.get_help_text(), code="password_rule")
+
+    def get_help_text(self) -> str:
+        return "A password has 10 to 32 characters of at least two of: letters, digits, special characters."
 
 
 @dataclass(frozen=True, slots=True)
 class DatabasePassword:
-    """A new sign-in at the MySQL door with its password in clear: shown once, never stored so."""
+    """A new sign-in at the MySQL endpoint with its password in clear: shown once, never stored so."""
 
     name: str
     password: str
@@ -42,7 +55,7 @@ def draw_password() -> str:
 
 
 def check_password(password: str, user: User) -> None:
-    """Raise Refused for a password that breaks the rule (docs/permissions.md, "Sign-in")."""
+    """Raise Refused for a password that breaks the rule (docs/use/permissions.md, "Sign-in")."""
     try:
         validate_password(password, user)
     except ValidationError as error:
@@ -66,7 +79,7 @@ def reset_password(*, actor: Actor, user: User, password: str) -> None:
 
 
 def set_database_password(*, user: User, name: str, password: str) -> DatabaseAccount:
-    """Set name and password for the MySQL door; only hashes of hashes are kept."""
+    """Set name and password for the MySQL endpoint; only hashes of hashes are kept."""
     sha1 = hashlib.sha1(password.encode(), usedforsecurity=False)  # MySQL's own method
     sha256 = hashlib.sha256(password.encode())
     account, _ = DatabaseAccount.objects.update_or_create(
@@ -82,7 +95,7 @@ def set_database_password(*, user: User, name: str, password: str) -> DatabaseAc
 
 @transaction.atomic
 def renew_database_password(*, actor: Actor, user: User) -> DatabasePassword:
-    """Draw a password for the MySQL door. The first one makes the sign-in, whose name is the user's."""
+    """Generate a password for the MySQL endpoint. The first one makes the sign-in, whose name is the user's."""
     user = hold(user)
     existing = DatabaseAccount.objects.filter(user=user).first()
     drawn = DatabasePassword(existing.name if existing else user.username, draw_password())
@@ -93,7 +106,7 @@ def renew_database_password(*, actor: Actor, user: User) -> DatabasePassword:
 
 @transaction.atomic
 def delete_database_account(*, actor: Actor, user: User) -> None:
-    """Close the MySQL door for name and password; AccessKeys open it as before."""
+    """Close the MySQL endpoint for name and password; AccessKeys open it as before."""
     deleted, _ = DatabaseAccount.objects.filter(user=user).delete()
     if deleted:
         audit.record(actor, "accounts.database_password.delete", user.username)

@@ -7,11 +7,10 @@ import re
 from django.db import transaction
 
 from console.accounts.actor import Actor
-from console.accounts.models import User
-from console.accounts.services.devices import remove_devices
+from console.accounts.models import USER_DIGITS, User, new_uid
+from console.accounts.services.second_factor import remove_devices
 from console.accounts.services.sessions import end_sessions
-from console.accounts.services.uids import USER_DIGITS, new_uid
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 # No @: what has one is a user of an account.
@@ -29,7 +28,7 @@ def set_platform_admin(*, name: str, password: str, must_change_password: bool =
         raise Refused(_FIELD, "The name has 1 to 32 letters, digits, dots, - or _, and no @.", "name")
     user = User.objects.filter(username=name).first()
     if user is not None and not user.is_platform_admin:
-        raise Refused(_FIELD, f"{name} is no administrator of the platform.", "name")
+        raise Refused(_FIELD, f"{name} is not an administrator of the platform.", "name")
     new = user is None
     user = user or User(username=name, uid=new_uid(USER_DIGITS), is_platform_admin=True)
     user.set_password(password)

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from brokercore.policy import validate
-from console.accounts import acl, delegation
+from console.accounts import delegation
 from console.accounts.actor import Actor
-from console.accounts.models import Policy, Role, User
-from console.accounts.services.held import hold
-from console.audit import services as audit
+from console.accounts.changes import rights_changed
+from console.accounts.models import Policy, Role, Tenant, User, UserGroup
+from console.accounts.services.row_locks import hold
+from console.audit import record as audit
 from console.web.errors import Refused
 
 SYSTEM_PREFIX = "Aliyun"
 _NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-")
 _HOLDERS = (("users", "user"), ("user_groups", "user group"), ("roles", "role"))
 
+MOST_POLICIES = 20
+"""Of a user, a user group or a role, each: as many as RAM attaches."""
+
+MOST_POLICIES_IN_ALL = 40
+"""Of a user, its own and those of its groups. Decisions on as many of the longest documents take below 20 ms."""
+
 
 @transaction.atomic
 def create_policy(*, actor: Actor, name: str, description: str, document: dict[str, Any]) -> Policy:
-    """Create a custom policy in the actor's account. It gives nothing until it is attached.
+    """Create a custom policy in the actor's account. It grants nothing until it is attached.
 
     Raises Refused for a name that is taken, malformed or looks like a system policy's, and for a document that breaks
     the grammar.
@@ -38,7 +46,7 @@ def create_policy(*, actor: Actor, name: str, description: str, document: dict[s
         with transaction.atomic():
             policy.save()
     except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The policy {name} exists already.", "name") from error
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The policy {name} already exists.", "name") from error
     audit.record(actor, "accounts.policy.create", name, detail={"document": document})
     return policy
 
@@ -62,7 +70,7 @@ def update_policy(*, actor: Actor, policy: Policy, description: str, document: d
     delegation.require_giving(actor, [policy], users=users, roles=roles)
     policy.save(update_fields=["description", "document", "updated_at"])
     audit.record(actor, "accounts.policy.update", policy.name, detail={"before": before, "after": document})
-    acl.publish_on_commit()
+    rights_changed()
     return policy
 
 
@@ -100,3 +108,41 @@ def _checked(document: Any) -> dict[str, Any]:
 def _require_custom(policy: Policy) -> None:
     if policy.tenant_id is None:
         raise Refused("BIZ_FIELD_CHECK_INVALID", f"{policy.name} is a system policy, which nobody can change.")
+
+
+def require_room(holder: User | UserGroup | Role, policies: Iterable[Policy]) -> None:
+    """Raise Refused when a user, group or role that gets these policies as well would have too many."""
+    has = set(holder.policies.values_list("pk", flat=True))
+    more = {policy.pk for policy in policies} - has
+    if more and len(has) + len(more) > MOST_POLICIES:
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            f"A user, a user group and a role have at most {MOST_POLICIES} policies each; {holder} has {len(has)}.",
+        )
+
+
+def require_room_in_all(
+    tenant: Tenant, users: QuerySet[User], *, policies: Iterable[Policy] = (), groups: Iterable[UserGroup] = ()
+) -> None:
+    """Raise Refused when one of the users, who get these policies or join these groups, would have too many in all.
+
+    Needs a transaction: of the changes of one account one at a time is judged.
+    """
+    # No lock on the key itself: rows that only refer to the account are not held up.
+    Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
+    joined = Policy.objects.filter(user_groups__in=list(groups)).values_list("pk", flat=True)
+    more = {policy.pk for policy in policies} | set(joined)
+    has: dict[int, set[int]] = {pk: set() for pk in users.values_list("pk", flat=True)}
+    for source in ("policies", "user_groups__policies"):
+        # By the keys: a filter on groups would look at the policies of those groups alone.
+        for pk, policy in User.objects.filter(pk__in=list(has), **{f"{source}__isnull": False}).values_list(
+            "pk", source
+        ):
+            has[pk].add(policy)
+    for pk, attached in has.items():
+        if len(attached | more) > max(MOST_POLICIES_IN_ALL, len(attached)):
+            name = User.objects.get(pk=pk).username
+            raise Refused(
+                "BIZ_FIELD_CHECK_INVALID",
+                f"{name} would have more than {MOST_POLICIES_IN_ALL} policies, including those of its groups.",
+            )

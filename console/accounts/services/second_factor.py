@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from allauth.mfa.models import Authenticator
 from django.db import transaction
 
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of
 from console.accounts.models import User
-from console.accounts.services.devices import remove_devices
-from console.accounts.services.held import hold
+from console.accounts.services.row_locks import hold
 from console.accounts.services.sessions import end_sessions
-from console.audit import services as audit
+from console.audit import record as audit
 
 
 def set_mfa_required(*, actor: Actor, user: User, required: bool) -> None:
@@ -42,3 +42,15 @@ def sign_out(*, actor: Actor, user: User, keep: str | None = None) -> int:
     """
     require_change_of(actor, user)
     return end_sessions(actor=actor, user=user, keep=keep)
+
+
+@transaction.atomic
+def remove_devices(*, actor: Actor, user: User) -> int:
+    """Remove a user's devices and recovery codes, for one who lost them, and end the sessions; returns how many.
+
+    When the user must have a device, the next sign-in begins with binding one.
+    """
+    removed: int = Authenticator.objects.filter(user=user).delete()[0]
+    audit.record(actor, "accounts.mfa.reset", user.username, detail={"devices": removed})
+    end_sessions(actor=actor, user=user)
+    return removed

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from console.accounts.actor import Actor
 from console.accounts.models import User
-from console.audit import services as audit
+from console.audit import record as audit
 
 log = logging.getLogger(__name__)
 #: A session in use is written this often, not at every request.

@@ -11,12 +11,11 @@ from django.http import HttpRequest
 from console.accounts import crypto, oidc
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of_everybody
-from console.accounts.models import SingleSignOn, User
+from console.accounts.models import USER_DIGITS, SingleSignOn, User, new_uid
 from console.accounts.oidc import SignInError
-from console.accounts.outgoing import Unreachable, require_safe_scheme
-from console.accounts.services.uids import USER_DIGITS, new_uid
+from console.accounts.outgoing_requests import Unreachable, require_safe_scheme
 from console.accounts.visits import actor_of
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 _NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
@@ -59,7 +58,7 @@ def save_single_sign_on(
         raise Refused("BIZ_FIELD_CHECK_INVALID", str(error), "issuer") from error
     if row.issuer != issuer and row.client_secret_encrypted and not client_secret:
         # Else whoever may change the address could have the stored secret sent to a server of their own.
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "Another issuer needs its own client secret.", "client_secret")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", "A new issuer needs its own client secret.", "client_secret")
     if client_secret:
         row.client_secret_encrypted = crypto.encrypt(client_secret)
     row.issuer, row.client_id, row.user_claim = issuer, client_id, user_claim
@@ -101,7 +100,7 @@ def user_of(row: SingleSignOn, claim: Any, request: HttpRequest) -> User:
     if user is None:
         raise SignInError(f"There is no user {username}.")
     if user.is_tenant_admin or user.is_platform_admin:
-        raise SignInError(f"{username} administers the account and signs in by password only.")
+        raise SignInError(f"{username} administers the account and signs in with a password only.")
     return user
 
 

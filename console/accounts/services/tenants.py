@@ -6,13 +6,12 @@ import re
 
 from django.db import IntegrityError, transaction
 
-from console.accounts import acl
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, Tenant, User
-from console.accounts.services.devices import remove_devices
+from console.accounts.changes import rights_changed
+from console.accounts.models import TENANT_DIGITS, USER_DIGITS, Organization, Tenant, User, new_uid
+from console.accounts.services.second_factor import remove_devices
 from console.accounts.services.sessions import end_sessions
-from console.accounts.services.uids import TENANT_DIGITS, USER_DIGITS, new_uid
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 ADMINISTRATOR = "admin"
@@ -34,14 +33,16 @@ def create_tenant(
     Without an `actor` it is a command on the server that does so. Raises Refused for a name that is malformed or taken.
     """
     if not _NAME.fullmatch(name):
-        message = "An account's name has 2 to 32 lower-case letters, digits, - or _ and begins with a letter or digit."
+        message = (
+            "The name of an account has 2 to 32 lower-case letters, digits, - or _ and begins with a letter or digit."
+        )
         raise Refused(_FIELD, message, "name")
     tenant = Tenant(uid=new_uid(TENANT_DIGITS), name=name, organization=organization)
     try:
         with transaction.atomic():
             tenant.save()
     except IntegrityError as error:
-        raise Refused(_FIELD, f"The account {name} exists already.", "name") from error
+        raise Refused(_FIELD, f"The account {name} already exists.", "name") from error
     user = User(
         username=f"{ADMINISTRATOR}@{name}",
         uid=new_uid(USER_DIGITS),
@@ -65,7 +66,7 @@ def set_tenant_enabled(*, actor: Actor, tenant: Tenant, enabled: bool) -> None:
     tenant.enabled = enabled
     tenant.save(update_fields=["enabled"])
     audit.record(actor, f"accounts.tenant.{'enable' if enabled else 'disable'}", tenant.name, tenant=tenant)
-    acl.publish_on_commit()
+    rights_changed()
 
 
 @transaction.atomic
@@ -74,7 +75,7 @@ def move_tenant(*, actor: Actor, tenant: Tenant, organization: Organization) -> 
     if tenant.organization_id == organization.pk:
         return
     if tenant.instances.filter(resource_set__isnull=False).exists():
-        message = f"Instances of {tenant.name} are in resource sets of {tenant.organization}; take them out first."
+        message = f"Instances of {tenant.name} are in resource sets of {tenant.organization}; move them out first."
         raise Refused(_FIELD, message, "organization")
     if tenant.accesskey_set.exists():
         message = f"{tenant.organization} has an AccessKey that acts for {tenant.name}; delete it first."

@@ -6,13 +6,13 @@ import string
 
 from django.db import IntegrityError, transaction
 
-from console.accounts import acl
 from console.accounts.actor import Actor
+from console.accounts.changes import rights_changed
 from console.accounts.delegation import require_change_of, require_giving
 from console.accounts.models import Policy, User, UserGroup
-from console.accounts.services.attached import require_room, require_room_in_all
-from console.accounts.services.held import hold
-from console.audit import services as audit
+from console.accounts.services.policies import require_room, require_room_in_all
+from console.accounts.services.row_locks import hold
+from console.audit import record as audit
 from console.web.errors import Refused
 
 _NAME_CHARACTERS = string.ascii_letters + string.digits + ".-"
@@ -51,7 +51,7 @@ def delete_group(*, actor: Actor, group: UserGroup) -> None:
         detail = {"users": group.users.count(), "policies": [p.name for p in group.policies.all()]}
         audit.record(actor, "accounts.group.delete", group.name, detail=detail)
         group.delete()
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
@@ -65,7 +65,7 @@ def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
         require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), groups=[group])
         group.users.add(user)
         audit.record(actor, "accounts.group.add_user", group.name, detail={"user": user.username})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def remove_user(*, actor: Actor, group: UserGroup, user: User) -> None:
@@ -76,7 +76,7 @@ def remove_user(*, actor: Actor, group: UserGroup, user: User) -> None:
         require_giving(actor, group.policies.all(), users=[user])
         group.users.remove(user)
         audit.record(actor, "accounts.group.remove_user", group.name, detail={"user": user.username})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def attach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> None:
@@ -88,7 +88,7 @@ def attach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> No
         require_room_in_all(actor.tenant, User.objects.filter(user_groups=group), policies=[policy])
         group.policies.add(policy)
         audit.record(actor, "accounts.group.attach_policy", group.name, detail={"policy": policy.name})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def detach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> None:
@@ -98,7 +98,7 @@ def detach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> No
         require_giving(actor, [policy], users=group.users.all())
         group.policies.remove(policy)
         audit.record(actor, "accounts.group.detach_policy", group.name, detail={"policy": policy.name})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def _check_name(name: str) -> None:
@@ -112,4 +112,4 @@ def _save(group: UserGroup) -> None:
         with transaction.atomic():
             group.save()
     except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The group {group.name} exists already.", "name") from error
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The group {group.name} already exists.", "name") from error

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 
 from django.db import IntegrityError, transaction
 
-from console.accounts import acl
 from console.accounts.actor import Actor
+from console.accounts.changes import rights_changed
 from console.accounts.delegation import require_change_of, require_giving
-from console.accounts.models import Policy, User, UserGroup
-from console.accounts.services.attached import require_room, require_room_in_all
-from console.accounts.services.held import hold
+from console.accounts.models import USER_DIGITS, Policy, User, UserGroup, new_uid
 from console.accounts.services.passwords import check_password
+from console.accounts.services.policies import require_room, require_room_in_all
+from console.accounts.services.row_locks import hold
 from console.accounts.services.sessions import end_sessions
-from console.accounts.services.uids import USER_DIGITS, new_uid
-from console.audit import services as audit
+from console.audit import record as audit
 from console.web.errors import Refused
 
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
@@ -51,7 +50,7 @@ def create_user(
             with transaction.atomic():
                 user.save()
         except IntegrityError as error:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} exists already.", "name") from error
+            raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} already exists.", "name") from error
         require_room(user, policies)
         user.policies.set(policies)
         require_room_in_all(tenant, User.objects.filter(pk=user.pk), groups=groups)
@@ -87,7 +86,7 @@ def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
         require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), policies=[policy])
         user.policies.add(policy)
         audit.record(actor, "accounts.user.attach_policy", user.username, detail={"policy": policy.name})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def detach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
@@ -98,7 +97,7 @@ def detach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
         require_giving(actor, [policy], users=[user])
         user.policies.remove(policy)
         audit.record(actor, "accounts.user.detach_policy", user.username, detail={"policy": policy.name})
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
@@ -113,7 +112,7 @@ def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
         audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
         # Also of who is let in again: a sign-in that was under way when the door was shut left a session behind.
         end_sessions(actor=actor, user=user)
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def delete_user(*, actor: Actor, user: User) -> None:
@@ -130,7 +129,7 @@ def delete_user(*, actor: Actor, user: User) -> None:
         keys = list(user.access_keys.values_list("access_key_id", flat=True))
         audit.record(actor, "accounts.user.delete", user.username, detail={"access_keys": keys})
         user.delete()
-        acl.publish_on_commit()
+        rights_changed()
 
 
 def _refuse_own_end(actor: Actor, user: User, what: str) -> None:

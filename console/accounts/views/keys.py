@@ -1,6 +1,10 @@
-"""The visitor's own AccessKey pairs and sign-in at the SQL door. They never can do more than their user."""
+"""The visitor's own AccessKey pairs and sign-in at the MySQL endpoint. They never can do more than their user."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from django.conf import settings
 from django.contrib import messages
@@ -11,11 +15,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import key_files, key_use, queries, rotation, services, subjects
+from console.accounts import access, credentials, queries, services
+from console.accounts.http import Request
 from console.accounts.models import User
+from console.accounts.services import IssuedKey
 from console.web import deletion, htmx
 from console.web.errors import Refused
-from console.web.http import Request
 
 
 @require_GET
@@ -31,22 +36,22 @@ def create(request: Request) -> HttpResponse:
         issued = services.create_access_key(actor=request.actor, user=_owner(request))
     except Refused as refused:
         return htmx.invalid(request, "accounts/keys.html", _context(request) | {"error": refused.message})
-    context = _context(request) | {"issued": issued, "files": key_files.of(issued)}
+    context = _context(request) | {"issued": issued, "files": _files(issued)}
     return render(request, "accounts/keys.html", context)
 
 
 @require_POST
 def switch(request: Request, access_key_id: str) -> HttpResponse:
-    key = subjects.key_of(_owner(request), access_key_id)
+    key = access.key_of(_owner(request), access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    said = "enabled" if enabled else "disabled: within two seconds nothing accepts it any more"
+    said = "enabled" if enabled else "disabled: it stops working within two seconds"
     messages.success(request, f"{key.access_key_id} is {said}.")
     return htmx.done(request, "accounts.keys")
 
 
 def delete(request: Request, access_key_id: str) -> HttpResponse:
-    key = subjects.key_of(_owner(request), access_key_id)
+    key = access.key_of(_owner(request), access_key_id)
     wanted = deletion.Deletion(
         kind="AccessKey",
         name=key.access_key_id,
@@ -69,7 +74,7 @@ def renew_database_password(request: Request) -> HttpResponse:
 @require_POST
 def delete_database_account(request: Request) -> HttpResponse:
     services.delete_database_account(actor=request.actor, user=_owner(request))
-    messages.success(request, "The SQL door no longer takes this name and password.")
+    messages.success(request, "The MySQL endpoint no longer takes this name and password.")
     return htmx.done(request, "accounts.keys")
 
 
@@ -82,15 +87,36 @@ def _owner(request: Request) -> User:
 def _context(request: Request) -> dict[str, object]:
     owner = _owner(request)
     keys = list(queries.access_keys(request.actor.tenant, owner))
-    uses, uses_known = key_use.known_uses(keys)
-    pairs = rotation.pairs_of(keys, uses)
+    uses, uses_known = credentials.known_uses(keys)
+    pairs = credentials.pairs_of(keys, uses)
     account = queries.database_account(owner)
     host = split_domain_port(request.get_host())[0]
     return {
         "pairs": pairs,
         "uses_known": uses_known,
-        "rotation": rotation.rotation_of(pairs),
+        "rotation": credentials.rotation_of(pairs),
         "may_create": len(keys) < services.MAX_KEYS_PER_USER,
         "database_account": account,
         "mysql_command": f"mysql -h {host} -P {settings.SQL_PORT} -u '{account.name}' -p" if account else "",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A file with its content as a data: URL, for a link that saves it."""
+
+    name: str
+    href: str
+
+
+def _files(issued: IssuedKey) -> list[KeyFile]:
+    """The names are those that the vendor's SDKs and command line read."""
+    environment = (
+        f"ALIBABA_CLOUD_ACCESS_KEY_ID={issued.access_key_id}\n"
+        f"ALIBABA_CLOUD_ACCESS_KEY_SECRET={issued.access_key_secret}\n"
+    )
+    pair = {"AccessKeyId": issued.access_key_id, "AccessKeySecret": issued.access_key_secret}
+    return [
+        KeyFile("accesskey.env", f"data:text/plain;charset=utf-8,{quote(environment)}"),
+        KeyFile("accesskey.json", f"data:application/json;charset=utf-8,{quote(json.dumps(pair, indent=2))}"),
+    ]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import access, policy_documents, policy_queries, services
-from console.accounts.forms.policies import NewPolicyForm, PolicyForm
-from console.accounts.models import Policy
-from console.accounts.tables.policies import PolicyTable
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.forms import add_refusal
-from console.web.http import Request
+from console.accounts import access, policy_documents, queries, services
+from console.accounts.forms import NewPolicyForm, PolicyForm
+from console.accounts.http import Request
+from console.accounts.tables import PolicyTable
+from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
 
 _KINDS = {"custom": "Custom", "system": "System"}
@@ -25,7 +22,7 @@ _KINDS = {"custom": "Custom", "system": "System"}
 def index(request: Request) -> HttpResponse:
     tenant = access.service(request, "ram", "ram:ListPolicies")
     text, kind = search_text(request), request.GET.get("kind", "")
-    found = policy_queries.policies(tenant, text, kind if kind in _KINDS else "")
+    found = queries.policies_with_counts(tenant, text, kind if kind in _KINDS else "")
     context = {"table": configured(request, PolicyTable(found)), "q": text, "kind": kind, "kinds": _KINDS}
     return htmx.page(request, "accounts/policies.html", "accounts/_policies.html", context)
 
@@ -35,45 +32,37 @@ def create(request: Request) -> HttpResponse:
     examples = policy_documents.examples(tenant)
     _, document = examples.get(request.GET.get("start", ""), examples["publish"])
     form = NewPolicyForm(request.POST or None, initial={"document": policy_documents.formatted(document)})
-    if request.method == "POST" and form.is_valid():
-        try:
+    if form.is_valid():
+        with forms.refusals_on(form):
             policy = services.create_policy(actor=request.actor, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
-            messages.success(request, f"Policy {policy.name} is there. It gives rights to whom it is attached.")
+            messages.success(request, f"Policy {policy.name} is ready. Attach it to grant its rights.")
             return redirect("accounts.policy", policy.name)
-    context = {"form": form, "examples": _examples(examples)}
-    return render(request, "accounts/policy_create.html", context, status=422 if form.is_bound else 200)
+    return forms.show(request, "accounts/policy_create.html", form, {"examples": _examples(examples)})
 
 
 def detail(request: Request, name: str) -> HttpResponse:
-    policy = _policy(request, name, "ram:UpdatePolicy" if request.method == "POST" else "ram:GetPolicy")
+    policy = access.policy(request, name, "ram:UpdatePolicy" if request.method == "POST" else "ram:GetPolicy")
     text = policy_documents.formatted(policy.document)
     form = PolicyForm(request.POST or None, initial={"description": policy.description, "document": text})
-    if request.method == "POST" and form.is_valid():
-        try:
+    if form.is_valid():
+        with forms.refusals_on(form):
             services.update_policy(actor=request.actor, policy=policy, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
-            messages.success(request, "Saved. It holds at once, at the broker within two seconds.")
+            messages.success(request, "Saved. It takes effect at once, at the broker within two seconds.")
             return redirect("accounts.policy", policy.name)
     context = {
         "policy": policy,
-        "form": form,
         "text": text,
-        "holders": policy_queries.holders(request.actor.tenant, policy),
+        "holders": queries.holders(request.actor.tenant, policy),
     }
-    return render(request, "accounts/policy.html", context, status=422 if form.is_bound else 200)
+    return forms.show(request, "accounts/policy.html", form, context)
 
 
 def delete(request: Request, name: str) -> HttpResponse:
-    policy = _policy(request, name, "ram:DeletePolicy")
+    policy = access.policy(request, name, "ram:DeletePolicy")
     wanted = deletion.Deletion(
         kind="policy",
         name=policy.name,
-        warning="It is attached to nobody, or it cannot be deleted. What it says is gone for good.",
+        warning="Only a policy that is attached to nobody can be deleted. Its document is lost for good.",
         cancel_url=reverse("accounts.policy", args=[policy.name]),
     )
     return deletion.confirm(
@@ -89,14 +78,6 @@ def check(request: Request) -> HttpResponse:
     text = request.POST.get("trust_policy" if trust else "document", "")
     checked = policy_documents.check(text, tenant, trust=trust)
     return render(request, "accounts/_policy_check.html", {"checked": checked})
-
-
-def _policy(request: Request, name: str, action: str) -> Policy:
-    tenant = access.service(request, "ram", action, f"policy/{name}")
-    policy = policy_queries.policy(tenant, name)
-    if policy is None:
-        raise Http404("no such policy")
-    return policy
 
 
 def _examples(examples: dict[str, tuple[str, dict[str, object]]]) -> list[dict[str, str]]:

@@ -11,8 +11,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import security
+from console.accounts.http import Request
 from console.accounts.services import sessions
-from console.web.http import Request
 
 
 @require_GET
@@ -39,7 +39,7 @@ def end_session(request: Request, number: int) -> HttpResponse:
     if sessions.end_session(actor=request.actor, user=request.user, number=number):
         messages.success(request, "That browser is signed out.")
     else:
-        messages.info(request, "That session was over already.")
+        messages.info(request, "That session had already ended.")
     return redirect("accounts.security")
 
 

@@ -14,13 +14,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access, oidc, single_sign_on
-from console.accounts.forms.single_sign_on import AccountForm, SingleSignOnForm
+from console.accounts.forms import AccountForm, SingleSignOnForm
+from console.accounts.http import Request
 from console.accounts.models import SingleSignOn
 from console.accounts.services import single_sign_on as services
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.forms import add_refusal
-from console.web.http import Request
+from console.web import deletion, forms, htmx
 
 _NONE = "This account has no single sign-on."
 _FIELDS = ("issuer", "client_id", "user_claim", "create_users", "enabled")
@@ -35,14 +33,11 @@ def index(request: Request) -> HttpResponse:
         return _page(request, row, SingleSignOnForm(initial=initial, row=row))
     form = SingleSignOnForm(request.POST, row=row)
     if form.is_valid():
-        try:
+        with forms.refusals_on(form):
             services.save_single_sign_on(actor=request.actor, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
-            messages.success(request, "Saved. Test the connection before you tell your people.")
+            messages.success(request, "Saved. Test the connection before you tell your users.")
             return redirect("accounts.single_sign_on")
-    return _page(request, row, form, status=422)
+    return _page(request, row, form)
 
 
 @require_POST
@@ -52,12 +47,9 @@ def test(request: Request) -> HttpResponse:
     if row is None:
         messages.error(request, "There is nothing to test yet.")
         return htmx.done(request, "accounts.single_sign_on")
-    try:
+    with forms.refusals_told(request):
         document = services.test_connection(row)
-    except Refused as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, f"The provider answers: people are sent to {document['authorization_endpoint']}.")
+        messages.success(request, f"The provider answers: users are sent to {document['authorization_endpoint']}.")
     return htmx.done(request, "accounts.single_sign_on")
 
 
@@ -66,7 +58,7 @@ def delete(request: Request) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="single sign-on",
         name=tenant.name,
-        warning="Users without a password cannot sign in any more.",
+        warning="Users without a password can no longer sign in.",
         cancel_url=reverse("accounts.single_sign_on"),
     )
     return deletion.confirm(
@@ -79,10 +71,9 @@ def delete(request: Request) -> HttpResponse:
 def choose(request: Request) -> HttpResponse:
     """Asks for the account, unless the address names it."""
     form = AccountForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         return redirect("accounts.single_sign_on_start", form.cleaned_data["account"])
-    context = {"form": form, "following": ""}
-    return render(request, "accounts/single_sign_on_start.html", context, status=422 if form.is_bound else 200)
+    return forms.show(request, "accounts/single_sign_on_start.html", form, {"following": ""})
 
 
 @never_cache
@@ -119,12 +110,11 @@ def callback(request: Request, account: str) -> HttpResponse:
         return render(request, "accounts/single_sign_on_start.html", context, status=404)
 
 
-def _page(request: Request, row: SingleSignOn | None, form: SingleSignOnForm, status: int = 200) -> HttpResponse:
+def _page(request: Request, row: SingleSignOn | None, form: SingleSignOnForm) -> HttpResponse:
     name = request.actor.tenant.name
     context = {
         "row": row,
-        "form": form,
         "callback_url": single_sign_on.callback_url(request, name),
         "start_url": request.build_absolute_uri(reverse("accounts.single_sign_on_start", args=[name])),
     }
-    return render(request, "accounts/single_sign_on.html", context, status=status)
+    return forms.show(request, "accounts/single_sign_on.html", form, context)

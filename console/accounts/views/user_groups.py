@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import access, picker, services, subjects, user_queries
-from console.accounts.forms.user_groups import GroupForm
-from console.accounts.models import User
-from console.accounts.tables.user_groups import GroupTable, MemberTable
-from console.accounts.views import memberships
-from console.accounts.views.memberships import SOON
-from console.web import deletion, htmx
-from console.web.errors import Refused
-from console.web.forms import add_refusal
-from console.web.http import Request
+from console.accounts import access, queries, services
+from console.accounts.forms import GroupForm
+from console.accounts.http import Request
+from console.accounts.tables import GroupTable, MemberTable
+from console.accounts.views import attaching
+from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
 
 
@@ -25,7 +21,7 @@ from console.web.paging import configured, search_text
 def index(request: Request) -> HttpResponse:
     tenant = access.service(request, "ram", "ram:ListGroups", "group/*")
     text = search_text(request)
-    found = user_queries.groups(tenant).filter(name__icontains=text)
+    found = queries.groups(tenant).filter(name__icontains=text)
     context = {"table": configured(request, GroupTable(found)), "q": text}
     return htmx.page(request, "accounts/groups.html", "accounts/_groups.html", context)
 
@@ -33,55 +29,47 @@ def index(request: Request) -> HttpResponse:
 def create(request: Request) -> HttpResponse:
     access.service(request, "ram", "ram:CreateGroup", "group/*")
     form = GroupForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
+    if form.is_valid():
+        with forms.refusals_on(form):
             group = services.create_group(actor=request.actor, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
             messages.success(request, f"User group {group.name} is ready. Add users and attach policies.")
             return redirect("accounts.group", group.name)
-    status = 422 if form.is_bound else 200
-    return render(request, "accounts/group_create.html", {"form": form}, status=status)
+    return forms.show(request, "accounts/group_create.html", form)
 
 
 @require_GET
 def detail(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:GetGroup")
+    group = access.group(request, name, "ram:GetGroup")
     text = search_text(request)
     context = {
         "group": group,
-        "table": configured(request, MemberTable(user_queries.members(group, text))),
+        "table": configured(request, MemberTable(queries.members(group, text))),
         "q": text,
-        "user_picker": picker.users_for_group(group),
-        "policy_picker": picker.policies_for_group(group),
+        "user_picker": attaching.users_for(group),
+        "policy_picker": attaching.policies_for(group),
     }
     return htmx.page(request, "accounts/group.html", "accounts/_members.html", context)
 
 
 def update(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:UpdateGroup")
+    group = access.group(request, name, "ram:UpdateGroup")
     form = GroupForm(request.POST or None, initial={"name": group.name, "description": group.description})
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         # Rights on the new name are needed too, or a rename would lead around them.
         access.service(request, "ram", "ram:UpdateGroup", f"group/{form.cleaned_data['name']}")
-        try:
+        with forms.refusals_on(form):
             services.update_group(actor=request.actor, group=group, **form.cleaned_data)
-        except Refused as refused:
-            add_refusal(form, refused)
-        else:
             messages.success(request, "Saved.")
             return redirect("accounts.group", group.name)
-    context = {"form": form, "name": name}
-    return render(request, "accounts/group_update.html", context, status=422 if form.is_bound else 200)
+    return forms.show(request, "accounts/group_update.html", form, {"name": name})
 
 
 def delete(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:DeleteGroup")
+    group = access.group(request, name, "ram:DeleteGroup")
     wanted = deletion.Deletion(
         kind="user group",
         name=group.name,
-        warning="Its users stay, and lose what they may do through it.",
+        warning="Its users stay, but lose the rights that they have through it.",
         cancel_url=reverse("accounts.group", args=[group.name]),
     )
     return deletion.confirm(
@@ -91,54 +79,39 @@ def delete(request: Request, name: str) -> HttpResponse:
 
 @require_GET
 def find_users(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:AddUserToGroup")
-    text = search_text(request)
-    found = user_queries.addable_users(request.actor.tenant, group, text)
-    return picker.respond(request, picker.users_for_group(group).showing(text, picker.of_users(found)))
+    group = access.group(request, name, "ram:AddUserToGroup")
+    return attaching.find_users(request, group)
 
 
 @require_POST
 def add_user(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:AddUserToGroup")
-    user = _named_user(request)
-    return memberships.join(request, group, user, "accounts.group", group.name)
+    group = access.group(request, name, "ram:AddUserToGroup")
+    return attaching.join(request, group, access.chosen_user(request), page=group)
 
 
 @require_POST
 def remove_user(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:RemoveUserFromGroup")
-    user = _named_user(request)
-    return memberships.leave(request, group, user, "accounts.group", group.name)
+    group = access.group(request, name, "ram:RemoveUserFromGroup")
+    return attaching.leave(request, group, access.chosen_user(request), page=group)
 
 
 @require_GET
 def find_policies(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:AttachPolicyToGroup")
-    text = search_text(request)
-    found = user_queries.attachable_policies(request.actor.tenant, group, text)
-    return picker.respond(request, picker.policies_for_group(group).showing(text, picker.of_policies(found)))
+    group = access.group(request, name, "ram:AttachPolicyToGroup")
+    return attaching.find_policies(request, group)
 
 
 @require_POST
 def attach_policy(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:AttachPolicyToGroup")
-    policy = subjects.policy(request)
-    services.attach_group_policy(actor=request.actor, group=group, policy=policy)
-    messages.success(request, f"{policy.name} is attached. {SOON}")
-    return htmx.done(request, "accounts.group", group.name)
+    group = access.group(request, name, "ram:AttachPolicyToGroup")
+    return attaching.attach(
+        request, group, lambda policy: services.attach_group_policy(actor=request.actor, group=group, policy=policy)
+    )
 
 
 @require_POST
 def detach_policy(request: Request, name: str) -> HttpResponse:
-    group = subjects.group(request, name, "ram:DetachPolicyFromGroup")
-    policy = subjects.policy(request)
-    services.detach_group_policy(actor=request.actor, group=group, policy=policy)
-    messages.success(request, f"{policy.name} is detached. {SOON}")
-    return htmx.done(request, "accounts.group", group.name)
-
-
-def _named_user(request: Request) -> User:
-    user = user_queries.user(request.actor.tenant, request.POST.get("name", ""))
-    if user is None:
-        raise Http404("no such user")
-    return user
+    group = access.group(request, name, "ram:DetachPolicyFromGroup")
+    return attaching.detach(
+        request, group, lambda policy: services.detach_group_policy(actor=request.actor, group=group, policy=policy)
+    )

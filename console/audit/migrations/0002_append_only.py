@@ -1,7 +1,7 @@
 """The audit trail refuses UPDATE and DELETE, also to whoever reaches past the models.
 
 SQLite drops a table's triggers when a later migration makes the table anew: such a migration must call
-`console.audit.triggers.create` again, as a test holds.
+`console.audit.record.triggers.create` again, as a test holds.
 """
 
 import django.db.models.deletion
@@ -10,7 +10,7 @@ from django.db import migrations, models
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
-from console.audit import triggers
+from console.audit.record import triggers
 
 
 def keep_uids(apps, schema_editor):

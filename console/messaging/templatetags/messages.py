@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from django import template
 
 from console.instances.models import Instance
-from console.messaging import bodies
-from console.messaging.names import release, shown_name
+from console.messaging import records
+from console.messaging.status import release
+from console.topics.names import shown_name
 from console.web import zone
 from console.web.text import visible
 
@@ -51,7 +52,7 @@ def duration(milliseconds: int | None) -> str:
 @register.filter
 def preview(body: bytes) -> str:
     """The beginning of a body on one line."""
-    return bodies.preview(body)
+    return records.preview(body)
 
 
 @register.filter

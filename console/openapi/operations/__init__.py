@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from console.openapi.operations import (
+    buckets,
     consumers,
-    dead_letters,
-    extensions,
     grants,
     groups,
     instances,
+    jobs,
     messages,
-    regions,
+    queue_topics,
+    queues,
     sql,
-    sql_data,
     topics,
     trends,
-    tunnel,
 )
 from console.openapi.registry import OPERATIONS
 
 __all__ = [
     "OPERATIONS",
+    "buckets",
     "consumers",
-    "dead_letters",
-    "extensions",
     "grants",
     "groups",
     "instances",
+    "jobs",
     "messages",
-    "regions",
+    "queue_topics",
+    "queues",
     "sql",
-    "sql_data",
     "topics",
     "trends",
-    "tunnel",
 ]

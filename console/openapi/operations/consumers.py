@@ -6,30 +6,36 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from console.messaging import offsets
-from console.messaging.status import clients_of, group_status, time_span
-from console.openapi.operations import lookup
-from console.openapi.operations.consumer_results import (
-    Accumulate,
-    ConnectionDo,
-    ConsumerStatus,
-    TimeSpanDo,
-    connection_row,
-    consumer_status,
-    topic_rows,
+from brokercore.client import Connection
+from brokercore.names import retry_topic
+from console.messaging import services
+from console.messaging.status import (
+    ClientStatus,
+    Diagnosis,
+    GroupStatus,
+    clients_of,
+    diagnose,
+    group_status,
+    release,
+    time_span,
 )
-from console.openapi.operations.fields import (
+from console.openapi.operations import lookup
+from console.openapi.registry import (
     NOTHING,
     Boolean,
+    Call,
     Choice,
     GroupId,
     InstanceId,
     Nothing,
     OptionalMillis,
+    Parameters,
+    Result,
     TopicName,
+    operation,
 )
-from console.openapi.registry import Call, Parameters, operation
 from console.topics.models import Group, Topic
+from console.topics.names import shown_name
 from console.web.errors import Refused
 
 _MISSES = (
@@ -39,6 +45,192 @@ _MISSES = (
     "BIZ_PRODUCER_ID_BELONG_TO_OTHER_USER",
     "BIZ_INSTANCE_NOT_FOUND",
 )
+
+
+class DetailInTopic(Result):
+    topic: str = Field(description="The group's own retry topic stands as %RETRY%<group>.")
+    totalDiff: int = Field(description="Backlog, messages.")
+    lastTimestamp: int = Field(description="Store time of the last consumed message, ms; 0: none.")
+    delayTime: int = Field(description="Age of the oldest message not yet consumed, ms; 0 without backlog.")
+
+
+class Accumulate(Result):
+    onLine: bool = Field(description="At least one consumer is online.")
+    online: bool = Field(description="The same as onLine.")
+    totalDiff: int = Field(description="Backlog over all topics, messages.")
+    consumeTps: float = Field(description="Messages a second.")
+    lastTimestamp: int = Field(description="Store time of the last consumed message, ms; 0: none.")
+    delayTime: int = Field(description="Largest delay of a topic, ms.")
+    DetailInTopicList: list[DetailInTopic]
+
+
+class ConnectionDo(Result):
+    """ConnectionDo."""
+
+    clientId: str
+    clientAddr: str = Field(description="Address and port.")
+    language: str
+    version: str
+    remoteIP: str
+
+
+class SubscriptionDo(Result):
+    """SubscriptionData."""
+
+    topic: str
+    subString: str = Field(description="The filter expression.")
+    subVersion: int
+    tagsSet: list[str]
+
+
+class RunningData(Result):
+    """ConsumerRunningDataDo."""
+
+    groupId: str
+    topic: str
+    rt: float = Field(description="Response time, ms.")
+    okTps: float
+    failedTps: float
+    failedCountPerHour: int
+
+
+class ThreadTrack(Result):
+    """ThreadTrackDo."""
+
+    thread: str
+    trackList: list[str] = Field(description="Lines of the stack.")
+
+
+class ConsumerConnectionInfo(Result):
+    """ConsumerConnectionInfoDo."""
+
+    clientId: str
+    connection: str = Field(description="The address; and why nothing more is known, when the client did not answer.")
+    language: str
+    version: str
+    consumeModel: str | None = Field(description="CLUSTERING or BROADCASTING.")
+    consumeType: str | None = Field(description="PUSH or PULL.")
+    threadCount: int | None
+    startTimeStamp: int | None = Field(description="Start of the consumer, ms.")
+    lastTimeStamp: int | None = Field(description="Latest consumption, ms.")
+    SubscriptionSet: list[SubscriptionDo]
+    RunningDataList: list[RunningData]
+    Jstack: list[ThreadTrack]
+
+
+class ConsumerStatus(Result):
+    """ConsumerStatusDo."""
+
+    online: bool
+    totalDiff: int
+    consumeTps: float
+    lastTimestamp: int
+    delayTime: int
+    consumeModel: str | None = Field(description="CLUSTERING or BROADCASTING; null while offline.")
+    subscriptionSame: bool | None = Field(description="All consumers have the same subscriptions.")
+    rebalanceOK: bool | None = Field(description="Every queue of the subscribed topics has exactly one consumer.")
+    ConnectionSet: list[ConnectionDo]
+    DetailInTopicList: list[DetailInTopic]
+    ConsumerConnectionInfoList: list[ConsumerConnectionInfo]
+
+
+class TimeSpanDo(Result):
+    topic: str
+    minTimeStamp: int = Field(description="Earliest stored message, ms.")
+    maxTimeStamp: int = Field(description="Latest stored message, ms.")
+    consumeTimeStamp: int = Field(description="Store time of the last message that the group consumed, ms.")
+
+
+def consumer_status(group: Group, *, detail: bool, jstack: bool) -> ConsumerStatus:
+    """Everything about a group; with `jstack` a client that does not answer is an ONS_INVOKE_ERROR.
+
+    Raises Refused, ClientError.
+    """
+    status = group_status(group)
+    found = diagnose(group, jstack=jstack)
+    if jstack and (silent := next((c for c in found.clients if c.problem), None)):
+        message = f"{silent.connection.client_id} did not return its thread stacks: {silent.problem}"
+        raise Refused("ONS_INVOKE_ERROR", message)
+    return ConsumerStatus(
+        online=status.online,
+        totalDiff=status.backlog,
+        consumeTps=status.consume_tps,
+        lastTimestamp=status.last_timestamp_ms,
+        delayTime=status.delay_ms,
+        consumeModel=status.consume_model or None,
+        subscriptionSame=found.subscription_same if status.online else True,
+        rebalanceOK=found.rebalance_ok if status.online else False,
+        ConnectionSet=[connection_row(row) for row in status.connections],
+        DetailInTopicList=topic_rows(status) if detail else [],
+        ConsumerConnectionInfoList=_clients(group, found) if detail else [],
+    )
+
+
+def connection_row(connection: Connection) -> ConnectionDo:
+    """One online client."""
+    return ConnectionDo(
+        clientId=connection.client_id,
+        clientAddr=connection.address,
+        language=connection.language,
+        version=_version(connection),
+        remoteIP=connection.address.rpartition(":")[0].strip("[]"),
+    )
+
+
+def topic_rows(status: GroupStatus) -> list[DetailInTopic]:
+    """Progress by topic; the sum of the backlogs is that of the group."""
+    return [
+        DetailInTopic(
+            topic=retry_topic(topic.topic) if topic.is_retry else topic.topic,
+            totalDiff=topic.backlog,
+            lastTimestamp=topic.last_timestamp_ms,
+            delayTime=topic.delay_ms,
+        )
+        for topic in status.topics
+    ]
+
+
+def _clients(group: Group, found: Diagnosis) -> list[ConsumerConnectionInfo]:
+    return [_client(group, client) for client in found.clients]
+
+
+def _client(group: Group, client: ClientStatus) -> ConsumerConnectionInfo:
+    connection = client.connection
+    return ConsumerConnectionInfo(
+        clientId=connection.client_id,
+        connection=f"{connection.address} ({client.problem})" if client.problem else connection.address,
+        language=connection.language,
+        version=_version(connection),
+        consumeModel=client.consume_model or None,
+        consumeType=client.consume_type or None,
+        threadCount=client.threads,
+        startTimeStamp=client.started_at_ms,
+        lastTimeStamp=client.last_consume_ms,
+        SubscriptionSet=[
+            SubscriptionDo(
+                topic=shown_name(group.instance, s.topic), subString=s.expression, subVersion=s.version, tagsSet=s.tags
+            )
+            for s in client.subscription_data
+            if s.topic != retry_topic(group.physical_name)
+        ],
+        RunningDataList=[
+            RunningData(
+                groupId=group.group_id,
+                topic=row.topic,
+                rt=row.response_ms,
+                okTps=row.ok_tps,
+                failedTps=row.failed_tps,
+                failedCountPerHour=row.failed_per_hour,
+            )
+            for row in client.running
+        ],
+        Jstack=[ThreadTrack(thread=thread, trackList=lines) for thread, lines in threads_of(client.stack)],
+    )
+
+
+def _version(connection: Connection) -> str:
+    """As clients write it: V5_3_3."""
+    return "V" + release(connection.version).removeprefix("version ").replace(".", "_")
 
 
 class GroupQuery(Parameters):
@@ -66,7 +258,7 @@ class ResetOffset(TimeSpanQuery):
         description="0: skip everything stored. 1: go to the first message stored at or after resetTime."
     )
     resetTime: OptionalMillis = Field(
-        default=None, description="Milliseconds since the epoch; needed with type 1, not in future."
+        default=None, description="Milliseconds since the epoch; needed with type 1, not in the future."
     )
 
 
@@ -159,13 +351,13 @@ def timespan(call: Call, parameters: TimeSpanQuery) -> TimeSpanDo:
     rpc="OnsConsumerResetOffset",
 )
 def reset_offset(call: Call, parameters: ResetOffset) -> dict[str, Any]:
-    target: offsets.Target = "end"
+    target: services.Target = "end"
     if parameters.type == 1:
         if parameters.resetTime is None:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "The parameter resetTime is missing; type is 1.", "resetTime")
         target = parameters.resetTime
     group = lookup.group(call, parameters.instanceId, parameters.groupId, "mq:ResetOffset")
-    offsets.reset_offset(call.actor, group, _topic(call, parameters), target)
+    services.reset_offset(call.actor, group, _topic(call, parameters), target)
     return NOTHING
 
 
@@ -175,3 +367,24 @@ def _group(call: Call, parameters: GroupQuery) -> Group:
 
 def _topic(call: Call, parameters: TimeSpanQuery) -> Topic:
     return lookup.topic(call, parameters.instanceId, parameters.topic, "mq:QueryTopic")
+
+
+def threads_of(text: str) -> list[tuple[str, list[str]]]:
+    """Each thread's name and the lines of its stack.
+
+    A thread is a block between blank lines. Its first line is the name, padded, with `TID: … STATE: …`; in the Java
+    client every further line begins with the name again.
+    """
+    threads = []
+    for block in text.replace("\r\n", "\n").split("\n\n"):
+        first, *rest = [line for line in block.split("\n") if line.strip()] or [""]
+        name, mark, state = first.partition("TID:")
+        name = name.strip()
+        if not mark:
+            continue
+        threads.append((name, [f"TID:{state}".rstrip(), *(_frame(name, line) for line in rest)]))
+    return threads
+
+
+def _frame(name: str, line: str) -> str:
+    return line.removeprefix(name).strip() if name else line.strip()

@@ -6,10 +6,20 @@ from typing import Any
 
 from pydantic import Field
 
-from console.messaging.subscriptions import group_subscriptions
+from console.messaging.status import group_subscriptions
 from console.openapi.operations import lookup
-from console.openapi.operations.fields import NOTHING, Boolean, GroupId, InstanceId, Nothing, Remark
-from console.openapi.registry import Call, Parameters, Result, operation
+from console.openapi.registry import (
+    NOTHING,
+    Boolean,
+    Call,
+    GroupId,
+    InstanceId,
+    Nothing,
+    Parameters,
+    Remark,
+    Result,
+    operation,
+)
 from console.topics import access, queries, services
 from console.web.errors import Refused
 
@@ -107,7 +117,8 @@ def create(call: Call, parameters: GroupCreate) -> CreatedGroup:
     "group/delete",
     service="Group",
     summary="Delete a group ID",
-    description="Only while no consumer is connected. Its offsets, retry messages and dead letters go with it.",
+    description="Only while no consumer is connected. Its offsets, retry messages and dead letters are "
+    "deleted with it.",
     parameters=GroupOnly,
     result=Nothing,
     changes=True,
@@ -194,4 +205,4 @@ def _refuse_legacy(call: Call, held: Any, group_id: str) -> None:
     if held.owner_id != call.actor.tenant.pk:
         raise lookup.belongs_to_another(group_id)
     kind = "PUBLISHER" if group_id.startswith(lookup.PRODUCER_PREFIXES) else "SUBSCRIPTION"
-    raise Refused(f"BIZ_{kind}_EXISTED", f"The group ID {group_id} exists already.", "groupId")
+    raise Refused(f"BIZ_{kind}_EXISTED", f"The group ID {group_id} already exists.", "groupId")

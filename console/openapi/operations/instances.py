@@ -1,31 +1,131 @@
-"""Instances."""
+"""Regions, instances, and the tunnel that there is none of."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from django.conf import settings
+from django.utils import timezone
 from pydantic import Field
 
+from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.accounts.actor import tenant_resource
 from console.instances import queries, services
-from console.instances.models import Instance
-from console.instances.snippets import endpoint
+from console.instances.addresses import access_point
+from console.instances.models import Cluster, Instance
 from console.openapi.operations import lookup
-from console.openapi.operations.fields import (
+from console.openapi.registry import (
     NOTHING,
     Boolean,
+    Call,
     NeededInstanceId,
     Nothing,
     OptionalPositive,
+    Parameters,
     Positive,
     Remark,
+    Result,
     Text,
+    operation,
 )
-from console.openapi.registry import Call, Parameters, Result, operation
+from console.overview.queries import busiest_broker
+from console.web.errors import Refused
+
+QUIET_TPS = 10
+"""Messages a second, sent and received together, above which a broker is not switched without force."""
 
 _NAME = "3 to 64 printable characters, unique in the region of the account."
+
+
+class Region(Result):
+    """RegionDo."""
+
+    id: int = Field(description="Number of the record.")
+    regionId: str = Field(description="The value for `_regionId`.")
+    regionName: str = Field(description="Name to show.")
+
+
+class ClusterInfo(Result):
+    """ClusterInfoDo."""
+
+    regionId: str = Field(description="Region of the cluster.")
+    cluster: str = Field(description="Name of the cluster: the value for `cluster` of instance/create.")
+    createTime: str = Field(description="When it was registered: `yyyy-MM-dd HH:mm:ss` in the zone of the deployment.")
+    modifyTime: str = Field(description="When it was last changed, in the same form.")
+
+
+@operation(
+    "region/list",
+    service="Region",
+    summary="List the regions",
+    description="The IDs are the allowed values of `_regionId`, which this operation alone does not need.",
+    result=list[Region],
+    rpc="OnsRegionList",
+    region_required=False,
+)
+def region_list(call: Call, parameters: Parameters) -> list[Region]:
+    return [Region(id=1, regionId=settings.REGION, regionName="Private region")]
+
+
+@operation(
+    "cluster/list",
+    service="Cluster",
+    summary="List the clusters of a region",
+    description="An instance is created on one of them.",
+    result=list[ClusterInfo],
+)
+def cluster_list(call: Call, parameters: Parameters) -> list[ClusterInfo]:
+    return [
+        ClusterInfo(
+            regionId=cluster.region,
+            cluster=cluster.name,
+            createTime=_moment(cluster.created_at),
+            modifyTime=_moment(cluster.modified_at),
+        )
+        for cluster in queries.clusters(settings.REGION)
+    ]
+
+
+def _moment(at: datetime) -> str:
+    return timezone.localtime(at, timezone.get_default_timezone()).strftime("%Y-%m-%d %H:%M:%S")
+
+
+class TunnelSwitch(Parameters):
+    tunnelType: Literal["anyTunnel", "singleTunnel"] = Field(description="The mode to switch to.")
+    instanceId: NeededInstanceId
+    slbUrl: str = Field(default="", max_length=1024, description="Address of the load balancer's API.")
+    force: Boolean = Field(default=False, description="true: also switch while brokers process messages.")
+    vSwitchId: str = Field(default="", max_length=128, description="VPC of the address; only for singleTunnel.")
+
+
+@operation(
+    "vpcTunnel/tunnelSwitch",
+    service="Instance",
+    summary="Switch the VPC access mode of a cluster",
+    description="There is no VPC here: what is checked is checked, then the answer is ONS_SERVICE_UNSUPPORTED. It "
+    "would affect a whole cluster, so no policy of the service `mq` allows it to RAM users.",
+    parameters=TunnelSwitch,
+    result=str,
+    changes=True,
+    errors=("BIZ_INSTANCE_NOT_FOUND", "BIZ_TUNNEL_SWITCH_BLOCKED", "ONS_SERVICE_UNSUPPORTED"),
+)
+def tunnel_switch(call: Call, parameters: TunnelSwitch) -> str:
+    instance = lookup.own_instance(call, parameters.instanceId, "mq:QueryInstance")
+    require(call.actor, "vpc:SwitchTunnel", mq_resource(instance.instance_id), owner=instance.tenant)
+    if not parameters.force:
+        _check_quiet(instance.cluster)
+    raise Refused("ONS_SERVICE_UNSUPPORTED", "This deployment has no VPC, so there is no access mode to switch.")
+
+
+def _check_quiet(cluster: Cluster) -> None:
+    name, tps = busiest_broker(cluster)
+    if tps > QUIET_TPS:
+        message = (
+            f"The broker {name} handles {tps:.1f} messages a second, more than {QUIET_TPS}; stop them or use force."
+        )
+        raise Refused("BIZ_TUNNEL_SWITCH_BLOCKED", message, "force")
 
 
 class InstanceCreate(Parameters):
@@ -38,7 +138,7 @@ class InstanceCreate(Parameters):
     remark: Remark = ""
     maxSendTps: Positive = Field(description="Limit of messages sent a second.", examples=[1000])
     maxReceiveTps: Positive = Field(description="Limit of messages received a second.", examples=[1000])
-    topicCapacity: OptionalPositive = Field(default=None, description="Limit of topics; without it there is none.")
+    topicCapacity: OptionalPositive = Field(default=None, description="Limit of topics; left out: no limit.")
 
 
 class InstanceOnly(Parameters):
@@ -47,9 +147,9 @@ class InstanceOnly(Parameters):
 
 class InstanceUpdate(Parameters):
     instanceId: NeededInstanceId
-    instanceName: str | None = Field(default=None, max_length=256, description=_NAME + " Left out: it stays.")
+    instanceName: str | None = Field(default=None, max_length=256, description=_NAME + " Left out: unchanged.")
     remark: str | None = Field(
-        default=None, max_length=256, description="Left out: it stays. Given empty: it becomes empty."
+        default=None, max_length=256, description="Left out: unchanged. Given empty: it becomes empty."
     )
 
 
@@ -205,7 +305,7 @@ def base_info(call: Call, parameters: InstanceOnly) -> InstanceBaseInfo:
         instanceId=instance.instance_id,
         instanceName=instance.name,
         independentNaming=instance.independent_naming,
-        Endpoints=Addresses(tcpEndpoint=endpoint(instance).removeprefix("http://")),
+        Endpoints=Addresses(tcpEndpoint=access_point(instance).removeprefix("http://")),
         maxSendTps=instance.max_send_tps,
         maxReceiveTps=instance.max_receive_tps,
         topicCapacity=instance.topic_capacity,

@@ -8,7 +8,7 @@ from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.instances import queries as instance_queries
 from console.instances.models import Instance
-from console.openapi import codes
+from console.openapi import envelope
 from console.openapi.registry import Call
 from console.topics import access
 from console.topics.models import Group, Topic
@@ -69,7 +69,10 @@ def owned_topic(call: Call, instance_id: str, name: str, action: str) -> Topic:
     """
     own = _own(call, instance_id)
     if own is None:
-        message = f"The topic {name} is none of this account's in the instance {instance_id}; only its owner grants it."
+        message = (
+            f"The topic {name} does not belong to this account in the instance {instance_id}; only "
+            "its owner can grant it."
+        )
         raise Refused("EMPOWER_OWNER_CHECK_ERROR", message, "topic")
     found = access.find_topic(call.actor, own.instance_id, name)
     if found is None:
@@ -110,7 +113,7 @@ def stored_group(instance: Instance, group_id: str) -> Group | None:
 def belongs_to_another(group_id: str) -> Refused:
     """The refusal of a group ID that another account holds; nothing more is said about it."""
     kind = "PRODUCER" if group_id.startswith(PRODUCER_PREFIXES) else "CONSUMER"
-    message = f"The group ID {group_id} is held by another account; use another one."
+    message = f"The group ID {group_id} belongs to another account; use another one."
     return Refused(f"BIZ_{kind}_ID_BELONG_TO_OTHER_USER", message, "groupId")
 
 
@@ -134,7 +137,7 @@ def _default(mine: Any) -> Instance:
     instance: Instance | None = mine.filter(independent_naming=False).first()
     if instance is None:
         raise Refused(
-            codes.FIELD,
+            envelope.FIELD,
             "The parameter instanceId is missing; it may be left out only with an instance without namespace.",
             "instanceId",
         )

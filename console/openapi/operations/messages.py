@@ -1,22 +1,171 @@
-"""Messages: by ID, by key, by time, and what became of them."""
+"""Messages: by ID, by key, by time, and what became of them; and those that are dead letters.
+
+Of dead letters the names of parameters and results are PascalCase; parameters are also taken in camelCase.
+"""
 
 from __future__ import annotations
 
-from pydantic import Field
+import base64
+import zlib
+from typing import Any
+
+from django.conf import settings
+from pydantic import Field, model_validator
 
 from console.instances import broker
-from console.messaging import queries
+from console.messaging import dead_letters, queries, services
+from console.messaging.consumption import delivery_tracks
 from console.messaging.queries import Source
 from console.messaging.records import MessageRecord
-from console.messaging.tracks import delivery_tracks
+from console.openapi import registry
 from console.openapi.operations import lookup
-from console.openapi.operations.fields import Begin, End, InstanceId, MessageId, PageNumber, PageSize, TaskId, TopicName
-from console.openapi.operations.message_results import Message, MessagePage, message
-from console.openapi.registry import Call, Parameters, Result, operation
-from console.topics.models import Topic
+from console.openapi.registry import (
+    NOTHING,
+    Begin,
+    Call,
+    End,
+    InstanceId,
+    MessageId,
+    Nothing,
+    PageNumber,
+    PageSize,
+    Parameters,
+    Result,
+    TaskId,
+    TopicName,
+    operation,
+)
+from console.topics.models import Group, Topic
+from console.topics.names import shown_name
 from console.web.errors import Refused
 
 _MISSES = ("BIZ_TOPIC_NOT_FOUND", "BIZ_NO_MESSAGE", "BIZ_INSTANCE_NOT_FOUND")
+
+_LETTER_MISSES = (
+    "BIZ_SUBSCRIPTION_NOT_FOUND",
+    "BIZ_PUBLISH_INFO_NOT_FOUND",
+    "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER",
+    "BIZ_PRODUCER_ID_BELONG_TO_OTHER_USER",
+    "BIZ_NO_MESSAGE",
+    "BIZ_INSTANCE_NOT_FOUND",
+)
+
+
+class Property(Result):
+    """MessageProperty."""
+
+    name: str
+    value: str
+
+
+class Message(Result):
+    """OnsRestMessageDo."""
+
+    topic: str
+    propertyList: list[Property]
+    body: str | None = Field(description="Text when the bytes are UTF-8, else Base64; null when it was left out.")
+    bodyBase64: bool = Field(description="Whether the body is given in Base64.")
+    bodyOmitted: bool = Field(description="Whether the body is too large for a list; message/getById has it.")
+    storeSize: int = Field(description="Bytes.")
+    bornTimestamp: int = Field(description="When it was produced, ms.")
+    bornHost: str = Field(description="ip:port of the producer.")
+    storeTimestamp: int = Field(description="When the broker stored it, ms.")
+    storeHost: str = Field(description="ip:port of the broker.")
+    msgId: str = Field(description="The ID that the client made.")
+    bodyCRC: int = Field(description="CRC-32 of the body, without its highest bit.")
+    reconsumeTimes: int = Field(description="Consumption retries so far.")
+
+
+class MessagePage(Result):
+    """MsgFoundDo."""
+
+    taskId: str
+    maxPageCount: int
+    currentPage: int
+    data: list[Message]
+
+
+class LetterProperty(Result):
+    """MessageProperty of a dead letter."""
+
+    Name: str
+    Value: str
+
+
+class Letter(Result):
+    """A dead letter."""
+
+    Topic: str = Field(description="The topic it was published to.")
+    PropertyList: list[LetterProperty]
+    Body: str | None = Field(description="Text when the bytes are UTF-8, else Base64; null when it was left out.")
+    BodyBase64: bool = Field(description="Whether the body is given in Base64.")
+    BodyOmitted: bool = Field(description="Whether the body is too large for a list.")
+    StoreSize: int = Field(description="Bytes.")
+    BornTimestamp: int = Field(description="When it was produced, ms.")
+    BornHost: str
+    StoreTimestamp: int = Field(description="When it became a dead letter, ms.")
+    StoreHost: str
+    MsgId: str
+    BodyCRC: int
+    ReconsumeTimes: int
+
+
+class LetterPage(Result):
+    """MsgFoundDo of dead letters."""
+
+    TaskId: str
+    MaxPageCount: int
+    CurrentPage: int
+    Data: list[Letter]
+
+
+def message(record: MessageRecord, *, listed: bool = False) -> Message:
+    """One message; a large body is left out of a list (`GANTRY_API_LIST_BODY_BYTES`)."""
+    body, is_base64, omitted = _body(record.body, listed=listed)
+    return Message(
+        topic=record.topic,
+        propertyList=[Property(name=n, value=v) for n, v in record.properties.items()],
+        body=body,
+        bodyBase64=is_base64,
+        bodyOmitted=omitted,
+        storeSize=record.stored_size,
+        bornTimestamp=record.born_at_ms,
+        bornHost=record.born_host,
+        storeTimestamp=record.stored_at_ms,
+        storeHost=record.store_host,
+        msgId=record.message_id,
+        bodyCRC=zlib.crc32(record.body) & 0x7FFFFFFF,
+        reconsumeTimes=record.reconsume_times,
+    )
+
+
+def letter(source: Source, record: MessageRecord, *, listed: bool = False) -> Letter:
+    """One dead letter of the group behind `source`."""
+    plain = message(record, listed=listed)
+    return Letter(
+        Topic=shown_name(source.instance, record.original_topic),
+        PropertyList=[LetterProperty(Name=p.name, Value=p.value) for p in plain.propertyList],
+        Body=plain.body,
+        BodyBase64=plain.bodyBase64,
+        BodyOmitted=plain.bodyOmitted,
+        StoreSize=plain.storeSize,
+        BornTimestamp=plain.bornTimestamp,
+        BornHost=plain.bornHost,
+        StoreTimestamp=plain.storeTimestamp,
+        StoreHost=plain.storeHost,
+        MsgId=plain.msgId,
+        BodyCRC=plain.bodyCRC,
+        ReconsumeTimes=plain.reconsumeTimes,
+    )
+
+
+def _body(body: bytes, *, listed: bool) -> tuple[str | None, bool, bool]:
+    if listed and len(body) > settings.API_LIST_BODY_BYTES:
+        return None, False, True
+    try:
+        return body.decode(), False, False
+    except UnicodeDecodeError:
+        return base64.b64encode(body).decode(), True, False
 
 
 class MessageQuery(Parameters):
@@ -53,8 +202,8 @@ class MessageTrack(Result):
 @operation(
     "message/trace",
     service="Message",
-    summary="Was a message consumed, by group",
-    description="Judged from offsets: after an offset was reset it can be wrong. Groups of other accounts are left "
+    summary="Whether each group has consumed a message",
+    description="Derived from offsets: after an offset reset it can be wrong. Groups of other accounts are left "
     "out; broadcasting and pulling groups are UNKNOWN.",
     parameters=MessageQuery,
     result=list[MessageTrack],
@@ -159,3 +308,122 @@ def _by_id(topic: Topic, message_id: str) -> MessageRecord:
     if not found:
         raise Refused("BIZ_NO_MESSAGE", f"The topic {topic.name} has no message with this ID.", "msgId")
     return found[0]
+
+
+class EitherSpelling(Parameters):
+    """Takes `InstanceId` and `instanceId` alike; the signature covers the names as they were sent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _to_pascal_case(cls, given: Any) -> Any:
+        renamed: dict[str, Any] = {}
+        for name, value in dict(given).items():
+            proper = name[:1].upper() + name[1:]
+            target = proper if proper in cls.model_fields else name
+            if target in renamed:
+                raise ValueError(f"the parameter {target} is given in both spellings")
+            renamed[target] = value
+        return renamed
+
+
+class LetterQuery(EitherSpelling):
+    InstanceId: registry.InstanceId = ""
+    GroupId: registry.GroupId
+    MsgId: registry.MessageId
+
+
+class LetterTimeQuery(EitherSpelling):
+    InstanceId: registry.InstanceId = ""
+    GroupId: registry.GroupId
+    BeginTime: registry.Begin
+    EndTime: registry.End
+    TaskId: registry.TaskId = ""
+    CurrentPage: registry.PageNumber
+    PageSize: registry.PageSize = 20
+
+
+@operation(
+    "message/getByIdInDLQ",
+    service="Dead letters",
+    summary="One dead letter by ID",
+    description="Of several letters with one ID (each resend that fails adds one): the newest.",
+    parameters=LetterQuery,
+    result=Letter,
+    errors=_LETTER_MISSES,
+    rpc="OnsDLQMessageGetById",
+    limit="query",
+    any_case=True,
+)
+def letter_by_id(call: Call, parameters: LetterQuery) -> Letter:
+    group = _group_of(call, parameters, "mq:QueryMessage")
+    return letter(Source.of_dead_letters(group), _found_letter(group, parameters.MsgId).record)
+
+
+@operation(
+    "message/getByPagedDLQ",
+    service="Dead letters",
+    summary="Dead letters of a group by time, page by page",
+    description="By the time they became dead letters, newest first. Pages and tasks as in message/getByPagedTopic.",
+    parameters=LetterTimeQuery,
+    result=LetterPage,
+    errors=(*_LETTER_MISSES, "BIZ_TASK_NOT_FOUND"),
+    rpc="OnsDLQMessagePageQueryByGroupId",
+    limit="query",
+    any_case=True,
+)
+def letters_by_paged(call: Call, parameters: LetterTimeQuery) -> LetterPage:
+    group = _group_of(call, parameters, "mq:QueryMessage")
+    if parameters.TaskId:
+        page = dead_letters.next_page(call.actor, group, parameters.TaskId, parameters.CurrentPage)
+    else:
+        begun = dead_letters.search(
+            call.actor,
+            group,
+            parameters.BeginTime,
+            parameters.EndTime,
+            page=parameters.CurrentPage,
+            page_size=parameters.PageSize,
+        )
+        if begun is None or begun.total == 0:
+            raise Refused("BIZ_NO_MESSAGE", f"The group {group.group_id} has no dead letter in this range.")
+        page = begun
+    source = Source.of_dead_letters(group)
+    return LetterPage(
+        TaskId=page.task_id,
+        MaxPageCount=page.max_page_count,
+        CurrentPage=page.page,
+        Data=[letter(source, record, listed=True) for record in page.messages],
+    )
+
+
+@operation(
+    "message/resendByIdInDLQ",
+    service="Dead letters",
+    summary="Resend a dead letter to its group",
+    description="To this group only, at once, with a retry counter that starts at 0. The letter stays in the queue, "
+    "also when it is consumed now; if it fails again, a new letter with the same ID appears.",
+    parameters=LetterQuery,
+    result=Nothing,
+    changes=True,
+    errors=_LETTER_MISSES,
+    rpc="OnsDLQMessageResendById",
+    any_case=True,
+)
+def resend_letter(call: Call, parameters: LetterQuery) -> dict[str, Any]:
+    group = _group_of(call, parameters, "mq:ResendDeadLetter")
+    found = _found_letter(group, parameters.MsgId)
+    [result] = services.resend_dead_letters(call.actor, group, [str(found.record.position)])
+    if result.error:
+        raise Refused("ONS_INVOKE_ERROR", result.error, "MsgId")
+    return NOTHING
+
+
+def _group_of(call: Call, parameters: LetterQuery | LetterTimeQuery, action: str) -> Group:
+    return lookup.group(call, parameters.InstanceId, parameters.GroupId, action)
+
+
+def _found_letter(group: Group, message_id: str) -> dead_letters.Letter:
+    found = dead_letters.find(group, message_id)
+    if found is None:
+        raise Refused("BIZ_NO_MESSAGE", f"The group {group.group_id} has no dead letter with this ID.", "MsgId")
+    return found

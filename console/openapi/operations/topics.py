@@ -6,19 +6,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from console.messaging.subscriptions import online_subscribers
+from console.messaging.status import online_subscribers
 from console.openapi.envelope import Page
 from console.openapi.operations import lookup
-from console.openapi.operations.fields import (
+from console.openapi.registry import (
     NOTHING,
+    Call,
     Choice,
     InstanceId,
     Nothing,
+    Parameters,
     Positive,
     Remark,
+    Result,
     TopicName,
+    operation,
 )
-from console.openapi.registry import Call, Parameters, Result, operation
 from console.topics import access, queries, services
 from console.topics.models import Topic
 
@@ -113,7 +116,7 @@ def create(call: Call, parameters: TopicCreate) -> dict[str, Any]:
     "topic/delete",
     service="Topic",
     summary="Delete a topic and its subscriptions",
-    description="Its messages, the subscriptions and the grants on it go with it.",
+    description="Its messages, the subscriptions and the grants on it are deleted with it.",
     parameters=TopicOnly,
     result=Nothing,
     changes=True,
@@ -130,7 +133,7 @@ def delete(call: Call, parameters: TopicOnly) -> dict[str, Any]:
     "topic/update",
     service="Topic",
     summary="Set the read/write mode of a topic",
-    description="With 4 sends are refused; with 2 consumers get nothing, and their progress stays.",
+    description="With 4 sends are refused; with 2 consumers get nothing, and they keep their offsets.",
     parameters=TopicUpdate,
     result=Nothing,
     changes=True,

@@ -9,8 +9,18 @@ from pydantic import Field
 from console.metrics import queries
 from console.metrics.queries import Curve, Measure
 from console.openapi.operations import lookup
-from console.openapi.operations.fields import Begin, Choice, End, GroupId, InstanceId, TopicName
-from console.openapi.registry import Call, Parameters, Result, operation
+from console.openapi.registry import (
+    Begin,
+    Call,
+    Choice,
+    End,
+    GroupId,
+    InstanceId,
+    Parameters,
+    Result,
+    TopicName,
+    operation,
+)
 
 _MEASURES: dict[int, Measure] = {0: "count", 1: "tps"}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from console.openapi.requests import FORM, too_large
+from console.openapi.calls import FORM, too_large
 
 RPC_PATH = "/rpc/"
 

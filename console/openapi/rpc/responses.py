@@ -11,12 +11,58 @@ from xml.etree import ElementTree
 
 from django.http import HttpResponse
 
-from console.openapi.rpc.names import ELEMENTS, Action
+from console.openapi import envelope
+from console.openapi.rpc.actions import ELEMENTS, Action
+
+#: Status and sentence of each code. The sentences end a request before an operation is asked.
+STATUSES: dict[str, int] = {
+    "MissingAction": 400,
+    "MissingVersion": 400,
+    "MissingAccessKeyId": 400,
+    "MissingSignature": 400,
+    "MissingSignatureNonce": 400,
+    "MissingTimestamp": 400,
+    "InvalidVersion": 400,
+    "InvalidAction.NotFound": 404,
+    "InvalidParameter": 400,
+    "InvalidSignatureMethod": 400,
+    "IncompleteSignature": 400,
+    "InvalidTimeStamp.Format": 400,
+    "InvalidTimeStamp.Expired": 400,
+    "InvalidAccessKeyId.NotFound": 404,
+    "InvalidSecurityToken.MismatchWithAccessKey": 400,
+    # The SDK of the RPC style turns exactly this pair into "the secret is wrong".
+    "SignatureDoesNotMatch": 400,
+    "SignatureNonceUsed": 400,
+    "Forbidden.RAM": 403,
+    "RequestEntityTooLarge": 413,
+    "Throttling.User": 429,
+    "ServiceUnavailable": 503,
+}
+
+#: What the gateway calls a refusal that `/json/…` has a symbol of its own for.
+_GATEWAY_NAMES = {envelope.PERMISSION: "Forbidden.RAM", "BIZ_THROTTLED": "Throttling.User"}
 
 #: What XML 1.0 cannot carry, not even escaped.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 #: `relation` of a topic in words: the owner, or what was granted.
 _RELATIONS = {1: "Owner", 2: "Publishable", 4: "Subscribable", 6: "Publishable and subscribable"}
+
+
+class GatewayError(Exception):
+    """The request is refused with `code` of STATUSES and one sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = STATUSES[code]
+
+
+def of_symbol(symbol: str) -> tuple[str, int]:
+    """Code and HTTP status for a symbol of the management API."""
+    name = _GATEWAY_NAMES.get(symbol, symbol)
+    return (name, STATUSES[name]) if name in STATUSES else (name, envelope.CODES[symbol].code)
 
 
 def shaped(name: str, action: Action, data: Any, parameters: Mapping[str, str]) -> dict[str, Any]:

@@ -10,18 +10,93 @@ from django.http import HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
+from pydantic import ValidationError
 
-from console.openapi import calls
-from console.openapi.registry import Call
-from console.openapi.requests import TOO_LARGE, scope, too_large
-from console.openapi.rpc import authentication, names, running, signatures, status, sts
-from console.openapi.rpc.errors import GatewayError, of_symbol
-from console.openapi.rpc.responses import answer
-from console.openapi.rpc.signatures import Signed
+from console.accounts.http import Request
+from console.instances.models import Cluster
+from console.openapi import calls, envelope
+from console.openapi.calls import TOO_LARGE, scope, too_large
+from console.openapi.envelope import Page
+from console.openapi.operations import OPERATIONS
+from console.openapi.registry import Call, Operation
+from console.openapi.rpc import actions, authentication
+from console.openapi.rpc.actions import ACTIONS, Action
+from console.openapi.rpc.authentication import Signed
+from console.openapi.rpc.responses import GatewayError, answer, of_symbol, shaped
 from console.web.errors import Refused
-from console.web.http import Request
+
+_PAGE_SIZE = 100
 
 Runner = Callable[[Call, Mapping[str, str]], dict[str, Any]]
+
+
+def exists(name: str) -> bool:
+    """True for an action whose operation is declared."""
+    return name in ACTIONS and ACTIONS[name].path in OPERATIONS
+
+
+def run(name: str, call: Call, given: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of the answer. Raises what `calls.attempt` knows."""
+    action = ACTIONS[name]
+    operation, parameters = OPERATIONS[action.path], translated(action, given)
+    try:
+        data = _all_pages(operation, call, parameters) if action.every_page else calls.run(operation, call, parameters)
+    except ValidationError as invalid:
+        raise _in_callers_words(action, invalid) from invalid
+    except Refused as refused:
+        if refused.field and refused.symbol == envelope.FIELD:
+            message = refused.message.replace(
+                f"parameter {refused.field} ", f"parameter {_name(action, refused.field)} "
+            )
+            raise Refused(refused.symbol, message, _name(action, refused.field)) from refused
+        raise
+    return shaped(name, action, data, given)
+
+
+def translated(action: Action, given: Mapping[str, str]) -> dict[str, str]:
+    """The operation's parameters. Raises Refused for a value that has no counterpart here."""
+    for name, value in action.only.items():
+        if given.get(name, value) != value:
+            raise Refused(envelope.FIELD, f"{name} is {given[name][:40]}; allowed is {value}.", name)
+    parameters = {_wire(action, name): given[name] for name in action.fields if name in given}
+    if action.path == "instance/create":
+        parameters["cluster"] = _default_cluster()
+    return parameters | dict(action.constants)
+
+
+def _default_cluster() -> str:
+    """The public cloud chooses the cluster; here it is the first one of the region."""
+    cluster = Cluster.objects.order_by("pk").first()
+    return cluster.name if cluster else ""
+
+
+def _all_pages(operation: Operation, call: Call, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for number in range(1, 1_000_000):
+        wanted = {**parameters, "currentPage": str(number), "pageSize": str(_PAGE_SIZE)}
+        page = calls.run(operation, call, wanted)
+        if not isinstance(page, Page):
+            raise TypeError(f"{operation.path} is declared as paged but answers no page")
+        entries += page.entries
+        if len(page.entries) < _PAGE_SIZE or len(entries) >= page.total:
+            break
+    return entries
+
+
+def _wire(action: Action, name: str) -> str:
+    return action.sent_as.get(name, name[:1].lower() + name[1:])
+
+
+def _name(action: Action, wire: str) -> str:
+    """The caller's name of an operation's parameter."""
+    return next((name for name in action.fields if _wire(action, name) == wire), wire)
+
+
+def _in_callers_words(action: Action, invalid: ValidationError) -> Refused:
+    error = invalid.errors(include_url=False, include_context=False)[0]
+    name = ".".join(_name(action, str(part)) for part in error["loc"])
+    missing = error["type"] == "missing"
+    return Refused(envelope.FIELD, f"The parameter {name} is missing." if missing else f"{name}: {error['msg']}.", name)
 
 
 @csrf_exempt
@@ -34,7 +109,7 @@ def call(request: Request) -> HttpResponse:
     try:
         if too_large(request):
             raise GatewayError("RequestEntityTooLarge", TOO_LARGE)
-        signed = signatures.read(request)
+        signed = authentication.read(request)
         runner = _runner(signed)
         caller = authentication.authenticate(request, signed)
     except GatewayError as error:
@@ -51,16 +126,18 @@ def call(request: Request) -> HttpResponse:
 
 def _runner(signed: Signed) -> Runner:
     """What runs the action. Raises GatewayError for a version or an action that is not there."""
-    if signed.version not in (names.VERSION, sts.VERSION):
-        message = f"Version is {signed.version[:40]}; there are {names.VERSION} and, for STS, {sts.VERSION}."
+    if signed.version not in (actions.MQ_VERSION, actions.STS_VERSION):
+        message = (
+            f"Version is {signed.version[:40]}; there are {actions.MQ_VERSION} and, for STS, {actions.STS_VERSION}."
+        )
         raise GatewayError("InvalidVersion", message)
-    if signed.version == sts.VERSION and signed.action in sts.ACTIONS:
-        return sts.ACTIONS[signed.action]
-    if signed.version == names.VERSION and signed.action in status.ACTIONS:
-        return status.ACTIONS[signed.action]
-    if signed.version == names.VERSION and running.exists(signed.action):
-        return lambda call, parameters: running.run(signed.action, call, parameters)
-    why = names.ABSENT.get(signed.action, "")
+    if signed.version == actions.STS_VERSION and signed.action in actions.STS_ACTIONS:
+        return actions.STS_ACTIONS[signed.action]
+    if signed.version == actions.MQ_VERSION and signed.action in actions.STATUS_ACTIONS:
+        return actions.STATUS_ACTIONS[signed.action]
+    if signed.version == actions.MQ_VERSION and exists(signed.action):
+        return lambda call, parameters: run(signed.action, call, parameters)
+    why = actions.ABSENT.get(signed.action, "")
     message = f"There is no action {signed.action[:80]} in version {signed.version}{': ' if why else ''}{why}."
     raise GatewayError("InvalidAction.NotFound", message)
 

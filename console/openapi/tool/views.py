@@ -4,31 +4,49 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
+import django_tables2 as tables
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import condition, require_GET, require_POST
 
+from console.accounts.http import Request
 from console.accounts.models import AccessKey
 from console.instances.context import navigation
 from console.openapi import samples
-from console.openapi.document import document
-from console.openapi.highlight import highlighted
+from console.openapi.document import SIGNING, document
 from console.openapi.reference import Reference, reference
 from console.openapi.samples import SECRET
-from console.openapi.tool import queries, services
+from console.openapi.tool import services
 from console.openapi.tool.forms import TryForm, field_name, suggestion_list
-from console.openapi.tool.tables import OperationTable
-from console.openapi.wording import SIGNING
-from console.web import htmx
-from console.web.http import Request
-from console.web.paging import configured, search_text
+from console.web import forms, htmx
+from console.web.paging import CellColumn, configured, search_text
 
-_ALL_ON_ONE_PAGE = 100
+_ALL_ON_ONE_PAGE = 500
+
+_PARTS = re.compile(
+    r'(?P<key>"(?:\\.|[^"\\])*")(?=\s*:)|(?P<text>"(?:\\.|[^"\\])*")|(?P<number>-?\d[\d.eE+-]*)|(?P<word>true|false|null)'
+)
+
+
+class OperationTable(tables.Table):  # type: ignore[misc]
+    """Service, operation and version: what a call of an SDK needs."""
+
+    service = tables.Column(verbose_name="Service")
+    path = CellColumn(template_name="openapi/_operation_cell.html", verbose_name="Operation")
+    rpc = CellColumn(template_name="openapi/_rpc_cell.html", verbose_name="RPC action")
+    version = CellColumn("<code>{{ record.version }}</code>", verbose_name="API version")
+    changes = CellColumn(
+        '{% if record.changes %}{% include "includes/badge.html" with text="changes" colour="orange" %}'
+        '{% else %}{% include "includes/badge.html" with text="reads" %}{% endif %}',
+        verbose_name="Kind",
+    )
 
 
 @lru_cache
@@ -53,9 +71,9 @@ def openapi_document(request: Request) -> HttpResponse:
 def index(request: Request) -> HttpResponse:
     actor = request.actor
     service, keyword = request.GET.get("service", ""), search_text(request)
-    rows = queries.directory(service, keyword) if actor.tenant else []
+    rows = services.directory(service, keyword) if actor.tenant else []
     table = configured(request, OperationTable(rows), per_page=_ALL_ON_ONE_PAGE)
-    context = {"table": table, "q": keyword, "service": service, "services": queries.services()}
+    context = {"table": table, "q": keyword, "service": service, "services": services.services()}
     return htmx.page(request, "openapi/tool.html", "openapi/_operations.html", context)
 
 
@@ -65,8 +83,8 @@ def operation(request: Request, path: str) -> HttpResponse:
     found, keys = _found(request, path)
     given = {**_chosen_instance(request, found), **request.GET.dict()}
     form = TryForm(None, found, keys, initial=given)
-    context = _context(request, found, keys, given) | {"form": form}
-    return htmx.page(request, "openapi/operation.html", "openapi/_samples.html", context)
+    context = _context(request, found, keys, given)
+    return forms.show_part(request, "openapi/operation.html", "openapi/_samples.html", form, context)
 
 
 @never_cache
@@ -74,17 +92,16 @@ def operation(request: Request, path: str) -> HttpResponse:
 def attempt(request: Request, path: str) -> HttpResponse:
     found, keys = _found(request, path)
     form = TryForm(request.POST.dict(), found, keys)
-    context = _context(request, found, keys, request.POST.dict()) | {"form": form}
-    template = "openapi/_try.html" if htmx.is_fragment(request) else "openapi/operation.html"
-    if not form.is_valid():
-        return htmx.invalid(request, template, context)
-    key = next(key for key in keys if key.access_key_id == form.cleaned_data["key"])
-    outcome = services.send(request, found, key, form.values())
-    return render(request, template, context | {"outcome": outcome, "envelope": highlighted(outcome.text)})
+    context = _context(request, found, keys, request.POST.dict())
+    if form.is_valid():
+        key = next(key for key in keys if key.access_key_id == form.cleaned_data["key"])
+        outcome = services.send(request, found, key, form.values())
+        context |= {"outcome": outcome, "envelope": highlighted(outcome.text)}
+    return forms.show_part(request, "openapi/operation.html", "openapi/_try.html", form, context)
 
 
 def _found(request: Request, path: str) -> tuple[Reference, list[AccessKey]]:
-    keys = queries.usable_keys(request.actor) if request.actor.tenant else []
+    keys = services.usable_keys(request.actor) if request.actor.tenant else []
     found = reference(path)
     if found is None:
         raise Http404("no such operation")
@@ -107,7 +124,7 @@ def _context(request: Request, found: Reference, keys: list[AccessKey], given: d
     return {
         "operation": found,
         "keys": keys,
-        "suggestions": queries.suggestions(request.actor, visible, instance_id, set(kinds)),
+        "suggestions": services.suggestions(request.actor, visible, instance_id, set(kinds)),
         "samples": samples.samples(call),
         "signing": SIGNING.splitlines(),
         "secret": SECRET,
@@ -120,3 +137,15 @@ def _example_values(found: Reference, keys: list[AccessKey], given: dict[str, An
     form.is_valid()
     missing = {p.name: f"<{p.name}>" for p in found.parameters if p.required}
     return missing | form.values()
+
+
+def highlighted(text: str) -> SafeString:
+    """The text, escaped, with a <span> of class json-key, json-text, json-number or json-word around each part."""
+    pieces: list[tuple[str | SafeString]] = []
+    position = 0
+    for part in _PARTS.finditer(text):
+        pieces.append((text[position : part.start()],))
+        pieces.append((format_html('<span class="json-{}">{}</span>', part.lastgroup, part.group()),))
+        position = part.end()
+    pieces.append((text[position:],))
+    return format_html_join("", "{}", pieces)

@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "synchronous",
-                    models.BooleanField(default=False, help_text="a client waits for the rows at the MySQL door"),
+                    models.BooleanField(default=False, help_text="a client waits for the rows at the MySQL endpoint"),
                 ),
                 ("task_name", models.CharField(max_length=32)),
                 (

@@ -9,13 +9,19 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from analytics import run as engine
+from analytics import lake
 from analytics.errors import LakeError
+from console.accounts.http import Request
+from console.catalog import access as catalog_access
+from console.catalog import schema_tree
 from console.outbox.models import NotificationStatus
+from console.outbox.queues import is_own
 from console.outbox.routing import UndeliverableError, instance_of
-from console.sql import access, places, plans, previews, queries, retention, saved, schema_tree, task_queries
+from console.sql import access, plans, plots, queries, results, saved
+from console.sql.forms import PlotForm
 from console.sql.models import QueryTask, TaskStatus
-from console.web.http import Request
+from console.statements import hint as hints
+from console.web import forms, htmx
 from console.web.paging import search_text
 
 #: htmx stops to poll when it gets this status.
@@ -24,6 +30,8 @@ STOP_POLLING = 286
 PANEL_ROWS = 30
 #: Lines of a plan that are taken apart.
 _PLAN_LINES = 5000
+#: Rows of the table that says the same as the plot.
+_TABLE_ROWS = 200
 
 
 @require_GET
@@ -50,7 +58,7 @@ def rows(request: Request, task_id: str) -> HttpResponse:
 @require_GET
 def panel(request: Request, name: str) -> HttpResponse:
     """Schemas, saved statements or the history."""
-    access.pages(request)
+    catalog_access.pages(request)
     return render(request, "sql/_panel.html", {"panel": name} | panel_context(request, name))
 
 
@@ -63,9 +71,9 @@ def panel_context(request: Request, name: str) -> dict[str, Any]:
         return {"q": text, "kept": kept, "more": len(found) > PANEL_ROWS}
     if name == "history":
         status = request.GET.get("status", "")
-        tasks = list(task_queries.mine(actor, text, status)[: PANEL_ROWS + 1])
+        tasks = list(queries.mine(actor, text, status)[: PANEL_ROWS + 1])
         return {
-            "q": text, "status": status, "statuses": task_queries.STATUSES, "history": tasks[:PANEL_ROWS],
+            "q": text, "status": status, "statuses": queries.STATUSES, "history": tasks[:PANEL_ROWS],
             "more": len(tasks) > PANEL_ROWS,
         }  # fmt: skip
     return {"q": text, "tree": tree(request, text)}
@@ -95,8 +103,8 @@ def context(request: Request, task: QueryTask) -> dict[str, Any]:
         "moving": not task.ended or unsent,
         "unsent": task.ended and unsent,
         "elapsed_ms": max(round((timezone.now() - (task.started_at or task.create_time)).total_seconds() * 1000), 0),
-        "before": task_queries.waiting_before(task),
-        "place": places.place_of(task) if task.status == TaskStatus.FAILURE else None,
+        "before": queries.waiting_before(task),
+        "place": plans.place_of(task) if task.status == TaskStatus.FAILURE else None,
         "progress": _progress(task),
     }
     if task.result_file:
@@ -114,16 +122,16 @@ def _progress(task: QueryTask) -> dict[str, Any]:
 
 def _rows(task: QueryTask, number: int) -> dict[str, Any]:
     try:
-        return {"result": previews.page_of(task, number)}
+        return {"result": results.page_of(task, number)}
     except LakeError as error:
-        return {"result_gone": retention.why_gone(task, error)}
+        return {"result_gone": results.why_gone(task, error)}
 
 
 def _plan(task: QueryTask) -> dict[str, Any]:
     try:
-        _, lines = engine.preview_result(task.result_file, _PLAN_LINES)
+        _, lines = lake.preview_result(task.result_file, _PLAN_LINES)
     except LakeError as error:
-        return {"result_gone": retention.why_gone(task, error)}
+        return {"result_gone": results.why_gone(task, error)}
     texts = [line[0] or "" for line in lines]
     return {"plan": plans.parse(texts), "plan_text": "\n".join(texts)}
 
@@ -133,8 +141,33 @@ def _message(task: QueryTask) -> dict[str, Any]:
     notification = task.notification
     if notification is None or not notification.message_id:
         return {}
+    if notification.notify_by == hints.BY_QUEUE:
+        return {"message_queue": notification.queue} if is_own(task.tenant, notification.endpoint) else {}
     try:
         instance = instance_of(task.tenant, notification.endpoint)
     except UndeliverableError:
         return {}
     return {"message_instance": instance, "message_topic": notification.topic.removeprefix(f"{instance.instance_id}%")}
+
+
+@require_GET
+def plot(request: Request, task_id: str) -> HttpResponse:
+    """The form and the plot it asks for; the first one is a guess from the types of the columns."""
+    task = access.task(request, task_id)
+    page = "sql/_plot.html" if htmx.is_fragment(request) else "sql/plot.html"
+    try:
+        columns = plots.columns_of(task)
+        form = PlotForm(request.GET if "x" in request.GET else None, columns=columns, prefix_id=task.pk)
+        if form.errors:
+            return forms.show(request, page, form, {"task": task})
+        choice = form.choice if form.is_bound else plots.first_choice(columns)
+        drawn = plots.draw(task, columns, choice)
+    except LakeError as error:
+        return render(request, page, {"task": task, "result_gone": error.user_message})
+    form = form if form.is_bound else PlotForm(initial=PlotForm.initial_of(choice), columns=columns, prefix_id=task.pk)
+    context = {
+        "task": task, "form": form, "plot": drawn, "table": drawn.table[:_TABLE_ROWS],
+        "left_out": max(len(drawn.table) - _TABLE_ROWS, 0), "x_name": columns[choice.x].name,
+        "most_points": plots.MOST_POINTS, "chart_id": f"plot-{task.pk}",
+    }  # fmt: skip
+    return render(request, page, context)

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import django_tables2 as tables
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_GET, require_POST
 
-from console.sql import access, downloads, services, task_queries
-from console.sql.tables import TaskTable
+from console import statements
+from console.accounts.http import Request
+from console.catalog import access as catalog_access
+from console.catalog.file_downloads import attachment
+from console.sql import access, queries, results, services
+from console.sql.models import QueryTask
 from console.sql.views import panes
-from console.sql.views.files import attachment
-from console.web import htmx
-from console.web.errors import Refused
-from console.web.http import Request
-from console.web.paging import CappedPaginator, configured, search_text
+from console.web import forms, htmx
+from console.web.paging import CappedPaginator, CellColumn, column, configured, search_text
+from console.web.templatetags.gantry import duration, number
+
+_NUMBER = column("num-cell")
+
+
+class TaskTable(tables.Table):  # type: ignore[misc]
+    """Statement, state and cost; the latest first."""
+
+    statement = CellColumn(template_name="sql/_statement_cell.html", verbose_name="Statement")
+    status = CellColumn(template_name="sql/_status.html", extra_context={"small": True})
+    submitter = tables.Column(verbose_name="Submitted by")
+    create_time = CellColumn("{% load gantry %}{% ago record.create_time %}", verbose_name="Submitted")
+    elapse_time = tables.Column(verbose_name="Run time", attrs=_NUMBER)
+    row_count = tables.Column(verbose_name="Rows", attrs=_NUMBER)
+    notification = CellColumn(template_name="sql/_receipt.html", verbose_name="Notification", orderable=False)
+
+    class Meta:
+        order_by = "-create_time"
+
+    def render_elapse_time(self, record: QueryTask) -> SafeString:
+        return duration(record.elapse_time if record.ended else None)
+
+    def render_row_count(self, record: QueryTask) -> SafeString:
+        return number(record.row_count if record.result_file and not record.explain else None)
 
 
 @require_GET
 def tasks(request: Request) -> HttpResponse:
-    access.pages(request)
+    catalog_access.pages(request)
     text, status = search_text(request), request.GET.get("status", "")
-    found = task_queries.search(request.actor, text, status)
+    found = queries.search(request.actor, text, status)
     table = configured(request, TaskTable(found), paginator_class=CappedPaginator)
-    context = {"table": table, "q": text, "status": status, "statuses": task_queries.STATUSES}
+    context = {"table": table, "q": text, "status": status, "statuses": queries.STATUSES}
     return htmx.page(request, "sql/tasks.html", "sql/_tasks.html", context)
 
 
@@ -56,12 +83,11 @@ def cancel(request: Request, task_id: str) -> HttpResponse:
 def again(request: Request, task_id: str) -> HttpResponse:
     """Submit the same statement once more."""
     found = access.task(request, task_id)
-    try:
-        new = services.submit(request.actor, found.command, found.table_schema, parameters=tuple(found.parameters))
-    except Refused as refused:
-        messages.error(request, refused.message)
-        return htmx.done(request, "sql.task", task_id)
-    return htmx.done(request, "sql.task", new.pk)
+    with forms.refusals_told(request):
+        parsed = statements.read(found.command)
+        new = services.submit(request.actor, parsed, found.table_schema, parameters=tuple(found.parameters))
+        return htmx.done(request, "sql.task", new.pk)
+    return htmx.done(request, "sql.task", task_id)
 
 
 @require_POST
@@ -83,7 +109,7 @@ def download(request: Request, task_id: str) -> StreamingHttpResponse:
 @require_GET
 def fetch(request: Request, token: str) -> StreamingHttpResponse:
     """The file behind an address that sql/download of the API gave out."""
-    found = downloads.task_of(token)
+    found = results.task_of(token)
     if found is None:
         raise Http404("the address has expired")
     return csv_response(found.result_file, found.pk)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.web import zone
-from console.web.sizes import largest_unit
+from console.web.text import largest_unit
 
 register = template.Library()
 
@@ -30,6 +31,8 @@ _SPRITE = "vendor/tabler-icons-3.51.0/sprite.svg"
 _DASH = "–"
 _SCALES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
 _AGES = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+#: Units of a span in seconds, each with the one below it.
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 @lru_cache
@@ -92,12 +95,25 @@ def _short(value: float | int) -> str:
 
 @register.simple_tag
 def duration(ms: int | None) -> SafeString:
-    """A time span for people: 267 ms · 3.8 s · 2 min 5 s, with the exact milliseconds on hover; a dash for None."""
+    """A time span for people: 267 ms · 3.8 s · 2 min 5 s · 3 h 20 min · 4 d 7 h, with the exact milliseconds on hover.
+
+    A dash for None.
+    """
     if ms is None or ms < 1000:
         return number(ms, "ms")
     seconds = ms // 1000
-    shown = f"{ms / 1000:.1f} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+    shown = f"{seconds} s" if ms % 1000 == 0 else f"{ms / 1000:.1f} s"
+    for (size, unit), (part, rest) in pairwise(_SPANS):
+        if seconds >= size:
+            shown = f"{seconds // size:,} {unit} {seconds % size // part} {rest}"
+            break
     return format_html('<span class="num" title="{} ms">{}</span>', f"{ms:,}", shown)
+
+
+@register.filter
+def short(value: int) -> str:
+    """A number for people where no element can stand, as in a drawing; whoever shows it tells the exact one beside."""
+    return _short(value)
 
 
 @register.simple_tag(name="bytes")

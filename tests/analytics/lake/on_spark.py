@@ -15,9 +15,11 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analytics import lake, run
+from analytics import engine, lake
+from analytics.errors import AnalyticsError
+from analytics.specs import Column, QuerySpec, TableSpec, Target
 
-SCHEMA = (run.Column("id", "bigint"), run.Column("name", "string"))
+SCHEMA = (Column("id", "bigint"), Column("name", "string"))
 ROWS = 30_000
 
 
@@ -31,10 +33,10 @@ def main() -> None:
     said["small"] = statement("small", "select count(*) as n, max(name) as m from t")
     said["parts"] = rows_of("parts", "select id, name from t order by id")
     for file_format in ("parquet", "csv", "json", "orc"):
-        table = run.TableSpec(f"t_{file_format}", f"oss://alice-lake/demo/{file_format}/", file_format, SCHEMA)
-        target = run.Target("demo", table, create=True)
+        table = TableSpec(f"t_{file_format}", f"oss://alice-lake/demo/{file_format}/", file_format, SCHEMA)
+        target = Target("demo", table, create=True)
         made = statement(f"ctas-{file_format}", "select id, name from t", target=target)
-        more = run.Target("demo", table)
+        more = Target("demo", table)
         added = statement(f"again-{file_format}", "select id, name from t where id < 5", target=more)
         said["inserted"][file_format] = [made, added]  # type: ignore[index]
         asked = f"select count(*) as n, sum(id) as s, max(name) as m from t_{file_format}"
@@ -49,33 +51,33 @@ def main() -> None:
     listed = subprocess.run(["ps", "axwww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     said["secret is listed"] = secret in listed
     said["cancelled"] = cancelled()
-    run.stop()
+    engine.stop()
     print(json.dumps(said))
 
 
 def results() -> str:
-    return run.result_location("1000001", "mq-private", "x", date(2026, 1, 15)).split("/")[2]
+    return lake.result_location("1000001", "mq-private", "x", date(2026, 1, 15)).split("/")[2]
 
 
 def cancelled() -> str:
-    timer = threading.Timer(2, run.cancel, ["cancelled"])
+    timer = threading.Timer(2, engine.cancel, ["cancelled"])
     timer.start()
-    return str(statement("cancelled", "select a.id from range(1000000) a cross join range(1000000) b"))
+    return str(statement("cancelled", "select a.id from range(1000000000) a cross join range(1000) b"))
 
 
 def statement(
     task_id: str,
     sql: str,
-    tables: list[run.TableSpec] | None = None,
+    tables: list[TableSpec] | None = None,
     *,
     most: int | None = None,
     explain: str | None = None,
-    target: run.Target | None = None,
+    target: Target | None = None,
 ) -> object:
     """The first rows, or the error."""
-    table = run.TableSpec("t", "oss://alice-lake/demo/t/", "parquet", SCHEMA)
-    location = run.result_location("1000001", "mq-private", task_id, date(2026, 1, 15))
-    spec = run.QuerySpec(
+    table = TableSpec("t", "oss://alice-lake/demo/t/", "parquet", SCHEMA)
+    location = lake.result_location("1000001", "mq-private", task_id, date(2026, 1, 15))
+    spec = QuerySpec(
         task_id=task_id,
         tenant="alice",
         sql=sql,
@@ -89,10 +91,10 @@ def statement(
         target=target,
     )
     try:
-        run.run_query(spec)
-    except run.AnalyticsError as error:
+        engine.run_query(spec)
+    except AnalyticsError as error:
         return f"{type(error).__name__}: {error.user_message}"
-    return run.preview_result(location, 100)[1]
+    return lake.preview_result(location, 100)[1]
 
 
 def rows_of(task_id: str, sql: str) -> object:
@@ -100,7 +102,7 @@ def rows_of(task_id: str, sql: str) -> object:
     told = statement(task_id, sql)
     if isinstance(told, str):
         raise SystemExit(told)
-    rows = list(run.read_result(run.result_location("1000001", "mq-private", task_id, date(2026, 1, 15)))[1])
+    rows = list(lake.read_result(lake.result_location("1000001", "mq-private", task_id, date(2026, 1, 15)))[1])
     return [len(rows), rows[0], rows[-1]]
 
 

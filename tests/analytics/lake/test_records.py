@@ -68,7 +68,7 @@ def test_a_statement_without_columns_has_rows_without_cells() -> None:
 def test_what_is_no_csv_is_an_error() -> None:
     rows: Iterator[list[str | None]] = records.read(io.BytesIO(b'a\n1\n"x"y\n'))[1]
     assert next(rows) == ["1"]
-    with pytest.raises(LakeError, match="no valid CSV near"):
+    with pytest.raises(LakeError, match="not valid CSV near"):
         next(rows)
 
 

@@ -52,6 +52,22 @@ def test_what_is_not_there_is_an_error_that_names_it(bucket: str) -> None:
     assert lake.fingerprint(f"oss://{bucket}/t/") is None
 
 
+def test_one_file_is_told_as_the_list_tells_it_and_its_version_differs_when_it_is_written_anew(bucket: str) -> None:
+    location = put(f"oss://{bucket}/a/one.csv", b"12")
+    first = lake.file(location)
+    assert first is not None
+    assert [(file.location, file.size, file.version) for file in lake.files(f"oss://{bucket}/a")] == [
+        (first.location, first.size, first.version)
+    ]
+    put(location, b"345")
+    second = lake.file(location)
+    assert second is not None
+    assert (second.size, second.version == first.version) == (3, False)
+    assert lake.file(f"oss://{bucket}/a/none.csv") is None
+    assert lake.file(f"oss://{bucket}/a") is None
+    assert lake.file("oss://no-such-bucket-at-all/one.csv") is None
+
+
 def test_files_below_a_folder_are_listed_without_the_hidden_ones(bucket: str) -> None:
     table = f"oss://{bucket}/demo/t/"
     for name in ("b.csv", "day=1/a.csv", "_day=2/a.csv", "_SUCCESS", "_temporary/0/a.csv", ".draft", "day=1/.a.crc"):

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import run
+from analytics import engine
+from analytics.specs import Column, QuerySpec, TableSpec
 from brokercore.client import Admin, Credentials, Message, MessageView, Producer, TransactionState
 from brokercore.client.session import Call
-from brokercore.protocol.batch import BatchMessage, encode_batch
 from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.message import BatchMessage, encode_batch
 from brokercore.protocol.properties import encode_properties
 from tests.analytics.conftest import result_text, specification
 from tests.support.broker import BrokerProcess, eventually
@@ -64,12 +65,12 @@ def topic(admin: Admin) -> str:
 
 def new_topic(admin: Admin, queues: int = 2, message_type: str = "NORMAL") -> str:
     name = f"{NAMESPACE}%orders-{os.getpid()}-{next(_numbers)}"
-    admin.create_topic(name, queues=queues, message_type=message_type)
-    eventually(lambda: name in admin.topic_names())
+    admin.topics.create(name, queues=queues, message_type=message_type)
+    eventually(lambda: name in admin.topics.names())
     return name
 
 
-def table_of(broker: BrokerProcess, topic: str, name: str = "", **options: str) -> run.TableSpec:
+def table_of(broker: BrokerProcess, topic: str, name: str = "", **options: str) -> TableSpec:
     """The topic as a table, named as the topic unless told otherwise."""
     reader = {
         "namesrv": broker.namesrv,
@@ -77,24 +78,24 @@ def table_of(broker: BrokerProcess, topic: str, name: str = "", **options: str) 
         "accessKeyId": broker.access_key_id,
         "accessKeySecret": broker.access_key_secret,
     } | options
-    columns = tuple(run.Column(column, kind) for column, kind in COLUMNS)
-    return run.TableSpec(name or topic, "", "mq", columns, options=tuple(reader.items()))
+    columns = tuple(Column(column, kind) for column, kind in COLUMNS)
+    return TableSpec(name or topic, "", "mq", columns, options=tuple(reader.items()))
 
 
 @pytest.fixture
-def ask(spark: SparkSession, broker: BrokerProcess, demo_tables: list[run.TableSpec]) -> Callable[..., Rows]:
+def ask(spark: SparkSession, broker: BrokerProcess, demo_tables: list[TableSpec]) -> Callable[..., Rows]:
     """Run a statement in which `mq.<topic>` is the topic; the rows of its result as texts."""
 
     def run_it(sql: str, **changes: object) -> Rows:
         spec = asked(broker, sql, demo_tables, **changes)
-        run.run_query(spec)
+        engine.run_query(spec)
         return list(csv.DictReader(io.StringIO(result_text(spec))))
 
     return run_it
 
 
-def asked(broker: BrokerProcess, sql: str, tables: list[run.TableSpec], **changes: object) -> run.QuerySpec:
-    def lookup(schema: str, name: str) -> run.TableSpec | None:
+def asked(broker: BrokerProcess, sql: str, tables: list[TableSpec], **changes: object) -> QuerySpec:
+    def lookup(schema: str, name: str) -> TableSpec | None:
         return table_of(broker, name) if schema == "mq" and not name.startswith("unknown") else None
 
     return specification(sql, {"demo": tables}, **{"lookup": lookup, "time_limit_s": 240.0, **changes})
@@ -111,7 +112,7 @@ def send(producer: Producer, topic: str, *bodies: bytes | str, **fields: object)
 
 def send_batches(admin: Admin, topic: str, queue: int, bodies: list[bytes]) -> None:
     """Store many messages fast, as batches of 500."""
-    broker_name, address = next(iter(admin.cluster().brokers.items()))
+    broker_name, address = next(iter(admin.brokers.cluster().brokers.items()))
     for start in range(0, len(bodies), 500):
         batch = (BatchMessage(0, body, encode_properties({"WAIT": "true"})) for body in bodies[start : start + 500])
         ext = {

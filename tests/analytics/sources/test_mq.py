@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import run
+from analytics import engine
+from analytics.errors import QueryCancelled, QueryFailed
 from analytics.sources import mq
+from analytics.specs import TableSpec
 from brokercore.client import Admin, Message, Producer, TransactionState
 from brokercore.client.session import Call, Session
 from tests.analytics.conftest import specification
@@ -133,7 +135,7 @@ def test_scanned_rows_are_the_messages_read(
     send_batches(admin, topic, 1, [b"%d" % number for number in range(1_000)])
 
     def scanned(where: str) -> int:
-        return run.run_query(asked(broker, f"select body from mq.`{topic}` where {where}", [])).scanned_row_count
+        return engine.run_query(asked(broker, f"select body from mq.`{topic}` where {where}", [])).scanned_row_count
 
     assert scanned("body like '%9%'") == 2_000
     assert scanned("queue = 1") == 1_000
@@ -146,7 +148,7 @@ def test_store_time_narrows_what_is_read(
     spark: SparkSession, admin: Admin, topic: str, broker: BrokerProcess, ask: Ask
 ) -> None:
     send_batches(admin, topic, 0, [b"old"] * 500)
-    newest = admin.topic_stats(topic)
+    newest = admin.topics.stats(topic)
     last_ms = max(stats.last_update_ms for stats in newest.values())
     eventually(lambda: int(time.time() * 1000) > last_ms + 5)
     send_batches(admin, topic, 0, [b"new"] * 20)
@@ -154,7 +156,7 @@ def test_store_time_narrows_what_is_read(
     for condition, body, count in ((">=", "new", 20), ("<", "old", 500)):
         sql = f"select body from mq.`{topic}` where store_time {condition} timestamp'{moment}'"
         spec = asked(broker, sql, [])
-        result = run.run_query(spec)
+        result = engine.run_query(spec)
         assert (result.row_count, result.scanned_row_count) == (count, count)
         assert {row["body"] for row in ask(sql)} == {body}
     assert ask(f"select count(*) as n from mq.`{topic}` where store_time > timestamp'2999-01-01'") == [{"n": "0"}]
@@ -194,8 +196,8 @@ def test_no_plan_result_or_error_shows_the_key(
         texts = [backend.explained(frame, mode) for mode in ("extended", "formatted", "cost", "codegen")]
         catalog = frame.sparkSession._jsparkSession.sharedState().externalCatalog()
         texts.append(str(catalog.getTable("mq", topic.lower()).toString()))
-    with pytest.raises(run.QueryFailed) as failure:
-        run.run_query(asked(broker, f"select assert_true(false), body from mq.`{topic}`", []))
+    with pytest.raises(QueryFailed) as failure:
+        engine.run_query(asked(broker, f"select assert_true(false), body from mq.`{topic}`", []))
     texts.append(failure.value.user_message)
     captured = capfd.readouterr()
     texts += [captured.out, captured.err]
@@ -215,11 +217,11 @@ def test_python_workers_see_none_of_our_settings(
 
 
 def test_an_outage_is_told_in_one_sentence(spark: SparkSession, broker: BrokerProcess, topic: str) -> None:
-    def lookup(schema: str, name: str) -> run.TableSpec:
+    def lookup(schema: str, name: str) -> TableSpec:
         return table_of(broker, topic, name, namesrv="127.0.0.1:21799")
 
-    with pytest.raises(run.QueryFailed) as failure:
-        run.run_query(specification("select * from mq.orders", {}, schema="mq", lookup=lookup))
+    with pytest.raises(QueryFailed) as failure:
+        engine.run_query(specification("select * from mq.orders", {}, schema="mq", lookup=lookup))
     assert failure.value.condition == "MESSAGES_UNREADABLE"
     assert "cannot be asked" in failure.value.user_message
     assert "Traceback" not in failure.value.user_message
@@ -232,8 +234,8 @@ def test_an_outage_while_it_reads_is_no_shorter_result(
     fixed = mq.fix(dict(table_of(broker, topic).options))
     gone = mq.Topic("127.0.0.1:21799", fixed.name, fixed.key_id, fixed.secret, fixed.reach)
     monkeypatch.setattr(mq, "fix", lambda options: gone)
-    with pytest.raises(run.QueryFailed, match="cannot be read") as failure:
-        run.run_query(asked(broker, f"select * from mq.`{topic}`", []))
+    with pytest.raises(QueryFailed, match="cannot be read") as failure:
+        engine.run_query(asked(broker, f"select * from mq.`{topic}`", []))
     assert failure.value.condition == "MESSAGES_UNREADABLE"
 
 
@@ -248,14 +250,14 @@ def test_a_cancelled_statement_leaves_the_broker_alone(
 
     def run_it() -> None:
         try:
-            run.run_query(spec)
-        except run.QueryCancelled as error:
+            engine.run_query(spec)
+        except QueryCancelled as error:
             failures.append(error)
 
     thread = threading.Thread(target=run_it)
     thread.start()
-    eventually(lambda: run.progress(spec.task_id), 30)
-    assert run.cancel(spec.task_id)
+    eventually(lambda: engine.progress(spec.task_id), 30)
+    assert engine.cancel(spec.task_id)
     thread.join(20)
     assert failures
     assert not thread.is_alive()
@@ -264,23 +266,20 @@ def test_a_cancelled_statement_leaves_the_broker_alone(
 def test_pulls_that_come_in_part_are_asked_for_again(admin: Admin, producer: Producer) -> None:
     """An answer holds 256 KiB: of large messages it has fewer than were asked for."""
     from brokercore.client import MessageQueue
-    from brokercore.client.reading import read_range
 
     topic = new_topic(admin, queues=1)
     bodies = [os.urandom(60_000) for _ in range(40)]
     send(producer, topic, *bodies)
-    queue = next(iter(admin.topic_stats(topic)))
+    queue = next(iter(admin.topics.stats(topic)))
     assert isinstance(queue, MessageQueue)
-    found = [message for part in read_range(admin, queue, 3, 39) for message in part]
+    found = [message for part in admin.messages.read_range(queue, 3, 39) for message in part]
     assert [message.queue_offset for message in found] == list(range(3, 39))
     assert [message.decoded_body() for message in found] == bodies[3:39]
 
 
 def test_only_the_pulls_of_the_range_are_sent(admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brokercore.client.reading import read_range
-
     send_batches(admin, topic, 0, [b"a"] * 500)
-    queue = next(queue for queue in admin.topic_stats(topic) if queue.queue_id == 0)
+    queue = next(queue for queue in admin.topics.stats(topic) if queue.queue_id == 0)
     asked_for: list[str] = []
     submit = Session.submit
 
@@ -289,5 +288,5 @@ def test_only_the_pulls_of_the_range_are_sent(admin: Admin, topic: str, monkeypa
         return submit(self, call, timeout_ms)
 
     monkeypatch.setattr(Session, "submit", counted)
-    assert sum(len(part) for part in read_range(admin, queue, 100, 164)) == 64
+    assert sum(len(part) for part in admin.messages.read_range(queue, 100, 164)) == 64
     assert asked_for == ["100", "132"]

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import run
+from analytics import engine
+from analytics.errors import QueryCancelled
+from analytics.specs import Progress, QueryResult, TableSpec
 from analytics.sql import running
 from tests.analytics.conftest import specification
 from tests.analytics.sql.test_engine import in_background, wait_for_its_job
@@ -27,47 +29,45 @@ LONG = {
 
 
 @pytest.mark.parametrize("sql", LONG.values(), ids=LONG)
-def test_it_is_out_while_its_jobs_run(spark: SparkSession, demo_tables: list[run.TableSpec], sql: str) -> None:
+def test_it_is_out_while_its_jobs_run(spark: SparkSession, demo_tables: list[TableSpec], sql: str) -> None:
     spec = specification(sql, {"demo": demo_tables})
     thread, outcome = in_background(spec)
     wait_for_its_job(spec)
-    assert run.cancel(spec.task_id)
+    assert engine.cancel(spec.task_id)
     thread.join(30)
-    assert isinstance(outcome[0], run.QueryCancelled)
+    assert isinstance(outcome[0], QueryCancelled)
     assert spark.range(3).count() == 3
 
 
 def test_it_is_out_between_analysis_and_its_first_job(
-    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan is made by a call that nobody can break off; at its end the statement goes no further."""
     reached = threading.Event()
 
     def cancelled(*_: object, **__: object) -> None:
         reached.set()
-        assert run.cancel(next(iter(running._running)))
+        assert engine.cancel(next(iter(running._running)))
 
     monkeypatch.setattr("analytics.sql.backend.Backend.most_rows", lambda *_: cancelled())
-    with pytest.raises(run.QueryCancelled):
+    with pytest.raises(QueryCancelled):
         ask("select * from airlines")
     assert reached.is_set()
 
 
-def test_its_progress_is_known_while_it_runs_and_not_after(
-    spark: SparkSession, demo_tables: list[run.TableSpec]
-) -> None:
+def test_its_progress_is_known_while_it_runs_and_not_after(spark: SparkSession, demo_tables: list[TableSpec]) -> None:
     spec = specification(LONG["scan"], {"demo": demo_tables})
     thread, _ = in_background(spec)
     wait_for_its_job(spec)
-    told: list[run.Progress] = []
+    told: list[Progress] = []
     for _ in range(600):
-        if (progress := run.progress(spec.task_id)) is not None and progress.scanned_row_count:
+        if (progress := engine.progress(spec.task_id)) is not None and progress.scanned_row_count:
             told.append(progress)
             break
         threading.Event().wait(0.05)
-    run.cancel(spec.task_id)
+    engine.cancel(spec.task_id)
     thread.join(30)
     assert told
     assert 0 < told[0].stages_done + 1 <= told[0].stages + 1
     assert told[0].tasks >= told[0].tasks_done
-    assert run.progress(spec.task_id) is None
+    assert engine.progress(spec.task_id) is None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics.lake import reach
-from analytics.sql import days, sessions
+from analytics.lake import allowed_paths
+from analytics.sql import sessions, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def archive(spark: SparkSession) -> SparkSession:
     """A session in which mq.t reads an archive of 100 hours from 2026-01-01, in a view as statements have it."""
-    session = sessions._with_own_catalog(spark)
+    session = sessions.with_own_catalog(spark)
     moment = "timestamp_seconds(1767225600 + id * 3600)"
-    url = reach.add(session, "oss://gantry-archive-test/days/")
+    url = allowed_paths.add(session, "oss://gantry-archive-test/days/")
     rows = session.sql(f"select id as offset, {moment} as store_time, to_date({moment}) as day from range(100)")
     rows.write.mode("overwrite").partitionBy("day").parquet(url)
     session.sql("create database mq")
@@ -28,7 +28,7 @@ def archive(spark: SparkSession) -> SparkSession:
         f" partitioned by (day) location '{url}'"
     )
     session.sql("create view mq.t as select offset, store_time from mq.t_archive where offset < 90")
-    days.choose_by_time(session)
+    tables.choose_by_time(session)
     return session
 
 

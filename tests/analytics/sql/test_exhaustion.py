@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics.sql import exhaustion
+from analytics.sql import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def fed(samples: list[tuple[float, int]]) -> list[bool]:
-    gauge = exhaustion.Gauge()
+    gauge = running.Gauge()
     return [gauge.is_exhausted(now, collection_ms) for now, collection_ms in samples]
 
 
@@ -31,12 +31,12 @@ def test_what_was_long_ago_does_not_count() -> None:
 
 
 def test_the_real_jvm_tells_its_time(spark: SparkSession) -> None:
-    before = exhaustion._collection_ms()
+    before = running._collection_ms()
     jvm: Any = spark._jvm
     jvm.java.lang.System.gc()
-    assert exhaustion._collection_ms() > before
+    assert running._collection_ms() > before
 
 
 def test_nothing_is_watched_when_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exhaustion, "PERIOD_S", 0.0)
-    exhaustion.watch_while(lambda: False)
+    monkeypatch.setattr(running, "PERIOD_S", 0.0)
+    running.watch_while(lambda: False)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics import run
+from analytics import engine, lake
+from analytics.errors import QueryRefused
+from analytics.specs import Column, QueryResult, TableSpec
 from tests.analytics.conftest import result_text, specification
 
 if TYPE_CHECKING:
@@ -27,10 +29,10 @@ QUERY = "select carrier, count(*) from flights where month = 1 group by carrier"
         ("codegen", "WholeStageCodegen"),
     ],
 )
-def test_the_plan_is_the_result_a_line_in_each_row(ask: Callable[..., run.QueryResult], mode: str, sign: str) -> None:
+def test_the_plan_is_the_result_a_line_in_each_row(ask: Callable[..., QueryResult], mode: str, sign: str) -> None:
     result = ask(QUERY, explain=mode, result_file=f"oss://alice-lake/plan-{mode}.csv")
-    columns, rows = run.preview_result(f"oss://alice-lake/plan-{mode}.csv", 1_000_000)
-    assert (columns, result.columns) == (["Plan"], [run.Column("Plan", "string")])
+    columns, rows = lake.preview_result(f"oss://alice-lake/plan-{mode}.csv", 1_000_000)
+    assert (columns, result.columns) == (["Plan"], [Column("Plan", "string")])
     assert result.row_count == len(rows)
     assert any(sign in (line or "") for (line,) in rows)
     assert (result.scanned_row_count, result.scanned_data_bytes) == (0, 0)
@@ -39,23 +41,23 @@ def test_the_plan_is_the_result_a_line_in_each_row(ask: Callable[..., run.QueryR
 def test_files_are_shown_by_their_location_in_the_lake(csv_of: Callable[..., str]) -> None:
     plan = csv_of(QUERY, explain="simple")
     assert "oss://alice-lake/demo/flights" in plan
-    assert run.lake_path("oss://alice-lake") not in plan
+    assert lake.lake_path("oss://alice-lake") not in plan
     assert "spark_catalog" not in plan
 
 
 def test_values_of_options_are_hidden(spark: SparkSession) -> None:
-    folder = Path(run.lake_path("oss://alice-lake/plans/t/"))
+    folder = Path(lake.lake_path("oss://alice-lake/plans/t/"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.csv").write_text("a\nNone of it\n")
     options = (("nullValue", "a well-kept secret"),)
-    table = run.TableSpec("t", "oss://alice-lake/plans/t/", "csv", (run.Column("a", "string"),), options=options)
+    table = TableSpec("t", "oss://alice-lake/plans/t/", "csv", (Column("a", "string"),), options=options)
     for mode in ("extended", "cost", "formatted"):
         spec = specification("select * from t where a <> 'a well-kept secret'", {"demo": [table]}, explain=mode)
-        run.run_query(spec)
+        engine.run_query(spec)
         assert "well-kept" not in result_text(spec)
         assert "(hidden)" in result_text(spec)
 
 
-def test_what_the_guard_refuses_is_not_explained(ask: Callable[..., run.QueryResult]) -> None:
-    with pytest.raises(run.QueryRefused, match="no schema secret"):
+def test_what_the_guard_refuses_is_not_explained(ask: Callable[..., QueryResult]) -> None:
+    with pytest.raises(QueryRefused, match="no schema secret"):
         ask("select * from secret.salaries", explain="extended")

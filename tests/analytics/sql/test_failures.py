@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import SparkSession
 
+from analytics.errors import QueryFailed
 from analytics.sql import failures
 
 AWAITED = "Exception thrown in awaitResult: "
@@ -51,3 +52,16 @@ def test_what_was_thrown_is_told_and_not_that_something_was(jvm: Any) -> None:
 def test_an_exception_that_says_nothing_is_no_sentence_for_a_user(jvm: Any) -> None:
     alone = jvm.org.apache.spark.SparkException(AWAITED, None)
     assert str(failures.translate(raised(alone))) == "The SQL engine gives no reason; its log has what it said."
+
+
+def test_of_a_stream_its_offsets_are_not_told(jvm: Any) -> None:
+    text = "[DIVIDE_BY_ZERO] Division by zero.\n=== Streaming Query ===\nIdentifier: [id = 3d12]\nCurrent Offsets: {}"
+    said = jvm.org.apache.spark.SparkException(text, None)
+    assert str(failures.translate(raised(said))) == "Division by zero."
+
+
+def test_a_machine_that_is_too_busy_for_a_start_is_told_as_that(jvm: Any) -> None:
+    said = jvm.org.apache.spark.SparkException("Python worker failed to connect back.", None)
+    failure = failures.translate(raised(said))
+    assert isinstance(failure, QueryFailed)
+    assert (failure.condition, "did not start within 10 s" in str(failure)) == ("ENGINE_BUSY", True)

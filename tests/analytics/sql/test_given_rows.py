@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from analytics import lake, run
-from analytics.sql import naming
+from analytics import engine, lake
+from analytics.errors import QueryFailed
+from analytics.specs import Column, TableSpec
+from analytics.sql import spelling
 from tests.analytics.conftest import result_text, specification, write_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = (
-    run.Column("at", "timestamp"), run.Column("who", "string"), run.Column("n", "bigint"), run.Column("ok", "boolean"),
-    run.Column("share", "double"), run.Column("level", "int"),
+    Column("at", "timestamp"), Column("who", "string"), Column("n", "bigint"), Column("ok", "boolean"),
+    Column("share", "double"), Column("level", "int"),
 )  # fmt: skip
 NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
 def ask(sql: str, rows: Iterator[tuple[object, ...]]) -> list[dict[str, str]]:
-    table = run.TableSpec("audit", "", "rows", COLUMNS, rows=lambda: rows)
+    table = TableSpec("audit", "", "rows", COLUMNS, rows=lambda: rows)
     spec = specification(sql, {}, schema="gantry", lookup=lambda schema, name: table if name == "audit" else None)
-    run.run_query(spec)
+    engine.run_query(spec)
     return list(csv.DictReader(io.StringIO(result_text(spec))))
 
 
@@ -51,26 +53,26 @@ def test_more_rows_than_a_chunk_arrive(spark: SparkSession) -> None:
 
 
 def test_a_snapshot_goes_when_the_statement_fails(spark: SparkSession) -> None:
-    with pytest.raises(run.QueryFailed):
+    with pytest.raises(QueryFailed):
         ask("select no_such_column from audit", iter([(NOON, "alice", 1, True, 0.5, 7)]))
     assert lake.files("oss://gantry-snapshots/") == []
 
 
 def test_schemas_and_tables_may_have_hyphens(spark: SparkSession) -> None:
     write_table("oss://alice-lake/my-schema/my-table/", pa.table({"n": [1, 2]}))
-    table = run.TableSpec("my-table", "oss://alice-lake/my-schema/my-table/", "parquet", (run.Column("n", "bigint"),))
+    table = TableSpec("my-table", "oss://alice-lake/my-schema/my-table/", "parquet", (Column("n", "bigint"),))
     for sql in (
         "select sum(`my-table`.n) as s from `my-schema`.`my-table`",
         "select sum(n) as s from (select `My-Table`.* from `my-table`)",
     ):
         spec = specification(sql, {"my-schema": [table]}, schema="my-schema")
-        run.run_query(spec)
+        engine.run_query(spec)
         assert result_text(spec) == "s\n3\n"
 
 
 def test_a_safe_name_is_plain_and_tells_names_apart() -> None:
     names = ["orders", "MQ_INST_1%orders", "MQ_INST_1-orders", "%DLQ%GID", "ÄÖ", ""]
-    safe = [naming.safe(name) for name in names]
+    safe = [spelling.safe(name) for name in names]
     assert safe[0] == "orders"
-    assert all(map(naming.is_plain, safe))
+    assert all(map(spelling.is_plain, safe))
     assert len(set(safe)) == len(names)

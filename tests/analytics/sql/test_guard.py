@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics import run
+from analytics import engine, lake
 from analytics import session as spark_session
+from analytics.errors import QueryFailed, QueryRefused
+from analytics.specs import QuerySpec, TableSpec
 from analytics.sql import functions, guard, outline
 from tests.analytics.conftest import result_text, specification
 from tests.analytics.sql import hostile, legitimate
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLES = {"demo": ["flights", "airlines"], "mq": ["MQ_INST_1_a%orders"]}
-REFUSED = (run.QueryRefused, run.QueryFailed)
+REFUSED = (QueryRefused, QueryFailed)
 
 
 def check(spark: SparkSession, sql: str, *parameters: object) -> frozenset[tuple[str, str]]:
@@ -37,28 +39,28 @@ def secret_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("sql", hostile.STATEMENTS, ids=lambda sql: " ".join(sql[:70].split()) or "empty")
 def test_a_hostile_statement_is_refused_and_never_executed(
     spark: SparkSession,
-    demo_tables: list[run.TableSpec],
-    secret_table: run.TableSpec,
+    demo_tables: list[TableSpec],
+    secret_table: TableSpec,
     tmp_path: Path,
     sql: str,
 ) -> None:
     canary = tmp_path / "canary"
-    sql = sql.replace("{canary}", str(canary)).replace("{lake}", run.lake_path("oss://bob-lake").rpartition("/")[0])
+    sql = sql.replace("{canary}", str(canary)).replace("{lake}", lake.lake_path("oss://bob-lake").rpartition("/")[0])
     spec = specification(sql, {"demo": demo_tables}, time_limit_s=20)
     with pytest.raises(REFUSED) as refusal:
-        run.run_query(spec)
+        engine.run_query(spec)
     assert refusal.value.user_message.count("\n") == 0
     assert len(refusal.value.user_message) > 10
     assert not canary.exists()
     assert os.environ["CANARY"] not in refusal.value.user_message
     assert spark_session.is_alive()
-    assert not Path(run.lake_path(spec.result_file)).exists()
+    assert not Path(lake.lake_path(spec.result_file)).exists()
     assert _jobs(spark, spec) == 0
 
 
 @pytest.mark.parametrize("sql", hostile.BOMBS, ids=lambda sql: " ".join(sql[:70].split()) or "empty")
 def test_a_bomb_is_refused_before_any_parser_sees_it(sql: str) -> None:
-    with pytest.raises(run.QueryRefused) as refusal:
+    with pytest.raises(QueryRefused) as refusal:
         outline.check(sql)
     assert "\n" not in refusal.value.user_message
     assert len(refusal.value.user_message) < 200
@@ -69,7 +71,7 @@ def test_most_hostile_statements_are_refused_by_the_guard_itself(spark: SparkSes
     for sql in hostile.FILES + hostile.FOREIGN_TABLES + hostile.FUNCTIONS:
         try:
             check(spark, sql)
-        except run.QueryRefused:
+        except QueryRefused:
             continue
         except Exception:  # noqa: BLE001  Spark's parser refuses some of them before the guard
             parsed_wrongly.append(sql)
@@ -101,7 +103,7 @@ def test_most_hostile_statements_are_refused_by_the_guard_itself(spark: SparkSes
     ],
 )
 def test_a_refusal_says_what_is_refused_and_what_is_allowed(spark: SparkSession, sql: str, message: str) -> None:
-    with pytest.raises(run.QueryRefused) as refusal:
+    with pytest.raises(QueryRefused) as refusal:
         check(spark, sql)
     assert refusal.value.user_message == message
 
@@ -131,12 +133,12 @@ def test_every_function_of_spark_is_allowed_or_refused_with_a_reason(spark: Spar
 
 def test_a_query_with_the_engines_user_tells_a_name_of_ours(ask: Any, spark: SparkSession) -> None:
     spec = specification("select user", {"demo": []})
-    run.run_query(spec)
+    engine.run_query(spec)
     assert result_text(spec).splitlines()[1:] == ["gantry"]
 
 
 def test_a_parameter_cannot_name_a_foreign_table(spark: SparkSession) -> None:
-    with pytest.raises(run.QueryRefused, match="no schema secret"):
+    with pytest.raises(QueryRefused, match="no schema secret"):
         check(spark, "select * from identifier(?)", "secret.salaries")
 
 
@@ -147,6 +149,6 @@ def test_nested_cases_take_time_linear_to_their_depth(spark: SparkSession) -> No
     assert time.monotonic() - started < 10  # Spark's own JSON of this plan would not fit into the heap
 
 
-def _jobs(spark: SparkSession, spec: run.QuerySpec) -> int:
+def _jobs(spark: SparkSession, spec: QuerySpec) -> int:
     scala: Any = spark.sparkContext._jsc.sc()
     return len(list(scala.statusTracker().getJobIdsForTag(f"gantry-{spec.task_id}")))

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics import lake, run
+from analytics import engine, lake
+from analytics.errors import QueryCancelled, QueryFailed, QueryRefused
+from analytics.lake import Place
+from analytics.specs import Column, QueryResult, TableSpec, Target
 from analytics.sql import moves, running
 from tests.analytics.conftest import result_text, specification
 
@@ -19,44 +22,44 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-COLUMNS = (run.Column("a", "int"), run.Column("b", "string"))
-BY_DAY = (run.Column("a", "int"), run.Column("b", "string"), run.Column("day", "date"))
+COLUMNS = (Column("a", "int"), Column("b", "string"))
+BY_DAY = (Column("a", "int"), Column("b", "string"), Column("day", "date"))
 _numbers = iter(range(10_000))
 
 
-def table(format: str = "parquet", columns: tuple[run.Column, ...] = COLUMNS, **fields: Any) -> run.TableSpec:
+def table(format: str = "parquet", columns: tuple[Column, ...] = COLUMNS, **fields: Any) -> TableSpec:
     """A table of alice with a folder of its own, which is not there yet."""
     name = f"t{next(_numbers)}"
-    return run.TableSpec(name, f"oss://alice-lake/insert/{name}/", format, columns, **fields)
+    return TableSpec(name, f"oss://alice-lake/insert/{name}/", format, columns, **fields)
 
 
-def target(into: run.TableSpec, **fields: Any) -> run.Target:
-    return run.Target("demo", into, **fields)
+def target(into: TableSpec, **fields: Any) -> Target:
+    return Target("demo", into, **fields)
 
 
-def insert(into: run.TableSpec, sql: str, tables: tuple[run.TableSpec, ...] = (), **fields: Any) -> run.QueryResult:
+def insert(into: TableSpec, sql: str, tables: tuple[TableSpec, ...] = (), **fields: Any) -> QueryResult:
     spec = specification(sql, {"demo": [into, *tables]}, target=target(into, **fields))
-    result = run.run_query(spec)
+    result = engine.run_query(spec)
     assert result_text(spec) == f"rows\n{result.row_count}\n"
     finished(into, spec.task_id)
     return result
 
 
-def rows_of(of: run.TableSpec, what: str = "*") -> list[str]:
+def rows_of(of: TableSpec, what: str = "*") -> list[str]:
     spec = specification(f"select {what} from {of.name} order by 1, 2", {"demo": [of]})
-    run.run_query(spec)
+    engine.run_query(spec)
     return result_text(spec).splitlines()[1:]
 
 
-def files_of(of: run.TableSpec) -> list[str]:
+def files_of(of: TableSpec) -> list[str]:
     """Everything in the table's folder, hidden files too."""
     top = Path(lake.lake_path(of.location))
     return sorted(str(p.relative_to(top)) for p in top.rglob("*") if p.is_file() and not p.name.endswith(".crc"))
 
 
-def finished(of: run.TableSpec, task_id: str) -> None:
+def finished(of: TableSpec, task_id: str) -> None:
     """What the console does when a task has ended."""
-    run.forget_write(of.location, task_id)
+    engine.forget_write(of.location, task_id)
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc", "json", "csv"])
@@ -64,7 +67,7 @@ def test_rows_are_added_in_every_format(format: str) -> None:
     into = table(format)
     assert insert(into, "values (1, 'x, \"y\"'), (2, null)").row_count == 2
     result = insert(into, "select 3, ''")
-    assert (result.row_count, result.columns) == (1, [run.Column("rows", "bigint")])
+    assert (result.row_count, result.columns) == (1, [Column("rows", "bigint")])
     empty = "3," if format == "csv" else '3,""'  # Spark's reader takes an empty text in CSV for a null
     assert rows_of(into) == ['1,"x, ""y"""', "2,", empty]
 
@@ -85,6 +88,19 @@ def test_overwriting_leaves_the_new_rows_only() -> None:
     assert rows_of(into) == ["3,c"]
 
 
+def test_what_an_overwrite_put_in_place_and_removed_is_known_until_the_task_has_ended() -> None:
+    into = table("csv")
+    insert(into, "values (1, 'a'), (2, 'b')")
+    old = {file.location: file.size for file in lake.files(into.location)}
+    spec = specification("values (3, 'c')", {"demo": [into]}, target=target(into, overwrite=True))
+    engine.run_query(spec)
+    written, removed = engine.files_of_write(into.location, spec.task_id)
+    assert {file.location: file.size for file in removed} == old and min(old.values()) > 0
+    assert written == lake.files(into.location)
+    finished(into, spec.task_id)
+    assert engine.files_of_write(into.location, spec.task_id) == ([], [])
+
+
 def test_a_table_is_overwritten_from_itself() -> None:
     into = table()
     insert(into, "values (1, 'a'), (2, 'b')")
@@ -97,11 +113,11 @@ def test_files_that_may_not_be_written_are_not_overwritten() -> None:
     insert(into, "values (1, 'a')")
     kept = {file.location for file in lake.files(into.location)}
 
-    def decide(places: Iterable[run.Place]) -> None:
+    def decide(places: Iterable[Place]) -> None:
         if any(place.location in kept for place in places):
-            raise run.QueryRefused("Denied.")
+            raise QueryRefused("Denied.")
 
-    with pytest.raises(run.QueryRefused, match="Denied"):
+    with pytest.raises(QueryRefused, match="Denied"):
         insert(into, "values (2, 'b')", overwrite=True, decide=decide)
     assert rows_of(into) == ["1,a"]
     insert(into, "values (2, 'b')", decide=decide)  # which removes nothing
@@ -137,7 +153,7 @@ def test_overwriting_replaces_the_partitions_of_the_rows_only() -> None:
 
 
 def test_listed_columns_take_the_values_and_others_are_null() -> None:
-    into = table(columns=(*COLUMNS, run.Column("c", "double")))
+    into = table(columns=(*COLUMNS, Column("c", "double")))
     insert(into, "values (1.5, 7)", columns=("c", "a"))
     assert rows_of(into) == ["7,,1.5"]
 
@@ -150,27 +166,27 @@ def test_listed_columns_take_the_values_and_others_are_null() -> None:
         (COLUMNS, "values (true, 'y')", "The column a is of the type int, and a boolean cannot be stored there"),
         (COLUMNS, "values (3000000000, 'y')", "A value does not fit into the column `a` of the type int: 3000000000"),
         (
-            (run.Column("a", "decimal(3,1)"), run.Column("b", "varchar(2)")),
+            (Column("a", "decimal(3,1)"), Column("b", "varchar(2)")),
             "values (123.4, 'y')",
             "A value does not fit into the column `a` of the type decimal(3,1): 123.4",
         ),
         (
-            (run.Column("a", "decimal(3,1)"), run.Column("b", "varchar(2)")),
+            (Column("a", "decimal(3,1)"), Column("b", "varchar(2)")),
             "values (1, 'xyz')",
             "A value does not fit into the column `b` of the type varchar(2): xyz",
         ),
     ],
 )
-def test_what_does_not_fit_fails_and_names_the_column(columns: tuple[run.Column, ...], sql: str, message: str) -> None:
+def test_what_does_not_fit_fails_and_names_the_column(columns: tuple[Column, ...], sql: str, message: str) -> None:
     into = table(columns=columns)
-    with pytest.raises(run.QueryFailed) as failure:
+    with pytest.raises(QueryFailed) as failure:
         insert(into, sql)
     assert message.format(table=into.name) in failure.value.user_message
     assert files_of(into) == []
 
 
 def test_store_assignment_allows_what_spark_allows(spark: SparkSession) -> None:
-    from analytics.sql.assignment import can_assign, parsed_type
+    from analytics.sql.insert import can_assign, parsed_type
 
     jvm: Any = spark._jvm
     rule = jvm.org.apache.spark.sql.catalyst.expressions.Cast
@@ -190,11 +206,11 @@ def test_a_new_table_has_the_columns_of_its_query(spark: SparkSession) -> None:
     into = table(columns=())
     result = insert(into, "select 1L as id, array(named_struct('x y', 1)) as s, 'k' as `a b`", create=True)
     assert result.table_columns == (
-        run.Column("id", "bigint"),
-        run.Column("s", "array<struct<`x y`:int>>"),
-        run.Column("a b", "string"),
+        Column("id", "bigint"),
+        Column("s", "array<struct<`x y`:int>>"),
+        Column("a b", "string"),
     )
-    made = run.TableSpec(into.name, into.location, "parquet", result.table_columns)
+    made = TableSpec(into.name, into.location, "parquet", result.table_columns)
     assert rows_of(made) == ['1,"[{""x y"":1}]",k']
 
 
@@ -202,7 +218,7 @@ def test_the_partition_columns_of_a_new_table_are_its_last() -> None:
     into = table("csv", columns=(), partitions=("d",), options=(("delimiter", ";"),))
     result = insert(into, "select 'x' as d, 1 as a union all select 'y:/', 2", create=True)
     assert [column.name for column in result.table_columns] == ["a", "d"]
-    made = run.TableSpec(into.name, into.location, "csv", result.table_columns, ("d",), into.options)
+    made = TableSpec(into.name, into.location, "csv", result.table_columns, ("d",), into.options)
     assert rows_of(made) == ["1,x", "2,y:/"]
 
 
@@ -217,37 +233,38 @@ def test_the_partition_columns_of_a_new_table_are_its_last() -> None:
 )
 def test_a_table_that_cannot_be_is_not_made(sql: str, partitions: tuple[str, ...], message: str) -> None:
     into = table(columns=(), partitions=partitions)
-    with pytest.raises(run.QueryFailed, match=message.replace("(", r"\(")):
+    with pytest.raises(QueryFailed, match=message.replace("(", r"\(")):
         insert(into, sql, create=True)
 
 
 def test_a_new_table_needs_an_empty_folder() -> None:
     into = table()
     insert(into, "values (1, 'a')")
-    with pytest.raises(run.QueryFailed, match="There are files at oss://alice-lake/insert/"):
+    with pytest.raises(QueryFailed, match="There are files at oss://alice-lake/insert/"):
         insert(into, "select 1 as a", create=True)
 
 
 def test_a_failed_statement_leaves_nothing_behind() -> None:
     into = table()
-    with pytest.raises(run.QueryFailed, match=r"Division by zero"):
+    with pytest.raises(QueryFailed, match=r"Division by zero"):
         insert(into, "select cast(1 / (id - 5) as int), 'x' from range(10)")
     assert files_of(into) == []
 
 
 def test_a_cancelled_statement_leaves_nothing_behind() -> None:
     into = table()
-    sql = "select cast(max(a.id * b.id % 7) as int), 'x' from range(1000000) a cross join range(1000000) b"
+    # A task looks whether it is to end after a thousand rows of the one side times all of the other.
+    sql = "select cast(max(a.id * b.id % 7) as int), 'x' from range(1000000000) a cross join range(10000) b"
     spec = specification(sql, {"demo": [into]}, target=target(into))
-    threading.Timer(1.5, lambda: run.cancel(spec.task_id)).start()
-    with pytest.raises(run.QueryCancelled):
-        run.run_query(spec)
+    threading.Timer(1.5, lambda: engine.cancel(spec.task_id)).start()
+    with pytest.raises(QueryCancelled):
+        engine.run_query(spec)
     assert files_of(into) == []
 
 
 def test_the_query_of_a_write_is_guarded_like_any_other() -> None:
     into = table()
-    with pytest.raises(run.QueryRefused, match="no schema secret"):
+    with pytest.raises(QueryRefused, match="no schema secret"):
         insert(into, "select salary, 'x' from secret.salaries")
     assert files_of(into) == []
 
@@ -311,11 +328,11 @@ def test_a_statement_run_again_after_it_died_between_the_moves_writes_once(
     spec = specification(sql, {"demo": [into]}, target=target(into, overwrite=True))
     dies_between_moves(2)
     with pytest.raises(Killed):
-        run.run_query(spec)
+        engine.run_query(spec)
     running._running.pop(spec.task_id, None)
     assert "9,old,2026-01-01" in rows_of(into)
-    assert run.run_query(spec).row_count == 5
-    assert run.run_query(spec).row_count == 5
+    assert engine.run_query(spec).row_count == 5
+    assert engine.run_query(spec).row_count == 5
     finished(into, spec.task_id)
     assert rows_of(into, "count(*), max(b)") == ["5,x"]
     assert len(files_of(into)) == 5
@@ -328,7 +345,7 @@ def test_the_next_statement_finishes_what_a_dead_one_began(dies_between_moves: C
     spec = specification(sql, {"demo": [into]}, target=target(into))
     dies_between_moves(2)
     with pytest.raises(Killed):
-        run.run_query(spec)
+        engine.run_query(spec)
 
     @contextmanager
     def turn() -> Iterator[Mapping[str, bool]]:
@@ -357,6 +374,6 @@ def test_what_a_dead_statement_left_before_its_moves_is_swept_by_the_next() -> N
 def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moves, "MOST_FILES", 3)
     into = table(columns=BY_DAY, partitions=("day",))
-    with pytest.raises(run.QueryFailed, match="would write 5 files"):
+    with pytest.raises(QueryFailed, match="would write 5 files"):
         insert(into, "select 1, 'x', date_add(date '2026-01-01', cast(id as int)) from range(5)")
     assert files_of(into) == []

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analytics import run
+from analytics.errors import QueryFailed
+from analytics.specs import QueryResult
 from analytics.sql import result
 
 if TYPE_CHECKING:
@@ -112,13 +113,13 @@ def test_the_order_of_the_statement_is_the_order_of_the_file(csv_of: Callable[..
     assert lines == ["id", *map(str, range(4999, -1, -1))]
 
 
-def test_a_result_too_wide_to_gather_is_written_in_parts(ask: Callable[..., run.QueryResult]) -> None:
+def test_a_result_too_wide_to_gather_is_written_in_parts(ask: Callable[..., QueryResult]) -> None:
     answer = ask("select id, repeat('x', 100000) as wide from range(0, 3000, 1, 30)", time_limit_s=240)
     assert answer.row_count == 3000
 
 
 def test_what_reads_much_is_written_in_parts_without_a_first_try(
-    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result, "SMALL_INPUT_BYTES", 1_000_000)
     monkeypatch.setattr("pyspark.sql.DataFrame.limit", None)
@@ -127,10 +128,10 @@ def test_what_reads_much_is_written_in_parts_without_a_first_try(
 
 
 def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
-    spark: SparkSession, ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, ask: Callable[..., QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result, "MAX_BYTES", 2_000_000)
-    with pytest.raises(run.QueryFailed, match="The result is larger than"):
+    with pytest.raises(QueryFailed, match="The result is larger than"):
         ask("select a.id, repeat('x', 1000) as x from range(100000) a cross join range(100000) b")
     scala: Any = spark.sparkContext._jsc.sc()
     deadline = time.monotonic() + 60
@@ -140,17 +141,17 @@ def test_a_result_beyond_the_limit_of_size_ends_the_statement_and_its_tasks(
 
 
 @pytest.mark.usefixtures("way")
-def test_more_bytes_than_allowed_fail_the_query_with_the_way_out(ask: Callable[..., run.QueryResult]) -> None:
+def test_more_bytes_than_allowed_fail_the_query_with_the_way_out(ask: Callable[..., QueryResult]) -> None:
     assert ask("select * from airlines", max_result_bytes=1_000).row_count == 16
-    with pytest.raises(run.QueryFailed, match=r"the most here; .* run it asynchronously\."):
+    with pytest.raises(QueryFailed, match=r"the limit here; .* run it asynchronously\."):
         ask("select * from airlines", max_result_bytes=300)
 
 
 def test_a_result_that_outgrows_its_bytes_is_stopped_while_it_is_written(
-    ask: Callable[..., run.QueryResult], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., QueryResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(result, "SMALL_ROWS", 0)
-    with pytest.raises(run.QueryFailed, match="The result is larger than"):
+    with pytest.raises(QueryFailed, match="The result is larger than"):
         ask(
             "select a.id, repeat('x', 1000) as x from range(100000) a cross join range(100000) b",
             max_result_bytes=2_000_000,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from analytics import run
+from analytics import engine, lake
+from analytics.errors import QueryFailed
+from analytics.specs import Column, TableSpec
 from analytics.sql import sessions
 from tests.analytics.conftest import result_text, specification, write_table
 
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def bob_was_here(spark: SparkSession, secret_table: run.TableSpec) -> None:
+def bob_was_here(spark: SparkSession, secret_table: TableSpec) -> None:
     """Bob has just read his table, so Spark knows it."""
     spec = specification(
         "select sum(salary) as s from secret.salaries", {"secret": [secret_table]}, tenant="bob", schema="secret"
     )
-    run.run_query(spec)
+    engine.run_query(spec)
     assert result_text(spec) == "s\n150003\n"
 
 
-def alices(tables: list[run.TableSpec]) -> sessions.TenantSession:
+def alices(tables: list[TableSpec]) -> sessions.TenantSession:
     session = sessions.of(specification("select 1", {"demo": tables}))
     session.register({("demo", "flights")})
     return session
@@ -46,7 +48,7 @@ def alices(tables: list[run.TableSpec]) -> sessions.TenantSession:
         "select input_file_name() from flights",
     ],
 )
-def test_a_statement_that_passed_the_guard_finds_nothing_of_others(demo_tables: list[run.TableSpec], sql: str) -> None:
+def test_a_statement_that_passed_the_guard_finds_nothing_of_others(demo_tables: list[TableSpec], sql: str) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND|UNRESOLVED_ROUTINE"):
@@ -54,7 +56,7 @@ def test_a_statement_that_passed_the_guard_finds_nothing_of_others(demo_tables: 
 
 
 @pytest.mark.usefixtures("bob_was_here")
-def test_a_session_lists_only_its_own_schemas_and_tables(demo_tables: list[run.TableSpec]) -> None:
+def test_a_session_lists_only_its_own_schemas_and_tables(demo_tables: list[TableSpec]) -> None:
     spark = alices(demo_tables).spark
     assert {row[0] for row in spark.sql("show databases").collect()} == {"default", "demo"}
     assert "salaries" not in {row.tableName for row in spark.sql("show tables").collect()}
@@ -64,13 +66,13 @@ def test_two_tenants_have_different_tables_of_the_same_name(spark: SparkSession)
     for tenant, value in (("alice", 1), ("bob", 2), ("alice", 1)):
         location = f"oss://{tenant}-lake/same/t/"
         write_table(location, pa.table({"a": [value]}))
-        table = run.TableSpec("t", location, "parquet", (run.Column("a", "bigint"),))
+        table = TableSpec("t", location, "parquet", (Column("a", "bigint"),))
         spec = specification("select a from same.t", {"same": [table]}, tenant=tenant, schema="same")
-        run.run_query(spec)
+        engine.run_query(spec)
         assert result_text(spec) == f"a\n{value}\n"
 
 
-def test_a_user_who_may_read_less_sees_less_than_another_of_the_tenant(demo_tables: list[run.TableSpec]) -> None:
+def test_a_user_who_may_read_less_sees_less_than_another_of_the_tenant(demo_tables: list[TableSpec]) -> None:
     from pyspark.errors import AnalysisException
 
     alices(demo_tables)
@@ -104,45 +106,45 @@ def test_a_variable_in_a_statement_is_only_text(csv_of: Callable[..., str]) -> N
     )
 
 
-def test_a_type_cannot_smuggle_anything_into_a_table(spark: SparkSession, secret_table: run.TableSpec) -> None:
-    column = run.Column("a", "int) using text location '/etc' --")
-    table = run.TableSpec("t", secret_table.location, "parquet", (column,))
-    with pytest.raises(run.QueryFailed):
-        run.run_query(specification("select * from t", {"demo": [table]}))
+def test_a_type_cannot_smuggle_anything_into_a_table(spark: SparkSession, secret_table: TableSpec) -> None:
+    column = Column("a", "int) using text location '/etc' --")
+    table = TableSpec("t", secret_table.location, "parquet", (column,))
+    with pytest.raises(QueryFailed):
+        engine.run_query(specification("select * from t", {"demo": [table]}))
 
 
 def test_names_that_spark_refuses_in_create_are_names_of_tables(spark: SparkSession) -> None:
     write_table("oss://alice-lake/odd/t/", pa.table({"a": [1]}))
     for name in ("a b", "MQ_INST_1000001_abcd%orders", "a-b"):
-        table = run.TableSpec(name, "oss://alice-lake/odd/t/", "parquet", (run.Column("a", "bigint"),))
+        table = TableSpec(name, "oss://alice-lake/odd/t/", "parquet", (Column("a", "bigint"),))
         spec = specification(f"select `{name}`.a from demo.`{name}`", {"demo": [table]})
-        run.run_query(spec)
+        engine.run_query(spec)
         assert result_text(spec) == "a\n1\n"
 
 
 def test_a_reserved_word_can_be_a_table(spark: SparkSession) -> None:
     write_table("oss://alice-lake/odd/t/", pa.table({"a": [1]}))
-    table = run.TableSpec("table", "oss://alice-lake/odd/t/", "parquet", (run.Column("a", "bigint"),))
+    table = TableSpec("table", "oss://alice-lake/odd/t/", "parquet", (Column("a", "bigint"),))
     spec = specification("select * from demo.`table`", {"demo": [table]})
-    run.run_query(spec)
+    engine.run_query(spec)
     assert result_text(spec) == "a\n1\n"
 
 
 def test_tables_of_other_formats_are_read(spark: SparkSession) -> None:
     for name, text in (("csv", 'a,b\n1,"x, ""y"""\n'), ("json", '{"a": 1, "b": "x, \\"y\\""}\n')):
-        folder = Path(run.lake_path(f"oss://alice-lake/formats/{name}/"))
+        folder = Path(lake.lake_path(f"oss://alice-lake/formats/{name}/"))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"data.{name}").write_text(text)
-        columns = (run.Column("a", "int"), run.Column("b", "string"))
-        table = run.TableSpec("t", f"oss://alice-lake/formats/{name}/", name, columns)
+        columns = (Column("a", "int"), Column("b", "string"))
+        table = TableSpec("t", f"oss://alice-lake/formats/{name}/", name, columns)
         spec = specification("select * from t", {"demo": [table]})
-        run.run_query(spec)
+        engine.run_query(spec)
         assert result_text(spec) == 'a,b\n1,"x, ""y"""\n'
 
 
 def test_a_table_without_told_columns_takes_those_of_its_files(spark: SparkSession) -> None:
     write_table("oss://alice-lake/told/t/", pa.table({"a": [1], "b": ["x"]}))
-    result = run.run_query(
-        specification("select * from t", {"demo": [run.TableSpec("t", "oss://alice-lake/told/t/", "parquet")]})
+    result = engine.run_query(
+        specification("select * from t", {"demo": [TableSpec("t", "oss://alice-lake/told/t/", "parquet")]})
     )
-    assert result.columns == [run.Column("a", "bigint"), run.Column("b", "string")]
+    assert result.columns == [Column("a", "bigint"), Column("b", "string")]

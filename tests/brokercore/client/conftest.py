@@ -53,12 +53,12 @@ def unique_name(prefix: str) -> str:
 
 @pytest.fixture
 def make_topic(admin: Admin) -> MakeTopic:
-    """Creates a topic with options of Admin.create_topic and waits for its route."""
+    """Creates a topic with options of Admin.topics.create and waits for its route."""
 
     def make(prefix: str = "topic", **options: object) -> str:
         topic = unique_name(prefix)
         create = {"queues": 2} | options
-        admin.create_topic(topic, **create)  # type: ignore[arg-type]
+        admin.topics.create(topic, **create)  # type: ignore[arg-type]
         until(lambda: _has_route(admin, topic))
         return topic
 
@@ -71,7 +71,7 @@ def make_group(admin: Admin) -> Callable[[], str]:
 
     def make() -> str:
         group = unique_name("GID")
-        admin.create_group(group)
+        admin.groups.create(group)
         return group
 
     return make
@@ -79,7 +79,7 @@ def make_group(admin: Admin) -> Callable[[], str]:
 
 def _has_route(admin: Admin, topic: str) -> bool:
     try:
-        admin.route(topic)
+        admin.topics.route(topic)
     except TopicNotExist:
         return False
     return True

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from brokercore.protocol.command import Command, decode
-from brokercore.protocol.frame import FrameReader
+from brokercore.protocol.command import Command, FrameReader, decode
 from tests.support.patience import Patience
 
 Answer = Callable[["Peer", socket.socket, Command], None]

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from brokercore.client import ConsumeResult, MessageView, consumption
-from brokercore.client.consumption import Consumption
-from brokercore.client.handling import Handler, Handling
-from brokercore.client.meter import ConsumeMeter
-from brokercore.client.ordered import OrderedConsumption
+from brokercore.client.consumption import ConcurrentConsumption, ConsumeMeter, Handler, Handling, OrderedConsumption
 from brokercore.client.process_queue import ProcessQueue
 from brokercore.client.routes import Routes
-from brokercore.client.scheduler import Scheduler
 from brokercore.client.session import Session
+from brokercore.client.threads import Scheduler
 from brokercore.protocol.bodies.route import BrokerData, ClusterInfo
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -48,10 +45,10 @@ class Broker:
 
 
 @contextmanager
-def consuming(broker: Broker, handler: Handler, timeout_s: float = 900) -> Iterator[Consumption]:
+def consuming(broker: Broker, handler: Handler, timeout_s: float = 900) -> Iterator[ConcurrentConsumption]:
     """Concurrent consumption in one thread, its broker beside it."""
     with handled(broker, handler) as (handling, scheduler):
-        consumption = Consumption(handling, scheduler, broadcasting=False, threads=1, timeout_s=timeout_s)
+        consumption = ConcurrentConsumption(handling, scheduler, broadcasting=False, threads=1, timeout_s=timeout_s)
         try:
             yield consumption
         finally:

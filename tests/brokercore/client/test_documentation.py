@@ -1,4 +1,4 @@
-"""The examples of docs/client.md run, one after the other, as a reader would type them."""
+"""The examples of docs/use/client.md run, one after the other, as a reader would type them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from tests.brokercore.client.conftest import ClusterUnderTest
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "client.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "use" / "client.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from brokercore.client import MessageQueue
 from brokercore.client.errors import RequestTimeout, SystemBusy
-from brokercore.client.faults import REFUSED_S, UNREACHABLE_S, Faults
+from brokercore.client.sending import REFUSED_S, UNREACHABLE_S, Faults
 
 ONE, OTHER = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-b", 0)
 

@@ -27,7 +27,7 @@ from tests.brokercore.client.conftest import ClusterUnderTest, MakeTopic
 from tests.brokercore.client.peer import until
 from tests.support.broker import BrokerProcess, broker_process
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).parents[3]
 KINDS = ["admin", "producer", "transactions", "push", "ordered", "broadcasting", "lite pull"]
@@ -42,7 +42,7 @@ def at_work(kind: str, namesrv: str, credentials: Credentials | None, topic: str
     """A client of this kind that has done something; how to close it."""
     if kind == "admin":
         admin = Admin(namesrv, credentials)
-        admin.topic_stats(topic)
+        admin.topics.stats(topic)
         return admin.close
     if kind in {"producer", "transactions"}:
         check = (lambda _message: TransactionState.COMMIT) if kind == "transactions" else None
@@ -65,8 +65,8 @@ def at_work(kind: str, namesrv: str, credentials: Credentials | None, topic: str
 
 @pytest.fixture(scope="module")
 def topic(admin: Admin) -> str:
-    admin.create_group("GID_c")
-    admin.create_topic("lifetime", queues=2, message_type="MIXED")
+    admin.groups.create("GID_c")
+    admin.topics.create("lifetime", queues=2, message_type="MIXED")
     return "lifetime"
 
 
@@ -91,8 +91,8 @@ def broker() -> Iterator[BrokerProcess]:
 def test_a_broker_that_is_gone_does_not_hold_up_closing(broker: BrokerProcess, tmp_path: Path, how: int) -> None:
     credentials = Credentials(broker.access_key_id, broker.access_key_secret)
     with Admin(broker.namesrv, credentials) as admin:
-        admin.create_topic("lifetime", queues=2, message_type="MIXED")
-        admin.create_group("GID_c")
+        admin.topics.create("lifetime", queues=2, message_type="MIXED")
+        admin.groups.create("GID_c")
     before = set(threading.enumerate())
     closes = [at_work(kind, broker.namesrv, credentials, "lifetime", tmp_path) for kind in KINDS]
     broker.signal(how)
@@ -130,7 +130,7 @@ print("the end")
 def test_an_interpreter_exits_though_nothing_was_closed(cluster: ClusterUnderTest, admin: Admin, topic: str) -> None:
     if cluster.credentials is None:
         pytest.skip("this cluster checks no signatures")
-    admin.create_group("GID_l")
+    admin.groups.create("GID_l")
     keys = [cluster.credentials.access_key_id, cluster.credentials.access_key_secret]
     done = subprocess.run(
         [sys.executable, "-c", FORGETFUL, cluster.namesrv, *keys, topic],
@@ -185,4 +185,4 @@ def test_a_forked_child_leaves_its_parent_s_consumers_alone(
 
 
 def _members(admin: Admin, group: str) -> list[str]:
-    return [connection.client_id for connection in admin.consumer_connection(group).connections]
+    return [connection.client_id for connection in admin.clients.consumers(group).connections]

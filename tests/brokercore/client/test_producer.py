@@ -27,20 +27,20 @@ from brokercore.client.errors import (
     RequestTimeout,
     TopicNotExist,
 )
-from brokercore.client.producer import queue_of_key
+from brokercore.client.sending import queue_of_key
 from tests.brokercore.client.conftest import ClusterUnderTest, MakeTopic
 from tests.brokercore.client.peer import until
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 
 def stored(admin: Admin, topic: str) -> list[bytes]:
     """Bodies of every queue of a topic, in queue order."""
     bodies: list[bytes] = []
-    for queue, stats in sorted(admin.topic_stats(topic).items()):
+    for queue, stats in sorted(admin.topics.stats(topic).items()):
         offset = stats.min_offset
         while offset < stats.max_offset:
-            result = admin.pull(queue, offset)
+            result = admin.messages.pull(queue, offset)
             bodies += [message.decoded_body() for message in result.messages]
             offset = result.next_offset
     return bodies
@@ -48,8 +48,8 @@ def stored(admin: Admin, topic: str) -> list[bytes]:
 
 def message_at(admin: Admin, result: SendResult) -> StoredMessage:
     """The message a result names; Apache RocketMQ lets it be read a moment after it acknowledged."""
-    until(lambda: admin.max_offset(result.queue) > result.queue_offset)
-    return admin.pull(result.queue, result.queue_offset, 1).messages[0]
+    until(lambda: admin.offsets.max(result.queue) > result.queue_offset)
+    return admin.messages.pull(result.queue, result.queue_offset, 1).messages[0]
 
 
 def test_a_sent_message_lies_where_the_result_says(
@@ -217,7 +217,7 @@ def test_only_committed_transactions_are_delivered(
         with pytest.raises(ValueError, match="local"):
             producer.send_transaction(Message(topic, b"failed"), _fail)
         until(lambda: stored(admin, topic) == [b"commit"])
-        assert [client.language for client in admin.producer_connections("GID_tx")] == ["PYTHON"]
+        assert [client.language for client in admin.clients.producers("GID_tx")] == ["PYTHON"]
     assert checked == []
 
 

@@ -16,7 +16,7 @@ from brokercore.client.errors import ClientError, TopicNotExist
 from tests.brokercore.client.conftest import ClusterUnderTest, MakeTopic
 from tests.brokercore.client.peer import until
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 MakeGroup = Callable[[], str]
 Decide = Callable[[MessageView], ConsumeResult]
@@ -97,7 +97,7 @@ def test_only_subscribed_tags_arrive_and_the_rest_is_committed_over(
     with consuming(cluster, group, topic, "Aa || other", consume_from="CONSUME_FROM_FIRST_OFFSET") as received:
         until(lambda: len(received) == 3)
     assert bodies(received) == [b"Aa", b"Aa", b"other"]
-    assert admin.consume_stats(group, topic).backlog == 0
+    assert admin.groups.stats(group, topic).backlog == 0
 
 
 def test_offsets_are_kept_over_a_restart(
@@ -108,7 +108,7 @@ def test_offsets_are_kept_over_a_restart(
         for number in range(10):
             producer.send(Message(topic, b"first %d" % number))
         until(lambda: len(first) == 10)
-    assert admin.consume_stats(group, topic).backlog == 0
+    assert admin.groups.stats(group, topic).backlog == 0
     for number in range(5):
         producer.send(Message(topic, b"second %d" % number))
     with consuming(cluster, group, topic) as second:
@@ -210,7 +210,7 @@ def test_an_online_consumer_follows_a_reset_of_its_offsets(
         for number in range(6):
             producer.send(Message(topic, b"%d" % number))
         until(lambda: len(received) == 6)
-        admin.reset_offset(group, topic, 0)
+        admin.offsets.reset(group, topic, 0)
         until(lambda: len(received) == 12, 60)
     assert bodies(received) == sorted([b"%d" % number for number in range(6)] * 2)
 
@@ -221,7 +221,7 @@ def test_names_without_namespace_are_what_the_handler_sees(
     physical = make_topic("MQ_INST_1_abc%orders")
     namespace, _, topic = physical.partition("%")
     group = f"GID_{topic}"
-    admin.create_group(f"{namespace}%{group}")
+    admin.groups.create(f"{namespace}%{group}")
     with (
         consuming(cluster, group, topic, namespace=namespace) as received,
         Producer(cluster.namesrv, cluster.credentials, group, namespace=namespace) as producer,
@@ -229,7 +229,7 @@ def test_names_without_namespace_are_what_the_handler_sees(
         assert producer.send(Message(topic, b"b")).queue.topic == physical
         until(lambda: received)
     assert (received[0].topic, received[0].queue.topic) == (topic, physical)
-    assert (physical, f"{namespace}%{group}") in admin.consumer_offsets()
+    assert (physical, f"{namespace}%{group}") in admin.offsets.all_committed()
 
 
 def test_shutdown_waits_for_the_handler_and_commits_what_it_did(
@@ -248,7 +248,7 @@ def test_shutdown_waits_for_the_handler_and_commits_what_it_did(
         assert entered.wait(10)
         threading.Timer(0.3, may_go.set).start()
     assert len(received) == 1
-    assert admin.consume_stats(group, topic).backlog == 0
+    assert admin.groups.stats(group, topic).backlog == 0
 
 
 def test_it_does_not_start_without_subscription_handler_or_broker(cluster: ClusterUnderTest) -> None:
@@ -262,7 +262,7 @@ def test_it_does_not_start_without_subscription_handler_or_broker(cluster: Clust
 
 def _messages(admin: Admin, queue: MessageQueue) -> list[Any]:
     try:
-        admin.topic_stats(queue.topic)
+        admin.topics.stats(queue.topic)
     except TopicNotExist:
         return []
-    return admin.pull(queue, 0).messages
+    return admin.messages.pull(queue, 0).messages

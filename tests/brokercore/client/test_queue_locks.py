@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from brokercore.client import Admin, ConsumeResult, Message, MessageQueue, MessageView, Producer, PushConsumer
-from brokercore.client.queue_locks import QueueLocks
+from brokercore.client.rebalance import QueueLocks
 from brokercore.client.routes import Routes
 from brokercore.client.session import Session
 from tests.brokercore.client.conftest import ClusterUnderTest, MakeTopic
 from tests.brokercore.client.peer import until
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 
 def test_a_queue_is_locked_by_one_client_at_a_time(
@@ -100,9 +100,9 @@ def test_a_queue_that_is_given_up_passes_on_only_after_its_handler_ended(
             consumer.unsubscribe(topic)
             until(lambda: queue not in consumer.running_info().queues)
             assert locks.lock([queue])[0] == set()
-            assert admin.committed_offset(group, queue) in {None, 0}
+            assert admin.offsets.committed(group, queue) in {None, 0}
             may_go.set()
             until(lambda: locks.lock([queue])[0] == {queue})
-            assert admin.committed_offset(group, queue) == 1
+            assert admin.offsets.committed(group, queue) == 1
     finally:
         other.close()

@@ -25,7 +25,7 @@ from brokercore.client.errors import ClientError, ConsumerNotOnline
 from tests.brokercore.client.peer import until
 from tests.support.broker import BrokerProcess, broker_process
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_admin_producer_and_consumer_go_on_after_a_crash_of_the_broker(broker: B
         Producer(broker.namesrv, credentials, "GID_p") as producer,
         PushConsumer(broker.namesrv, credentials, "GID_c") as consumer,
     ):
-        admin.create_topic("orders", queues=2)
-        admin.create_group("GID_c")
+        admin.topics.create("orders", queues=2)
+        admin.groups.create("GID_c")
 
         @consumer.on_message
         def handle(message: MessageView) -> ConsumeResult:
@@ -58,9 +58,9 @@ def test_admin_producer_and_consumer_go_on_after_a_crash_of_the_broker(broker: B
         with pytest.raises(ClientError):
             producer.send(Message("orders", b"while down"))
         with pytest.raises(ClientError):
-            admin.topic_names()
+            admin.topics.names()
         broker.start()
-        assert "orders" in admin.topic_names()
+        assert "orders" in admin.topics.names()
         begun = time.monotonic()
         producer.send(Message("orders", b"after"))
         until(lambda: b"after" in received, 20)
@@ -74,9 +74,9 @@ def test_every_kind_of_client_goes_on_after_the_broker_was_killed(broker: Broker
     with ExitStack() as stack:
         admin = stack.enter_context(Admin(broker.namesrv, credentials))
         for topic, kind in (("orders", "NORMAL"), ("bookings", "TRANSACTION"), ("questions", "NORMAL")):
-            admin.create_topic(topic, queues=2, message_type=kind)
+            admin.topics.create(topic, queues=2, message_type=kind)
         for group in ("ordered", "broadcasting", "asked", "lite"):
-            admin.create_group(f"GID_{group}")
+            admin.groups.create(f"GID_{group}")
         check = TransactionState.COMMIT
         producer = stack.enter_context(
             Producer(broker.namesrv, credentials, "GID_p", transaction_check=lambda _message: check)
@@ -107,7 +107,7 @@ def test_every_kind_of_client_goes_on_after_the_broker_was_killed(broker: Broker
             return all(set(bodies) <= set(got) for got in (received["ordered"], received["broadcasting"], polled))
 
         def delivered(topic: str) -> int:
-            return sum(stats.max_offset for stats in admin.topic_stats(topic).values())
+            return sum(stats.max_offset for stats in admin.topics.stats(topic).values())
 
         producer.send(Message("orders", b"before"))
         producer.request(Message("questions", b"before"), timeout_ms=10_000)
@@ -126,6 +126,6 @@ def test_every_kind_of_client_goes_on_after_the_broker_was_killed(broker: Broker
 
 def _online(admin: Admin, group: str) -> list[str]:
     try:
-        return [connection.client_id for connection in admin.consumer_connection(group).connections]
+        return [connection.client_id for connection in admin.clients.consumers(group).connections]
     except ConsumerNotOnline:
         return []

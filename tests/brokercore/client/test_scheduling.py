@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from functools import partial
 
+from brokercore.client.consumption import ConsumeMeter
 from brokercore.client.errors import RequestTimeout
-from brokercore.client.meter import ConsumeMeter
-from brokercore.client.periodic import Periodic
-from brokercore.client.scheduler import Scheduler
+from brokercore.client.threads import Periodic, Scheduler
 from tests.brokercore.client.peer import until
 
 

@@ -9,14 +9,12 @@ import pytest
 
 from brokercore.client.errors import ClientError, InvalidMessage, RequestTimeout
 from brokercore.client.messages import Message
-from brokercore.client.producer import queue_of_key
 from brokercore.client.routes import Routes
-from brokercore.client.sender import Sender
-from brokercore.client.sending import MAX_BODY, prepare
+from brokercore.client.sending import MAX_BODY, Sender, prepare, queue_of_key
 from brokercore.client.session import Session
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.compression import decompress
+from brokercore.protocol.message import decompress
 from brokercore.protocol.message_queue import MessageQueue
 from brokercore.protocol.properties import decode_properties
 from tests.brokercore.client.peer import Peer

@@ -7,9 +7,8 @@ import socket
 
 import pytest
 
-from brokercore.client.credentials import Credentials
 from brokercore.client.errors import BrokerUnreachable, ClientClosed, NoPermission, TopicNotExist
-from brokercore.client.session import Call, Session, parse_name_servers
+from brokercore.client.session import Call, Credentials, Session, parse_name_servers
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import verify
 from tests.brokercore.client.peer import Peer, echo, until

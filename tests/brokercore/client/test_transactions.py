@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from brokercore.client.messages import MessageView, TransactionState
+from brokercore.client.producer import Transactions
 from brokercore.client.session import Call, Session
-from brokercore.client.transactions import Transactions
 from brokercore.protocol.codes import RequestCode
 from brokercore.protocol.command import ONEWAY_FLAG, Command
 from brokercore.protocol.message import StoredMessage

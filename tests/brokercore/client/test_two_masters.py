@@ -21,7 +21,7 @@ from brokercore.client.errors import ClientError
 from tests.brokercore.client.peer import until
 from tests.support.brokers import CREDENTIALS, Pair, two_brokers
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.broker
 
 BOTH = {"broker-a", "broker-b"}
 _numbers = itertools.count()
@@ -46,14 +46,14 @@ def pair(running: Pair) -> Pair:
 @pytest.fixture
 def topic(pair: Pair) -> str:
     name = f"topic-{next(_numbers)}"
-    pair.admin.create_topic(name, queues=2, message_type="FIFO")
+    pair.admin.topics.create(name, queues=2, message_type="FIFO")
     return name
 
 
 @pytest.fixture
 def group(pair: Pair) -> str:
     name = f"GID-{next(_numbers)}"
-    pair.admin.create_group(name)
+    pair.admin.groups.create(name)
     return name
 
 
@@ -159,8 +159,8 @@ def test_the_admin_client_adds_up_what_both_say(pair: Pair, topic: str, group: s
     with Admin(pair.namesrv, CREDENTIALS) as admin, Producer(pair.namesrv, CREDENTIALS, "PID") as producer:
         results = [producer.send(Message(topic, b"x", keys="k")) for _ in range(4)]
         for result in results:
-            admin.update_consumer_offset(group, result.queue, 0)
-        assert admin.consume_stats(group, topic).backlog == 4
-        assert admin.rates("TOPIC_PUT_NUMS", topic)["Hour"].total >= 0
-        assert len(admin.messages_between(topic, 0, 2**62)) == 4
-        assert {name for name in BOTH if admin.broker_config(name)["brokerName"] == name} == BOTH
+            admin.offsets.commit(group, {result.queue: 0})
+        assert admin.groups.stats(group, topic).backlog == 4
+        assert admin.brokers.rates("TOPIC_PUT_NUMS", topic)["Hour"].total >= 0
+        assert len(admin.messages.between(topic, 0, 2**62)) == 4
+        assert {name for name in BOTH if admin.brokers.config(name)["brokerName"] == name} == BOTH

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from brokercore.client.workers import Workers
+from brokercore.client.threads import Workers
 
 
 def test_work_is_done_by_no_more_threads_than_allowed() -> None:

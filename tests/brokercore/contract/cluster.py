@@ -81,7 +81,7 @@ class Cluster:
         """False until the broker has read the AccessKeys that were made after its start."""
         with Admin(self.namesrv, self.credentials(), timeout_ms=TIMEOUT_MS) as admin:
             try:
-                admin.route("no-such-topic")
+                admin.topics.route("no-such-topic")
             except NoPermission:
                 return False
             except TopicNotExist:
@@ -108,7 +108,7 @@ class Cluster:
 
     def _has_route(self, topic: str) -> bool:
         try:
-            return bool(self.admin.route(self.physical(topic)).queues)
+            return bool(self.admin.topics.route(self.physical(topic)).queues)
         except TopicNotExist:
             return False
 
@@ -155,7 +155,7 @@ class Cluster:
         name = topic if "%" in topic else self.physical(topic)
         messages: list[StoredMessage] = []
         try:
-            queues = sorted(self.admin.topic_stats(name).items())
+            queues = sorted(self.admin.topics.stats(name).items())
         except TopicNotExist:
             return []
         for queue, stats in queues:
@@ -163,7 +163,7 @@ class Cluster:
                 continue
             offset = stats.min_offset
             while offset < stats.max_offset:
-                result = self.admin.pull(queue, offset)
+                result = self.admin.messages.pull(queue, offset)
                 messages += result.messages
                 if result.next_offset <= offset:
                     break
@@ -180,7 +180,7 @@ class Cluster:
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic."""
-        return sorted(self.admin.topic_stats(self.physical(topic)))
+        return sorted(self.admin.topics.stats(self.physical(topic)))
 
 
 def _enough(messages: list[StoredMessage], count: int) -> list[StoredMessage] | None:

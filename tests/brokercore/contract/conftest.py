@@ -25,8 +25,6 @@ from tests.compat.world import INSTANCE, World
 from tests.support.broker import eventually
 from tests.support.needs import need_tool
 
-pytestmark = pytest.mark.real
-
 KINDS: list[Kind] = ["embedded", "apache"]
 
 

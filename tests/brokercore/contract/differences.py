@@ -1,4 +1,4 @@
-"""Where Apache RocketMQ 5.3.3 differs from the embedded broker: one table, each row documented in docs/broker.md."""
+"""Where Apache RocketMQ 5.3.3 differs from the embedded broker: one table; docs/operate/broker.md has each row."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_tag_filter_compares_tags_and_not_only_their_hashes(cluster: Cluster) 
         received.wait_for("of Aa", "of other")
         eventually(lambda: len(received.messages) == 3)
     assert received.bodies == ["of Aa", "of other", "of Aa"]
-    assert cluster.admin.consume_stats(cluster.physical(group), cluster.physical(topic)).backlog == 0
+    assert cluster.admin.groups.stats(cluster.physical(group), cluster.physical(topic)).backlog == 0
 
 
 def test_a_sql92_filter_looks_at_properties(cluster: Cluster) -> None:
@@ -148,7 +148,7 @@ def test_an_ordered_consumer_goes_past_no_message_that_failed(cluster: Cluster) 
         expected = [f"{key}{n}" for n in range(6) for _ in range(3 if f"{key}{n}" == failing else 1)]
         assert [body for body in received.bodies if body[0] == key] == expected
     assert [message.reconsume_times for message in received.of("a2")] == [0, 1, 2]
-    assert cluster.admin.consume_stats(cluster.physical(group), cluster.physical(topic)).backlog == 0
+    assert cluster.admin.groups.stats(cluster.physical(group), cluster.physical(topic)).backlog == 0
 
 
 def test_an_ordered_message_is_a_dead_letter_after_its_last_attempt(cluster: Cluster) -> None:
@@ -196,14 +196,14 @@ def test_a_consumer_tells_of_itself_and_is_seen_by_the_broker(cluster: Cluster) 
     with cluster.consuming(topic, group, "TagA || TagB") as received:
         send(cluster, topic, "counted", tags="TagA")
         received.wait_for("counted")
-        connection = cluster.admin.consumer_connection(names[1])
+        connection = cluster.admin.clients.consumers(names[1])
         (client,) = connection.connections
         assert (client.language, connection.message_model) == ("PYTHON", "CLUSTERING")
         assert connection.subscriptions[names[0]].expression == "TagA || TagB"
-        info = cluster.admin.consumer_running_info(names[1], client.client_id, jstack=True)
+        info = cluster.admin.clients.running_info(names[1], client.client_id, jstack=True)
         assert {queue.topic for queue in info.queues} >= {names[0]}
         assert "read_pull" in info.jstack or "threading.py" in info.jstack
         offset_id = received.messages[0].offset_message_id
-        result = cluster.admin.consume_directly(names[1], client.client_id, offset_id, names[0])
+        result = cluster.admin.clients.consume_directly(names[1], client.client_id, offset_id, names[0])
         assert result.result == "CR_SUCCESS"
     assert received.bodies == ["counted", "counted"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.brokercore.contract.differences import DIFFERENCES
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "broker.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operate" / "broker.md"
 
 
 @pytest.mark.parametrize("name", sorted(DIFFERENCES))

@@ -83,7 +83,7 @@ def test_a_java_client_and_ours_share_a_group(cluster: Cluster, java: JavaRuns) 
             return len(owned) == 1
 
         eventually(shared, 60)
-        members = cluster.admin.consumer_connection(cluster.physical(group)).connections
+        members = cluster.admin.clients.consumers(cluster.physical(group)).connections
         assert sorted(member.language for member in members) == ["JAVA", "PYTHON"]
 
 
@@ -154,9 +154,9 @@ def test_java_is_refused_what_its_keys_do_not_allow(cluster: Cluster, java: Java
 def test_our_admin_client_sees_java_s_consumer(cluster: Cluster, java: JavaRuns) -> None:
     group = cluster.physical(java.retry_group)
     java.program("failing consumer")
-    (client,) = eventually(lambda: cluster.admin.consumer_connection(group).connections)
+    (client,) = eventually(lambda: cluster.admin.clients.consumers(group).connections)
     assert client.language == "JAVA"
-    info = cluster.admin.consumer_running_info(group, client.client_id, jstack=True)
+    info = cluster.admin.clients.running_info(group, client.client_id, jstack=True)
     assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
     assert "RebalanceService" in info.jstack
 
@@ -164,7 +164,7 @@ def test_our_admin_client_sees_java_s_consumer(cluster: Cluster, java: JavaRuns)
 def test_the_trace_of_a_message_tells_who_sent_it(cluster: Cluster, java: JavaRuns) -> None:
     events = ended(java.program("apache producer"))
     message = next(event for event in sent(events) if event["mode"] == "sync")
-    (record,) = eventually(lambda: cluster.admin.traces(message["id"]), 30)
+    (record,) = eventually(lambda: cluster.admin.traces.of_message(message["id"]), 30)
     assert (record.kind, record.succeeded) == ("Pub", True)
     assert record.group.endswith("GID_java")
     assert record.fields["topic"].endswith(java.ways_topic)

@@ -26,12 +26,12 @@ def test_first_last_and_times_of_a_queue(cluster: Cluster) -> None:
     (queue,) = cluster.queues(topic)
     stored = sent_in_two_parts(cluster, topic)
     admin = cluster.admin
-    assert (admin.min_offset(queue), admin.max_offset(queue)) == (0, 4)
-    assert admin.earliest_store_time(queue) == stored[0].store_timestamp
-    assert admin.search_offset(queue, 0) == 0
-    assert admin.search_offset(queue, stored[2].store_timestamp) == 2
-    assert admin.search_offset(queue, stored[2].store_timestamp - 1) == 2
-    assert admin.search_offset(queue, stored[3].store_timestamp + 60_000) == 4
+    assert (admin.offsets.min(queue), admin.offsets.max(queue)) == (0, 4)
+    assert admin.offsets.earliest_store_time(queue) == stored[0].store_timestamp
+    assert admin.offsets.search(queue, 0) == 0
+    assert admin.offsets.search(queue, stored[2].store_timestamp) == 2
+    assert admin.offsets.search(queue, stored[2].store_timestamp - 1) == 2
+    assert admin.offsets.search(queue, stored[3].store_timestamp + 60_000) == 4
 
 
 def test_progress_of_a_group(cluster: Cluster) -> None:
@@ -41,14 +41,14 @@ def test_progress_of_a_group(cluster: Cluster) -> None:
     stored = sent_in_two_parts(cluster, topic)
     with cluster.pull_consumer(group, auto_commit=False).assign([queue]).start() as consumer:
         consumer.commit({queue: 3})
-    progress = cluster.admin.consume_stats(names[1], names[0])
+    progress = cluster.admin.groups.stats(names[1], names[0])
     assert progress.queues[queue][:2] == (4, 3)
     assert progress.backlog == 1
-    assert cluster.admin.consumer_offsets()[names] == {queue: 3}
-    assert cluster.admin.committed_offset(names[1], queue) == 3
-    assert cluster.admin.topics_of_group(names[1]) == [names[0]]
-    assert names[1] in cluster.admin.groups_of_topic(names[0])
-    span = cluster.admin.consume_time_span(*names)[queue]
+    assert cluster.admin.offsets.all_committed()[names] == {queue: 3}
+    assert cluster.admin.offsets.committed(names[1], queue) == 3
+    assert cluster.admin.groups.topics(names[1]) == [names[0]]
+    assert names[1] in cluster.admin.topics.groups(names[0])
+    span = cluster.admin.offsets.time_span(*names)[queue]
     assert (span.min_ms, span.max_ms) == (stored[0].store_timestamp, stored[3].store_timestamp)
 
 
@@ -58,7 +58,7 @@ def test_an_offline_group_begins_where_it_was_reset_to(cluster: Cluster) -> None
     stored = sent_in_two_parts(cluster, topic)
     with cluster.consuming(topic, group) as received:
         received.wait_for("0", "1", "2", "3")
-    moved = cluster.admin.reset_offset(names[1], names[0], stored[2].store_timestamp)
+    moved = cluster.admin.offsets.reset(names[1], names[0], stored[2].store_timestamp)
     assert moved == {MessageQueue(names[0], "broker-a", 0): 2}
     with cluster.consuming(topic, group) as again:
         again.wait_for("2", "3")
@@ -70,7 +70,7 @@ def test_an_online_consumer_follows_a_reset(cluster: Cluster) -> None:
     stored = sent_in_two_parts(cluster, topic)
     with cluster.consuming(topic, group) as received:
         received.wait_for("0", "1", "2", "3")
-        cluster.admin.reset_offset(cluster.physical(group), cluster.physical(topic), stored[2].store_timestamp)
+        cluster.admin.offsets.reset(cluster.physical(group), cluster.physical(topic), stored[2].store_timestamp)
         # Apache RocketMQ says so with the answer to the next pull; a message ends the one that waits.
         with cluster.producer() as producer:
             producer.send(Message(topic, b"4"))
@@ -83,10 +83,10 @@ def test_a_group_can_be_skipped_to_the_end(cluster: Cluster) -> None:
     names = cluster.physical(topic), cluster.physical(group)
     (queue,) = cluster.queues(topic)
     sent_in_two_parts(cluster, topic)
-    cluster.admin.update_consumer_offset(names[1], queue, 0)
-    assert cluster.admin.consume_stats(names[1], names[0]).backlog == 4
-    cluster.admin.reset_offset(names[1], names[0], -1)
-    assert cluster.admin.consume_stats(names[1], names[0]).backlog == 0
+    cluster.admin.offsets.commit(names[1], {queue: 0})
+    assert cluster.admin.groups.stats(names[1], names[0]).backlog == 4
+    cluster.admin.offsets.reset(names[1], names[0], -1)
+    assert cluster.admin.groups.stats(names[1], names[0]).backlog == 0
 
 
 def test_a_group_can_stand_where_another_stands(cluster: Cluster) -> None:
@@ -94,6 +94,6 @@ def test_a_group_can_stand_where_another_stands(cluster: Cluster) -> None:
     source, target = cluster.physical(cluster.group("clone")), cluster.physical(cluster.group("cloned"))
     (queue,) = cluster.queues(topic)
     sent_in_two_parts(cluster, topic)
-    cluster.admin.update_consumer_offset(source, queue, 3)
-    cluster.admin.clone_group_offset(source, target, queue.topic)
-    assert cluster.admin.committed_offset(target, queue) == 3
+    cluster.admin.offsets.commit(source, {queue: 3})
+    cluster.admin.offsets.clone(source, target, queue.topic)
+    assert cluster.admin.offsets.committed(target, queue) == 3

@@ -58,15 +58,15 @@ def test_another_tenant_neither_writes_nor_reads_nor_commits(cluster: Cluster, d
         producer.send(Message(topic, b"refused"))
     with Admin(cluster.namesrv, cluster.credentials(stranger), timeout_ms=TIMEOUT_MS) as admin:
         with pytest.raises(NoPermission):
-            admin.pull(queue, 0)
+            admin.messages.pull(queue, 0)
         with pytest.raises(NoPermission):
-            admin.update_consumer_offset(cluster.physical(group), queue, 1)
+            admin.offsets.commit(cluster.physical(group), {queue: 1})
         with pytest.raises(hidden):
-            admin.topic_stats(queue.topic)
+            admin.topics.stats(queue.topic)
         with pytest.raises(NoPermission):
-            admin.create_topic(cluster.physical("stolen"))
+            admin.topics.create(cluster.physical("stolen"))
         with pytest.raises(NoPermission):
-            admin.delete_topic(queue.topic)
+            admin.topics.delete(queue.topic)
     with differs("a consumer of another account's topic"):
         cluster.pull_consumer(group, stranger).subscribe(topic).start().close()
     assert cluster.stored_bodies(topic) == ["secret"]
@@ -75,9 +75,9 @@ def test_another_tenant_neither_writes_nor_reads_nor_commits(cluster: Cluster, d
 def test_who_may_only_read_creates_and_deletes_no_topic(cluster: Cluster, topic: str) -> None:
     with Admin(cluster.namesrv, cluster.credentials(cluster.world.read_only), timeout_ms=TIMEOUT_MS) as admin:
         with pytest.raises(NoPermission):
-            admin.create_topic(cluster.physical("not-mine"))
+            admin.topics.create(cluster.physical("not-mine"))
         with pytest.raises(NoPermission):
-            admin.delete_topic(cluster.physical(topic))
+            admin.topics.delete(cluster.physical(topic))
     assert cluster.queues(topic)
 
 
@@ -88,8 +88,8 @@ def test_who_may_only_read_changes_nothing_else(cluster: Cluster, differs: Diffe
     refusal = differs(f"change of a {what} by any user")
     with Admin(cluster.namesrv, credentials, timeout_ms=TIMEOUT_MS) as admin, refusal:
         if what == "group":
-            admin.create_group(cluster.physical("GID_not_mine"))
+            admin.groups.create(cluster.physical("GID_not_mine"))
         elif what == "setting":
-            admin.update_broker_config("broker-a", {"fileReservedTime": "72"})
+            admin.brokers.update_config("broker-a", {"fileReservedTime": "72"})
         else:
-            admin.put_key_value("CONTRACT", "by-anybody", "value")
+            admin.name_servers.put_key_value("CONTRACT", "by-anybody", "value")

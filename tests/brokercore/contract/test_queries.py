@@ -29,7 +29,7 @@ def test_by_key_and_by_unique_id(cluster: Cluster) -> None:
 
     def bodies(key: str, *, unique: bool = False) -> list[bytes]:
         # Those of two queues that were stored in one millisecond come in any order.
-        return sorted(message.body for message in admin.query_message(name, key, unique=unique))
+        return sorted(message.body for message in admin.messages.query(name, key, unique=unique))
 
     # The index of Apache RocketMQ follows a moment later.
     eventually(lambda: bodies("order-1") == [b"0", b"1", b"2"])
@@ -43,11 +43,11 @@ def test_by_key_and_time(cluster: Cluster) -> None:
     topic = cluster.topic("key-times")
     name, admin = cluster.physical(topic), cluster.admin
     sent(cluster, topic)
-    eventually(lambda: len(admin.query_message(name, "order-1")) == 3)
+    eventually(lambda: len(admin.messages.query(name, "order-1")) == 3)
     now = int(time.time() * 1000)
-    assert len(admin.query_message(name, "order-1", begin_ms=now - 60_000, end_ms=now + 60_000)) == 3
-    assert admin.query_message(name, "order-1", begin_ms=now + 60_000, end_ms=now + 120_000) == []
-    assert len(admin.query_message(name, "order-1", max_messages=2)) == 2
+    assert len(admin.messages.query(name, "order-1", begin_ms=now - 60_000, end_ms=now + 60_000)) == 3
+    assert admin.messages.query(name, "order-1", begin_ms=now + 60_000, end_ms=now + 120_000) == []
+    assert len(admin.messages.query(name, "order-1", max_messages=2)) == 2
 
 
 def test_by_time(cluster: Cluster) -> None:
@@ -56,41 +56,41 @@ def test_by_time(cluster: Cluster) -> None:
     sent(cluster, topic)
     stored = cluster.stored(topic)
     first, last = stored[0].store_timestamp, stored[-1].store_timestamp
-    assert [m.body for m in admin.messages_between(name, first, last + 1)] == [b"0", b"1", b"2"]
-    assert [m.body for m in admin.messages_between(name, first, last + 1, max_messages=1)] == [b"0"]
-    assert admin.messages_between(name, last + 1, last + 60_000) == []
-    assert admin.messages_between(name, first - 60_000, first) == []
+    assert [m.body for m in admin.messages.between(name, first, last + 1)] == [b"0", b"1", b"2"]
+    assert [m.body for m in admin.messages.between(name, first, last + 1, max_messages=1)] == [b"0"]
+    assert admin.messages.between(name, last + 1, last + 60_000) == []
+    assert admin.messages.between(name, first - 60_000, first) == []
 
 
 def test_by_offset_id(cluster: Cluster) -> None:
     topic, other = cluster.topic("ids"), cluster.topic("other")
     results, name, admin = sent(cluster, topic), cluster.physical(topic), cluster.admin
-    message = admin.view_message(results[1].offset_message_id, name)
+    message = admin.messages.view(results[1].offset_message_id, name)
     assert (message.body, message.unique_id) == (b"1", results[1].message_id)
     with pytest.raises(QueryNotFound):
-        admin.view_message(results[1].offset_message_id, cluster.physical(other))
+        admin.messages.view(results[1].offset_message_id, cluster.physical(other))
     elsewhere = "7F000002" + results[1].offset_message_id[8:]
     with pytest.raises(QueryNotFound, match="no broker of topic"):
-        admin.view_message(elsewhere, name)
+        admin.messages.view(elsewhere, name)
 
 
 def test_by_queue_and_offset(cluster: Cluster) -> None:
     topic = cluster.topic("places", queues=1)
     sent(cluster, topic)
     (queue,) = cluster.queues(topic)
-    found = cluster.admin.pull(queue, 1)
+    found = cluster.admin.messages.pull(queue, 1)
     assert (found.status, [m.body for m in found.messages], found.next_offset) == (PullStatus.FOUND, [b"1", b"2"], 3)
     assert (found.min_offset, found.max_offset) == (0, 3)
-    assert [m.body for m in cluster.admin.pull(queue, 0, 1).messages] == [b"0"]
-    behind = cluster.admin.pull(queue, 3)
+    assert [m.body for m in cluster.admin.messages.pull(queue, 0, 1).messages] == [b"0"]
+    behind = cluster.admin.messages.pull(queue, 3)
     assert (behind.status, behind.messages) == (PullStatus.NO_NEW_MSG, [])
-    beyond = cluster.admin.pull(queue, 99)
+    beyond = cluster.admin.messages.pull(queue, 99)
     assert (beyond.status, beyond.next_offset) == (PullStatus.OFFSET_ILLEGAL, 3)
 
 
 def test_what_does_not_exist_is_said(cluster: Cluster) -> None:
     name = cluster.physical("no-such-topic")
     with pytest.raises(TopicNotExist):
-        cluster.admin.query_message(name, "key")
+        cluster.admin.messages.query(name, "key")
     with pytest.raises(TopicNotExist):
-        cluster.admin.messages_between(name, 0, 1)
+        cluster.admin.messages.between(name, 0, 1)

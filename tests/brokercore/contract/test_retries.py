@@ -36,7 +36,7 @@ def test_a_message_is_a_dead_letter_after_its_last_retry_and_can_be_sent_again(
     assert (letter.body, letter.properties["colour"]) == (b"always", "blue")
     assert letter.properties["RETRY_TOPIC"] == cluster.physical(run.topic)
     assert letter.properties["ORIGIN_MESSAGE_ID"] == run.sent["always"].offset_message_id
-    cluster.admin.resend_dead_letter(group, letter)
+    cluster.admin.messages.resend_dead_letter(group, letter)
     eventually(lambda: len(run.received.of("always")) == 3)
     again = run.received.of("always")[-1]
     assert (again.topic, again.message_id, again.reconsume_times) == (run.topic, letter.unique_id, 0)

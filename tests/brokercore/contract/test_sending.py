@@ -9,10 +9,9 @@ import pytest
 
 from brokercore.client import Message, MessageQueue, SendResult, SendStatus
 from brokercore.client.errors import ClientError, InvalidMessage, MessageIllegal, NoPermission, TopicNotExist
-from brokercore.client.producer import queue_of_key
-from brokercore.client.sending import Prepared, send_call
-from brokercore.protocol.batch import BatchMessage, encode_batch
+from brokercore.client.sending import Prepared, queue_of_key, send_call
 from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.message import BatchMessage, encode_batch
 from tests.brokercore.contract.cluster import TIMEOUT_MS, Cluster
 from tests.brokercore.contract.differences import Differs
 from tests.support.broker import eventually
@@ -154,7 +153,7 @@ def test_an_unknown_topic_is_said(cluster: Cluster) -> None:
 
 def test_a_topic_that_may_not_be_written_to_is_said(cluster: Cluster) -> None:
     topic = cluster.topic("closed")
-    cluster.admin.create_topic(cluster.physical(topic), queues=2, perm=4)
+    cluster.admin.topics.create(cluster.physical(topic), queues=2, perm=4)
     with cluster.producer() as producer:
 
         def refused() -> bool:
@@ -181,7 +180,7 @@ def test_the_broker_itself_refuses_what_is_too_large(
     else:
         body, code = encode_batch([BatchMessage(0, body_of_4_mib, b"")]), RequestCode.SEND_BATCH_MESSAGE
     prepared = Prepared(name, "", body, properties, 0, int(time.time() * 1000), code)
-    (address,) = cluster.admin.masters().values()
+    (address,) = cluster.admin.brokers.masters().values()
     call = send_call(prepared, "GID_sender", cluster.queues(topic)[0], address)
     refusal = differs("refusal of a batch that is too large") if what == "batch" else MessageIllegal
     with pytest.raises(refusal):

@@ -32,7 +32,7 @@ def test_a_check_shows_the_half_message(slow: SlowRuns) -> None:
 
 
 def test_the_producer_group_is_seen_by_the_broker(cluster: Cluster, slow: SlowRuns) -> None:
-    (client,) = cluster.admin.producer_connections(cluster.physical(slow.transactions.group))
+    (client,) = cluster.admin.clients.producers(cluster.physical(slow.transactions.group))
     assert client.language == "PYTHON"
 
 

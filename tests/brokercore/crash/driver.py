@@ -21,13 +21,13 @@ from brokercore.client import (
     PushConsumer,
     SendResult,
     TransactionState,
-    producer_membership,
+    membership,
     running_consumer,
 )
 from brokercore.client.errors import BrokerError, ClientError
 from brokercore.protocol.errors import ProtocolError
+from brokercore.protocol.ids import Receipt
 from brokercore.protocol.message import decode_stored
-from brokercore.protocol.receipts import Receipt
 from tests.brokercore.crash.records import Notebook
 from tests.brokercore.server.wire import Wire
 
@@ -216,7 +216,7 @@ class Driver:
                     return
                 name = f"{self.options.topic}-{number % 3}"
                 try:
-                    (admin.delete_topic if number % 2 else admin.create_topic)(name)
+                    (admin.topics.delete if number % 2 else admin.topics.create)(name)
                     self.notebook.write("deleted" if number % 2 else "created", name)
                 except ClientError as error:
                     self.notebook.write("refused", name, str(error))
@@ -242,7 +242,7 @@ def main() -> None:
     """Run one role."""
     logging.disable(logging.WARNING)  # of outages the notebook tells
     for module, name in (
-        (producer_membership, "HEARTBEAT_S"), (running_consumer, "HEARTBEAT_S"), (running_consumer, "REBALANCE_S"),
+        (membership, "HEARTBEAT_S"), (running_consumer, "HEARTBEAT_S"), (running_consumer, "REBALANCE_S"),
         (running_consumer, "RENEW_S"), (running_consumer, "COMMIT_S"),
     ):  # fmt: skip
         assert hasattr(module, name)

@@ -37,13 +37,13 @@ class Field:
     def topic(self, queues: int = 4, message_type: str = "NORMAL") -> str:
         """Create a topic."""
         name = f"crash-{next(_names)}"
-        self.admin.create_topic(name, queues=queues, message_type=message_type)
+        self.admin.topics.create(name, queues=queues, message_type=message_type)
         return name
 
     def group(self) -> str:
         """Create a consumer group."""
         name = f"GID_crash_{next(_names)}"
-        self.admin.create_group(name)
+        self.admin.groups.create(name)
         return name
 
     def start(self, role: str, topic: str, **options: Any) -> Client:

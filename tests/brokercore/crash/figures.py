@@ -77,7 +77,7 @@ def judge_bodies(
 
 
 def as_markdown(rows: Iterable[Figures]) -> str:
-    """The table for docs/durability.md."""
+    """The table for docs/operate/durability.md."""
     lines = [f"| {' | '.join((*HEADINGS, 'remark'))} |", "| --- | --- |" + " ---: |" * 5 + " --- |"]
     for row in rows:
         figures = (f"{number:,}" for number in row[2:7])

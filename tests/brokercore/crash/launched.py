@@ -17,7 +17,7 @@ def main() -> int:
     """Run until SIGTERM; returns the exit status."""
     settings = config.read(os.environ)
     checks.prepare_home(settings)
-    held = lock.take(settings.home)
+    held = lock.acquire(settings.home)
     end_leftovers(settings.home)
     secrets.draw(settings.home / "secrets")
     guard = Guard(settings.home, held.descriptors)

@@ -61,7 +61,7 @@ class Client:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.brokercore.crash.driver", role, *words],
             cwd=ROOT,
-            env=os.environ | {"ACCESS_KEY": keys[0], "SECRET_KEY": keys[1], "PYTHONDONTWRITEBYTECODE": "1"},
+            env=os.environ | {"ACCESS_KEY": keys[0], "SECRET_KEY": keys[1]},
             stdin=subprocess.PIPE,
         )
 

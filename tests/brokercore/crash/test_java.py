@@ -13,7 +13,7 @@ from tests.compat.programs import Keys, Toolbox, build_programs
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET
 
 BEAT_MS = 1000
-"""Heartbeats come so often here: a restarted broker knows its clients by them, and the default is half a minute."""
+"""Heartbeats come so often here: a restarted broker knows its clients by them."""
 
 KEYS = Keys(SYSTEM_KEY, SYSTEM_SECRET)
 

@@ -112,8 +112,8 @@ def copied(home: Path, archive: Path | None = None) -> Iterator[Copy]:
 
 def test_the_launcher_brings_back_what_is_killed_and_clients_go_on(copy: Copy) -> None:
     with Admin(copy.namesrv, Credentials(*copy.keys)) as admin:
-        admin.create_topic("launched", queues=4)
-        admin.create_group("GID_launched")
+        admin.topics.create("launched", queues=4)
+        admin.groups.create("GID_launched")
     clients = [Client(copy.namesrv, role, "launched", group="GID_launched", keys=copy.keys)
                for role in ("produce", "consume")]  # fmt: skip
     producer, consumer = clients
@@ -132,8 +132,8 @@ def test_the_launcher_brings_back_what_is_killed_and_clients_go_on(copy: Copy) -
 
 def test_a_launcher_killed_20_times_under_load_loses_nothing_and_never_has_two_stores(copy: Copy) -> None:
     with Admin(copy.namesrv, Credentials(*copy.keys)) as admin:
-        admin.create_topic("survivor", queues=4)
-        admin.create_group("GID_survivor")
+        admin.topics.create("survivor", queues=4)
+        admin.groups.create("GID_survivor")
     producer = Client(copy.namesrv, "produce", "survivor", threads=4, pause=0.002, keys=copy.keys)
     consumer = Client(copy.namesrv, "consume", "survivor", group="GID_survivor", keys=copy.keys)
     try:
@@ -155,8 +155,8 @@ def test_a_launcher_killed_20_times_under_load_loses_nothing_and_never_has_two_s
 
 def test_a_backup_under_load_has_every_message_that_was_acknowledged_before(copy: Copy, tmp_path: Path) -> None:
     with Admin(copy.namesrv, Credentials(*copy.keys)) as admin:
-        admin.create_topic("saved", queues=4)
-        admin.create_group("GID_saved")
+        admin.topics.create("saved", queues=4)
+        admin.groups.create("GID_saved")
     producer = Client(copy.namesrv, "produce", "saved", threads=4, keys=copy.keys)
     archive = tmp_path / "kept.tar.gz"
     try:

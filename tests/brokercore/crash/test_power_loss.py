@@ -10,7 +10,7 @@ from tests.brokercore.crash.field import Field, field
 from tests.brokercore.crash.figures import judge
 
 WITHIN = 2.0
-"""Seconds before the loss of which docs/storage.md says that `everysec` may lose them."""
+"""Seconds before the loss of which docs/operate/storage.md says that `everysec` may lose them."""
 
 
 def test_a_torn_last_record_costs_nothing_that_was_acknowledged(ground: Field) -> None:

@@ -37,4 +37,4 @@ def test_a_broker_that_others_have_replaced_while_it_was_cut_off_ends(ground: Fi
         ground.broker.signal(signal.SIGCONT)
     eventually(lambda: "has written to Redis: this one ends" in ground.broker.log, 30)
     ground.restart_broker()
-    assert topic in ground.admin.topic_names()
+    assert topic in ground.admin.topics.names()

@@ -118,4 +118,4 @@ def _waiting(ground: Field, name: str) -> int:
 
 def _copies(ground: Field, topic: str, key: str) -> int:
     """How often a message is stored: a send whose answer was lost is tried again."""
-    return len(ground.admin.query_message(topic, key))
+    return len(ground.admin.messages.query(topic, key))

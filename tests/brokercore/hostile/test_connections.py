@@ -14,7 +14,7 @@ import pytest
 
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.command import Command
-from brokercore.server import gate
+from brokercore.server.connections import gate
 from tests.brokercore.hostile.attack import GROUP, TENANT, TOPIC, frame, is_closed, raw
 from tests.brokercore.server.wire import Wire, properties
 from tests.support.broker import BrokerProcess, eventually

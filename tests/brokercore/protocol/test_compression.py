@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokercore.protocol.compression import LZ4, ZLIB, ZSTD, compress, decompress
 from brokercore.protocol.errors import DecompressionError
+from brokercore.protocol.message import LZ4, ZLIB, ZSTD, compress, decompress
 
 
 @given(st.binary(max_size=2000))

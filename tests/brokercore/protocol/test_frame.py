@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokercore.protocol import frame
+from brokercore.protocol import command
+from brokercore.protocol.command import MAX_FRAME, FrameReader
 from brokercore.protocol.errors import FrameError
-from brokercore.protocol.frame import MAX_FRAME, FrameReader
 
 
 def framed(payload: bytes) -> bytes:
@@ -45,7 +45,7 @@ def test_it_finds_large_frames_however_the_stream_is_cut(sizes: list[int], cuts:
         size = cuts[turn % len(cuts)]
         frames += reader.feed(stream[position : position + size])
         position, turn = position + size, turn + 1
-    assert [bytes(frame) for frame in frames] == payloads
+    assert [bytes(command) for command in frames] == payloads
     assert reader.pending == 0
 
 
@@ -56,7 +56,7 @@ def test_many_small_pieces_of_a_frame_take_no_more_memory_than_the_frame() -> No
     for _ in range(0, size - 16, 8):
         reader.feed(b"12345678"[:8])
     # Of the reader alone: threads that other tests left at work take memory too.
-    taken = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, frame.__file__)])
+    taken = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, command.__file__)])
     tracemalloc.stop()
     used = sum(trace.size for trace in taken.traces)
     assert size / 2 < used < 2 * size

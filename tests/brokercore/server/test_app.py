@@ -22,6 +22,8 @@ from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import MASTER_KEY, ROOT, BrokerProcess, broker_process, eventually
 from tests.support.redis_server import redis_server
 
+pytestmark = pytest.mark.broker
+
 
 @contextmanager
 def own_broker(*redis_settings: str, **environment: str) -> Iterator[Wire]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from brokercore.server.figures import Figures
+from brokercore.server.figures import BrokerFigures
 from brokercore.server.statistics import PUT, Statistics
+from brokercore.server.watching import Figures
 
 
-class OnlyStatistics(Figures):
+class OnlyStatistics(BrokerFigures):
     """The part that grows with the topics."""
 
     def _of_the_broker(self) -> Any:
@@ -33,7 +34,8 @@ async def test_figures_of_thousands_of_topics_leave_the_loop_to_others_and_say_e
             await asyncio.sleep(0)
 
     counting = asyncio.ensure_future(count())
-    text = (await OnlyStatistics(SimpleNamespace(statistics=statistics)).text()).decode()  # type: ignore[arg-type]
+    figures = OnlyStatistics(SimpleNamespace(statistics=statistics))  # type: ignore[arg-type]
+    text = (await Figures(figures).text()).decode()
     over.set()
     await counting
     assert rounds[0] > 5, "others had their turn"

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from brokercore.protocol.command import Command, decode
-from brokercore.protocol.frame import FrameReader
+from brokercore.protocol.command import Command, FrameReader, decode
 from brokercore.protocol.message import StoredMessage, decode_stored
 from brokercore.protocol.signature import sign
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, eventually

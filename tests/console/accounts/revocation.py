@@ -1,4 +1,4 @@
-"""One AccessKey at every door: the broker, the management API and the SQL door, each answering yes or no."""
+"""One AccessKey at every door: the broker, the management API and the MySQL endpoint, each answering yes or no."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.test import Client
 from brokercore.client import Credentials, Message, Producer
 from brokercore.client.errors import NoPermission
 from console.accounts.services import IssuedKey
-from console.openapi.signature import sign
+from console.openapi.authentication import sign
 from tests.support.cast import Cast
 from tests.support.patience import Patience
 
@@ -28,13 +28,13 @@ OF_EVERYBODY = {"information_schema", "mq", "gantry"}
 
 def send_once(cast: Cast, key: IssuedKey) -> None:
     """Publish a message as the key, once the broker knows it."""
-    from console.accounts import acl
+    from console.rights import access_table
     from console.topics.models import Topic
     from tests.support.cast import make_topic
 
     if not Topic.objects.filter(instance=cast.instance, name=TOPIC).exists():
         make_topic(cast.alice, cast.instance, TOPIC)
-    acl.publish()
+    access_table.publish()
     until(lambda: may_publish(cast, key), "the broker does not know the key", seconds=10)
 
 
@@ -65,7 +65,7 @@ def may_call(cast: Cast, key: IssuedKey) -> bool:
 
 
 def may_query(port: int, key: IssuedKey) -> bool:
-    """True when the SQL door lets the key in and answers."""
+    """True when the MySQL endpoint lets the key in and answers."""
     try:
         connection = pymysql.connect(
             host="127.0.0.1", port=port, user=key.access_key_id, password=key.access_key_secret, connect_timeout=10

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from console.accounts.actions import ACTIONS, matched, suggestions
+from brokercore.smq.wire.requests import Operation
+from console.accounts.policy_documents import ACTIONS, matched, suggestions
 
 ROOT = Path(__file__).resolve().parents[3]
-_ACTION = r"(?:mq|dla|ram|sts|actiontrail):[A-Z]\w+"
+_ACTION = r"(?:mq|mns|dla|ram|sts|actiontrail):[A-Z]\w+"
 #: Stands in the audit trail for a refused attempt to hand on rights; no policy is asked about it.
 _NO_ACTION = {"ram:Delegate"}
 
 
 def test_the_docs_name_every_action_and_no_other() -> None:
-    text = (ROOT / "docs" / "permissions.md").read_text()
+    text = (ROOT / "docs" / "use" / "permissions.md").read_text()
     assert set(re.findall(f"`({_ACTION})`", text)) - _NO_ACTION == set(ACTIONS)
 
 
@@ -26,6 +27,10 @@ def test_the_code_asks_about_no_other_action() -> None:
         for path in (ROOT / package).rglob("*.py"):
             found |= dict.fromkeys(re.findall(f'"({_ACTION})"', path.read_text()), str(path.relative_to(ROOT)))
     assert {action: path for action, path in found.items() if action not in {*ACTIONS, *_NO_ACTION}} == {}
+
+
+def test_every_operation_of_the_queue_service_is_an_action() -> None:
+    assert {operation.right for operation in Operation} == {name for name in ACTIONS if name.startswith("mns:")}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.urls import reverse
 
-from console.accounts import services
+from console.accounts import queries, services
 from console.accounts.actor import Actor
 from console.accounts.models import Policy, Role, User, UserGroup
-from console.accounts.services.attached import MOST_POLICIES, MOST_POLICIES_IN_ALL
+from console.accounts.services.policies import MOST_POLICIES, MOST_POLICIES_IN_ALL
 from console.web.errors import Refused
 from tests.support.cast import Cast
 
@@ -67,18 +68,37 @@ def test_what_a_user_has_by_groups_counts_with_its_own(actor: Actor) -> None:
     own, first, second = (policies(actor, MOST_POLICIES, prefix) for prefix in ("own", "first", "second"))
     assert len(own) + len(first) == MOST_POLICIES_IN_ALL
     third = policies(actor, MOST_POLICIES, "third")
-    with pytest.raises(Refused, match="more than 40 policies, with those of its groups"):
+    with pytest.raises(Refused, match="more than 40 policies, including those of its groups"):
         full = [group(actor, f"full-{number}", some) for number, some in enumerate((own, first, third))]
         user(actor, "all-by-groups", groups=full)
     groups = [group(actor, "one", first[:-1]), group(actor, "two", second[:1]), group(actor, "same", first[:5])]
     someone = user(actor, policies=own, groups=groups)
-    with pytest.raises(Refused, match="more than 40 policies, with those of its groups"):
+    with pytest.raises(Refused, match="more than 40 policies, including those of its groups"):
         services.attach_group_policy(actor=actor, group=groups[0], policy=first[-1])
-    with pytest.raises(Refused, match="more than 40 policies, with those of its groups"):
+    with pytest.raises(Refused, match="more than 40 policies, including those of its groups"):
         services.add_user(actor=actor, group=group(actor, "three", second[1:2]), user=someone)
-    with pytest.raises(Refused, match="more than 40 policies, with those of its groups"):
+    with pytest.raises(Refused, match="more than 40 policies, including those of its groups"):
         user(actor, "other", policies=own, groups=[*groups, group(actor, "four", second[2:3])])
     services.detach_policy(actor=actor, user=someone, policy=own[0])
     services.attach_group_policy(actor=actor, group=groups[0], policy=first[-1])
-    with pytest.raises(Refused, match="more than 40 policies, with those of its groups"):
+    with pytest.raises(Refused, match="more than 40 policies, including those of its groups"):
         services.attach_policy(actor=actor, user=someone, policy=own[0])
+
+
+@pytest.mark.parametrize("page", ["user", "group", "role"])
+def test_the_page_of_a_user_a_group_and_a_role_says_why_a_policy_is_not_attached(
+    cast: Cast, actor: Actor, page: str
+) -> None:
+    *most, beyond = policies(actor, MOST_POLICIES + 1)
+    if page == "user":
+        name = user(actor, policies=most).username
+    elif page == "group":
+        name = group(actor, "full", most).name
+    else:
+        role = services.create_role(actor=actor, name="full", description="", trust_policy=TRUST, policies=most)
+        name = role.name
+    client = cast.client("alice")
+    response = client.post(reverse(f"accounts.{page}_add_policies", args=[name]), {"name": beyond.pk}, follow=True)
+    assert response.redirect_chain == [(reverse(f"accounts.{page}", args=[name]), 302)]
+    assert "at most 20 policies" in response.content.decode()
+    assert not any(holders for _, holders in queries.holders(actor.tenant, beyond))

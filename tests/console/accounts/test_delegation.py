@@ -15,7 +15,7 @@ from brokercore.policy import Context, Statement
 from console.accounts import services
 from console.accounts.delegation import covers
 from console.accounts.models import Policy, User
-from console.accounts.policies import system_policy
+from console.accounts.policy_documents import system_policy
 from console.audit.models import Entry
 from tests.support.cast import PASSWORD, Cast
 

@@ -1,4 +1,4 @@
-"""Own AccessKeys: the page, the rotation, the SQL door's password, and two requests at once."""
+"""Own AccessKeys: the page, the rotation, the MySQL endpoint's password, and two requests at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from console.accounts import key_use, services
+from console.accounts import credentials, services
 from console.accounts.actor import Actor
+from console.accounts.credentials import pairs_of, rotation_of
 from console.accounts.models import AccessKey, DatabaseAccount, Organization, Tenant, User
-from console.accounts.rotation import pairs_of, rotation_of
 from console.accounts.services import IssuedKey
-from console.accounts.services.keys import issue
-from console.accounts.services.organization_keys import create_organization_key
+from console.accounts.services.keys import create_organization_key, issue
 from console.audit.models import Entry
 from console.web.errors import Refused
 from tests.support.broker import BrokerProcess
@@ -105,10 +104,10 @@ def test_the_rotation_leads_from_step_to_step(cast: Cast) -> None:
 def test_it_warns_while_the_older_pair_is_still_used(cast: Cast) -> None:
     older, _ = _two_keys(cast)
     client, url = cast.client("bob"), reverse(KEYS)
-    assert "Something still signed with the old pair" not in client.get(url).content.decode()
-    key_use.note(older.access_key_id, "broker", "10.0.0.7")
+    assert "A program still signed with the old pair" not in client.get(url).content.decode()
+    credentials.note(older.access_key_id, "broker", "10.0.0.7")
     page = client.get(url).content.decode()
-    assert "Something still signed with the old pair" in page
+    assert "A program still signed with the old pair" in page
     assert "broker · 10.0.0.7" in page
 
 
@@ -133,22 +132,22 @@ def test_the_page_stays_up_without_redis_and_says_what_is_not_known(cast: Cast, 
     _two_keys(cast)
     settings.REDIS_URL = "redis://127.0.0.1:1"
     page = cast.client("bob").get(reverse(KEYS)).content.decode()
-    assert "uses at the broker are not known now" in page
+    assert "uses at the broker are unknown at the moment" in page
 
 
 def test_what_is_known_of_a_deleted_pair_is_dropped(
     cast: Cast, django_capture_on_commit_callbacks: Callable[..., object]
 ) -> None:
     older, _ = _two_keys(cast)
-    key_use.note(older.access_key_id, "api", "10.0.0.7")
+    credentials.note(older.access_key_id, "api", "10.0.0.7")
     key = cast.bob.access_keys.get(access_key_id=older.access_key_id)
-    assert key_use.last_uses([key])[older.access_key_id].address == "10.0.0.7"
+    assert credentials.last_uses([key])[older.access_key_id].address == "10.0.0.7"
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[attr-defined]
         services.delete_access_key(actor=cast.actor("bob"), key=key)
-    assert key_use.last_uses([AccessKey(access_key_id=older.access_key_id)]) == {}
+    assert credentials.last_uses([AccessKey(access_key_id=older.access_key_id)]) == {}
 
 
-# --- The SQL door
+# --- The MySQL endpoint
 
 
 def test_the_doors_password_is_drawn_shown_once_and_on_record(cast: Cast) -> None:
@@ -187,7 +186,7 @@ def test_a_drawn_password_follows_the_rule_and_is_never_drawn_twice(cast: Cast) 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_requests_at_once_leave_two_pairs_at_most(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.accounts.acl.publish", lambda: False)
+    monkeypatch.setattr("console.rights.access_table.publish", lambda: False)
     organization = Organization.objects.create(name="Race")
     user = services.create_tenant(name="race", organization=organization, password=PASSWORD)
     services.create_access_key(actor=Actor(user), user=user)
@@ -219,7 +218,7 @@ def test_the_broker_notes_which_key_was_used_and_from_where(cast: Cast, broker: 
     send_once(cast, issued)
     (key,) = cast.bob.access_keys.all()
     deadline = time.monotonic() + 10
-    while not (uses := key_use.last_uses([key])):
+    while not (uses := credentials.last_uses([key])):
         assert time.monotonic() < deadline, "the broker did not note the use"
         time.sleep(0.1)
     assert uses[key.access_key_id].channel == "broker"

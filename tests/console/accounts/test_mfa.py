@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from console.accounts.models import User
-from console.accounts.services.devices import remove_devices
+from console.accounts.services.second_factor import remove_devices
 from console.audit.models import Entry
 from tests.support.cast import PASSWORD, Cast
 
@@ -50,7 +50,7 @@ def bind(client: Client) -> tuple[str, Any]:
 def test_the_page_shows_the_secret_as_picture_and_text_and_binds(cast: Cast) -> None:
     client, _ = enter_password()
     page = client.get(BIND).content.decode()
-    assert "Bind Virtual MFA Device" in page
+    assert "Bind a virtual MFA device" in page
     assert 'src="data:image/svg+xml;base64,' in page
     assert "style=" not in page.partition("<main")[2]
     secret, answer = bind(client)

@@ -15,7 +15,7 @@ from brokercore.policy import mq_resource
 from console.accounts import policy_documents, services
 from console.accounts.actor import platform_resource
 from console.accounts.models import Policy
-from console.accounts.policies import SYSTEM_POLICIES, system_policy
+from console.accounts.policy_documents import SYSTEM_POLICIES, system_policy
 from console.audit.models import Entry
 from console.web.errors import Refused
 from tests.support.cast import Cast, make_topic
@@ -50,7 +50,7 @@ def test_a_name_that_breaks_the_rule_is_refused_beside_the_field(cast: Cast, nam
 
 def test_a_name_is_taken_in_its_own_account_only(cast: Cast) -> None:
     make(cast)
-    with pytest.raises(Refused, match="exists already"):
+    with pytest.raises(Refused, match="already exists"):
         make(cast)
     make(cast, by="charlie")
 
@@ -64,7 +64,7 @@ def test_a_document_that_breaks_the_grammar_is_refused(cast: Cast, wrong: Any) -
 
 def test_a_document_has_at_most_6144_bytes(cast: Cast) -> None:
     large = document(*(f"mq:Query{number:04}" for number in range(600)))
-    with pytest.raises(Refused, match="6,144 are the most"):
+    with pytest.raises(Refused, match="at most 6,144 are allowed"):
         services.create_policy(actor=cast.actor("alice"), name="p", description="", document=large)
 
 
@@ -186,7 +186,7 @@ def test_a_wrong_document_is_shown_again_with_the_line(cast: Cast) -> None:
     assert response.status_code == 422
     page = response.content.decode()
     assert "Line 3, column 55" in page
-    assert "&quot;mine&quot; is no resource" in page
+    assert "&quot;mine&quot; is not a resource" in page
 
 
 def test_the_check_names_line_and_column_and_stores_nothing(cast: Cast) -> None:
@@ -195,7 +195,7 @@ def test_the_check_names_line_and_column_and_stores_nothing(cast: Cast) -> None:
     assert 'data-policy-line="2"' in page
     assert "Line 2, column 16" in page
     page = client.post(url, {"document": json.dumps(document("mq:Pubb"), indent=1)}).content.decode()
-    assert "No action here is called mq:Pubb. Did you mean mq:PUB" in page
+    assert "There is no action mq:Pubb. Did you mean mq:PUB" in page
     assert "data-policy-warning" in page
     page = client.post(url, {"trust_policy": json.dumps(document("mq:PUB"))}).content.decode()
     assert "only sts:AssumeRole has" in page

@@ -1,4 +1,4 @@
-"""What is taken away stops working everywhere within two seconds: broker, management API, SQL door, open connections.
+"""What is taken away stops working everywhere within two seconds: broker, API, MySQL endpoint, open connections.
 
 Real ones: a broker process, signed requests, and a door on a socket.
 """
@@ -12,15 +12,16 @@ import pymysql
 import pytest
 from django.db import transaction
 
-from console.accounts import acl, services
+from console.accounts import services
 from console.accounts.models import Tenant, UserGroup
-from console.accounts.policies import system_policy
-from console.sql.door.service import SqlDoor
-from console.sql.models import Schema
+from console.accounts.policy_documents import system_policy
+from console.catalog.models import Schema
+from console.rights import access_table
+from console.sql.mysql.server import MySqlEndpoint
 from tests.console.accounts import revocation
 from tests.support.cast import Cast, make_topic
+from tests.support.mysql_endpoint import running_endpoint
 from tests.support.patience import Patience
-from tests.support.sql_door import running_door
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -63,13 +64,13 @@ def doors(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doors]:
     cast.bob.policies.clear()
     services.add_user(actor=alice, group=group, user=cast.bob)
     key = services.create_access_key(actor=cast.actor("bob"), user=cast.bob)
-    with running_door(SqlDoor) as port:
+    with running_endpoint(MySqlEndpoint) as port:
         connection = pymysql.connect(
             host="127.0.0.1", port=port, user=key.access_key_id, password=key.access_key_secret, connect_timeout=10
         )
         with connection, connection.cursor() as cursor:
             made = Doors(cast, key, port, group, cursor)
-            acl.publish()
+            access_table.publish()
             revocation.until(lambda: set(made.answers().values()) == {True}, "not every door is open", seconds=20)
             yield made
 
@@ -93,7 +94,7 @@ def _delete_user(doors: Doors) -> None:
 def _disable_tenant(doors: Doors) -> None:
     with transaction.atomic():
         Tenant.objects.filter(pk=doors.cast.acme.pk).update(enabled=False)
-        acl.publish_on_commit()
+        access_table.publish_on_commit()
 
 
 def _remove_policies(doors: Doors) -> None:
@@ -132,5 +133,5 @@ def test_what_is_enabled_again_works_again(doors: Doors) -> None:
     doors.wait_for(allowed=False)
     key = doors.cast.bob.access_keys.get()
     services.set_access_key_enabled(actor=doors.cast.actor("bob"), key=key, enabled=True)
-    acl.publish()
+    access_table.publish()
     revocation.until(lambda: set(doors.answers().values()) == {True}, "not every door is open again", seconds=20)

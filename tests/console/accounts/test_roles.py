@@ -19,12 +19,14 @@ from django.utils import timezone
 from brokercore.client import Credentials, Message, Producer
 from brokercore.client.errors import NoPermission
 from brokercore.policy import mq_resource
-from console.accounts import acl, credentials, services
+from brokercore.policy.table import KEYS
+from console.accounts import credentials, services
 from console.accounts.actor import Actor
 from console.accounts.models import AccessKey, Policy, Role
-from console.accounts.policies import system_policy
+from console.accounts.policy_documents import system_policy
 from console.accounts.services import IssuedKey, roles
 from console.audit.models import Entry
+from console.rights import access_table
 from console.web.errors import Refused
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_topic
@@ -189,7 +191,7 @@ def test_keys_expire_are_swept_and_need_their_token(cast: Cast) -> None:
     assert not credentials.token_fits(key, "")
     AccessKey.objects.filter(pk=key.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     assert actor_of(issued) is None
-    assert issued.access_key_id not in acl.compiled()
+    assert issued.access_key_id not in access_table.compiled()
     assert services.sweep_expired_keys() == 1
     assert not AccessKey.objects.filter(pk=key.pk).exists()
 
@@ -197,11 +199,11 @@ def test_keys_expire_are_swept_and_need_their_token(cast: Cast) -> None:
 def test_the_broker_takes_temporary_keys_with_their_token_only_and_until_the_session_is_ended(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     issued = role_key(cast.actor("alice"), "AliyunMQPubOnlyAccess")
-    acl.publish()
+    access_table.publish()
     _until(lambda: _refusal(cast, issued, topic.physical_name) is None)
     assert _refusal(cast, issued, topic.physical_name, token="") is not None
     services.end_sessions(actor=cast.actor("alice"), role=Role.objects.get(), access_key_id=issued.access_key_id)
-    acl.publish()
+    access_table.publish()
     _until(lambda: _refusal(cast, issued, topic.physical_name) is not None)
 
 
@@ -211,9 +213,9 @@ def test_what_is_taken_from_a_role_leaves_the_brokers_table(
 ) -> None:
     alice = cast.actor("alice")
     issued = role_key(alice, "AliyunMQPubOnlyAccess")
-    acl.publish()
+    access_table.publish()
     table = redis.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
-    assert "mq:PUB" in table.hgetall(acl.KEYS)[issued.access_key_id]
+    assert "mq:PUB" in table.hgetall(KEYS)[issued.access_key_id]
     role = Role.objects.get()
     with django_capture_on_commit_callbacks(execute=True):
         if taken == "policy":
@@ -222,14 +224,14 @@ def test_what_is_taken_from_a_role_leaves_the_brokers_table(
             services.end_sessions(actor=alice, role=role)
         else:
             services.delete_role(actor=alice, role=role)
-    assert "mq:PUB" not in table.hgetall(acl.KEYS).get(issued.access_key_id, "")
+    assert "mq:PUB" not in table.hgetall(KEYS).get(issued.access_key_id, "")
 
 
 def test_a_session_that_runs_out_is_refused_by_the_broker_without_any_change_of_the_table(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     issued = role_key(cast.actor("alice"), "AliyunMQPubOnlyAccess")
     AccessKey.objects.update(expires_at=timezone.now() + timedelta(seconds=6))
-    acl.publish()
+    access_table.publish()
     _until(lambda: _refusal(cast, issued, topic.physical_name) is None, seconds=5.5)
     _until(lambda: _refusal(cast, issued, topic.physical_name) is not None, seconds=5.5 + DEADLINE_SECONDS)
 

@@ -74,7 +74,7 @@ def test_one_browser_is_signed_out_and_the_others_stay(cast: Cast) -> None:
 def test_nobody_ends_the_session_of_somebody_else(cast: Cast) -> None:
     alice, bob = sign_in(name="admin@acme"), sign_in()
     row = UserSession.objects.get(session_key=key_of(alice))
-    assert "over already" in bob.post(f"/security/sessions/{row.pk}/end", follow=True).content.decode()
+    assert "had already ended" in bob.post(f"/security/sessions/{row.pk}/end", follow=True).content.decode()
     assert alice.get("/").status_code == 200
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 from jwt.algorithms import RSAAlgorithm
 
-from console.accounts import oidc, outgoing
+from console.accounts import oidc, outgoing_requests
 from console.accounts.models import SingleSignOn, Tenant, User
 from console.accounts.services import single_sign_on as services
 from console.audit.models import Entry
@@ -181,7 +181,7 @@ def test_a_name_that_differs_in_case_only_is_not_created(provider: Provider, cas
 def test_a_provider_never_signs_in_the_administrator(provider: Provider) -> None:
     provider.person("12", preferred_username="admin")
     client, answer = sign_in(provider, "12")
-    assert "by password only" in answer.content.decode()
+    assert "with a password only" in answer.content.decode()
     assert not is_in(client)
 
 
@@ -206,14 +206,14 @@ def test_a_state_is_good_once(provider: Provider) -> None:
     answer = back(provider.agree(begin(client), "7"))
     assert client.get(answer).status_code == 302
     client.post("/account/logout/")
-    assert "did not begin here" in client.get(answer).content.decode()
+    assert "did not start here" in client.get(answer).content.decode()
     assert not is_in(client)
 
 
 def test_an_answer_that_another_browser_began_is_refused(provider: Provider) -> None:
     answer = back(provider.agree(begin(Client()), "7"))
     victim = Client()
-    assert "did not begin here" in victim.get(answer).content.decode()
+    assert "did not start here" in victim.get(answer).content.decode()
     assert not is_in(victim)
 
 
@@ -229,7 +229,7 @@ def test_a_made_up_code_is_refused(provider: Provider) -> None:
     state = parse_qs(urlsplit(begin(client)).query)["state"][0]
     page = client.get("/login/acme/callback", {"state": state, "code": "made-up"})
     assert page.status_code == 403
-    assert "hand out tokens" in page.content.decode()
+    assert "issues no tokens" in page.content.decode()
 
 
 def test_single_sign_on_that_is_switched_off_meanwhile_is_off(provider: Provider) -> None:
@@ -345,20 +345,20 @@ def test_a_forged_token_is_refused(forge: Callable[[], str], monkeypatch: pytest
     ],
 )  # fmt: skip
 def test_no_address_inside_is_asked(address: str) -> None:
-    assert not outgoing.may_reach(address)
+    assert not outgoing_requests.may_reach(address)
 
 
 def test_public_addresses_and_allowed_networks_are_asked(settings: Any) -> None:
-    assert outgoing.may_reach("93.184.216.34")
+    assert outgoing_requests.may_reach("93.184.216.34")
     settings.SSO_NETWORKS = [ip_network("10.20.0.0/16")]
-    assert outgoing.may_reach("10.20.1.2")
-    assert not outgoing.may_reach("10.21.1.2")
+    assert outgoing_requests.may_reach("10.20.1.2")
+    assert not outgoing_requests.may_reach("10.21.1.2")
 
 
 def test_the_address_counts_not_the_name_and_nothing_is_sent(cast: Cast, settings: Any) -> None:
     settings.SSO_ALLOW_HTTP = True
     with http_server(lambda handler: handler.send_error(500)) as server:
-        with pytest.raises(oidc.SignInError, match="does not give its discovery document"):
+        with pytest.raises(oidc.SignInError, match="does not return its discovery document"):
             oidc.discover(f"http://localhost:{server.server_port}")
         assert server.requests == []
 
@@ -368,8 +368,8 @@ def test_the_address_counts_not_the_name_and_nothing_is_sent(cast: Cast, setting
     ["http://provider.example", "file:///etc/passwd", "ftp://provider.example", "gopher://x", "javascript:alert(1)"],
 )
 def test_only_https_is_asked(cast: Cast, url: str) -> None:
-    with pytest.raises(outgoing.Unreachable):
-        outgoing.GuardedSession().get(url)
+    with pytest.raises(outgoing_requests.Unreachable):
+        outgoing_requests.GuardedSession().get(url)
     with pytest.raises(Refused):
         trust(cast, url)
 
@@ -378,7 +378,7 @@ def test_a_redirect_is_not_followed(provider: Provider) -> None:
     with http_server(
         lambda handler: redirect(handler, f"{provider.issuer}/.well-known/openid-configuration")
     ) as server:
-        with pytest.raises(oidc.SignInError, match="redirects elsewhere"):
+        with pytest.raises(oidc.SignInError, match="redirects to another address"):
             oidc.discover(f"http://localhost:{server.server_port}")
         assert len(server.requests) == 1
 
@@ -387,7 +387,7 @@ def test_an_answer_without_end_is_cut(provider: Provider) -> None:
     def flood(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
-        handler.wfile.write(b" " * (outgoing.MAX_ANSWER_BYTES + 2))
+        handler.wfile.write(b" " * (outgoing_requests.MAX_ANSWER_BYTES + 2))
 
     with http_server(flood) as server, pytest.raises(oidc.SignInError, match="too large"):
         oidc.discover(f"http://localhost:{server.server_port}")
@@ -426,9 +426,9 @@ def test_the_stored_secret_is_never_sent_to_another_issuer(provider: Provider, c
 
 def test_the_connection_is_tested(provider: Provider, cast: Cast) -> None:
     client = cast.client("alice")
-    assert "people are sent to" in client.post("/single-sign-on/test", follow=True).content.decode()
+    assert "users are sent to" in client.post("/single-sign-on/test", follow=True).content.decode()
     SingleSignOn.objects.update(issuer="http://localhost:9")
-    assert "does not give its discovery document" in client.post("/single-sign-on/test", follow=True).content.decode()
+    assert "does not return its discovery document" in client.post("/single-sign-on/test", follow=True).content.decode()
 
 
 def test_it_is_deleted_by_typing_the_accounts_name(provider: Provider, cast: Cast) -> None:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from console.accounts import services
 from console.accounts.models import User, UserGroup
-from console.accounts.policies import system_policy
+from console.accounts.policy_documents import system_policy
 from console.audit.models import Entry
 from tests.support.cast import Cast
 
@@ -39,7 +39,7 @@ def test_it_refuses_a_name_that_breaks_the_rule(cast: Cast, name: str) -> None:
 def test_a_name_is_taken_inside_one_account_only(cast: Cast, senders: UserGroup) -> None:
     again = cast.client("alice").post(reverse("accounts.group_create"), {"name": "senders"})
     assert again.status_code == 422
-    assert "exists already" in again.content.decode()
+    assert "already exists" in again.content.decode()
     assert cast.client("charlie").post(reverse("accounts.group_create"), {"name": "senders"}).status_code == 302
 
 

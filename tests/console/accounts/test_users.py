@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from console.accounts import services
 from console.accounts.models import AccessKey, DatabaseAccount, Policy, User, UserGroup
-from console.accounts.policies import system_policy
-from console.accounts.user_queries import UserFilter, found_users, held_policies
+from console.accounts.policy_documents import system_policy
+from console.accounts.queries import UserFilter, found_users, held_policies
 from console.audit.models import Entry
 from console.sql.models import QueryTask
 from console.web.errors import Refused
@@ -314,5 +314,5 @@ def _many_users(cast: Cast, count: int, *, group: UserGroup | None = None) -> No
 
 
 def test_names_that_differ_in_case_alone_are_taken(cast: Cast) -> None:
-    with pytest.raises(Refused, match="exists already"):
+    with pytest.raises(Refused, match="already exists"):
         services.create_user(actor=cast.actor("alice"), name="BOB", password=PASSWORD)

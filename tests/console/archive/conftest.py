@@ -6,12 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from analytics import run as engine
+from analytics import engine
 from console.archive import lifecycle, worker
-from tests.console.live import live
-from tests.support.cast import cast, console
-
-__all__ = ["cast", "console", "live"]
 
 
 @pytest.fixture(scope="package")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,12 +13,14 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
-from analytics import errors
-from analytics import run as engine
+from analytics import archives, engine, errors, lake
+from analytics.specs import Archived, ArchiveStep, QueryResult, QuerySpec
 from console.accounts.actor import Actor
 from console.archive import lifecycle, services, worker
 from console.archive.models import ArchiveStatus, TopicArchive
-from console.sql import virtual
+from console.catalog import virtual
+from console.catalog.models import Bucket, BucketRule
+from console.outbox.models import Notification
 from console.topics import services as topics
 from console.topics.models import Topic
 from tests.console.live import Live
@@ -43,21 +46,21 @@ def bodies(actor: Actor, name: str, where: str = "true") -> list[str]:
     return [row["body"] for row in rows]
 
 
-def asked(actor: Actor, sql: str) -> tuple[list[dict[str, str]], engine.QueryResult]:
+def asked(actor: Actor, sql: str) -> tuple[list[dict[str, str]], QueryResult]:
     task_id = f"q{uuid.uuid4().hex[:20]}"
-    spec = engine.QuerySpec(
+    spec = QuerySpec(
         task_id=task_id,
         tenant=actor.tenant.uid,
         sql=sql,
         schema="mq",
         tables={},
         parameters=(),
-        result_file=engine.result_location(actor.tenant.uid, "mq-private", task_id, timezone.localdate()),
+        result_file=lake.result_location(actor.tenant.uid, "mq-private", task_id, timezone.localdate()),
         time_limit_s=120,
         lookup=virtual.lookup(actor),
     )
     result = engine.run_query(spec)
-    with engine.open_result(spec.result_file) as file:
+    with lake.open_result(spec.result_file) as file:
         return list(csv.DictReader(io.StringIO(file.read().decode()))), result
 
 
@@ -78,11 +81,31 @@ def test_the_table_is_archive_and_broker_without_doubles(live: Live, settings: S
     assert rows == [{"n": "13", "d": "13"}]
 
 
+def test_rules_of_the_archives_bucket_hear_of_its_files(live: Live) -> None:
+    topic = live.topic(queues=1)
+    bucket, _ = Bucket.objects.get_or_create(tenant=live.actor.tenant, name=services.bucket_name(live.actor.tenant))
+    rule = BucketRule.objects.create(
+        bucket=bucket, name="all", queue="changes", events=["ObjectCreated:*", "ObjectRemoved:*"]
+    )
+    live.send(topic, b"one")
+    archive = archived(live.actor, topic)
+    (file,) = lake.files(archive.location)
+    services.delete(actor=live.actor, archive=archive)
+    found = [json.loads(one.body)["events"][0] for one in Notification.objects.filter(key=str(rule.pk)).order_by("pk")]
+    key = file.location.removeprefix(f"oss://{bucket.name}/")
+    assert [(e["eventName"], e["oss"]["object"]["key"], e["oss"]["object"]["deltaSize"]) for e in found] == [
+        ("ObjectCreated:PutObject", key, file.size),
+        ("ObjectRemoved:DeleteObjects", key, -file.size),
+    ]
+    assert live.actor.user is not None
+    assert {event["userIdentity"]["principalId"] for event in found} == {live.actor.user.uid}
+
+
 def test_what_the_broker_dropped_is_still_there(live: Live) -> None:
     topic = live.topic(queues=1)
     live.send(topic, b"old")
     archived(live.actor, topic)
-    live.admin.delete_topic(topic.physical_name)
+    live.admin.topics.delete(topic.physical_name)
     assert bodies(live.actor, topic.physical_name) == ["old"]
 
 
@@ -91,8 +114,8 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_archived(live: Live) -> Non
     for _ in range(3):
         live.send(topic, b"old")
     archived(live.actor, topic)
-    live.admin.delete_topic(topic.physical_name)
-    live.admin.create_topic(topic.physical_name, queues=1)
+    live.admin.topics.delete(topic.physical_name)
+    live.admin.topics.create(topic.physical_name, queues=1)
     live.send(topic, b"new")
     again = archived(live.actor, topic)
     assert again.status == ArchiveStatus.FAILED
@@ -105,17 +128,17 @@ def test_a_step_that_was_interrupted_is_done_again_with_the_same_ranges(
     topic = live.topic(queues=1)
     for number in range(5):
         live.send(topic, b"%d" % number)
-    written = engine.archive_step
+    written = archives.write_step
 
-    def killed(step: engine.ArchiveStep, check: Callable[[], None]) -> engine.Archived:
+    def killed(step: ArchiveStep, check: Callable[[], None]) -> Archived:
         written(step, check)
         raise SystemExit("killed between the files and the commit")
 
-    monkeypatch.setattr(engine, "archive_step", killed)
+    monkeypatch.setattr(archives, "write_step", killed)
     archive = services.start(actor=live.actor, topic=topic)
     with pytest.raises(SystemExit):
         worker.run(archive.pk, unreachable)
-    monkeypatch.setattr(engine, "archive_step", written)
+    monkeypatch.setattr(archives, "write_step", written)
     live.send(topic, b"5")
     assert bodies(live.actor, topic.physical_name) == ["0", "1", "2", "3", "4", "5"], "files without commit count not"
     TopicArchive.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
@@ -129,13 +152,13 @@ def test_a_step_that_was_interrupted_is_done_again_with_the_same_ranges(
 def test_a_worker_that_was_given_up_commits_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = live.topic(queues=1)
     live.send(topic, b"a")
-    written = engine.archive_step
+    written = archives.write_step
 
-    def overtaken(step: engine.ArchiveStep, check: Callable[[], None]) -> engine.Archived:
+    def overtaken(step: ArchiveStep, check: Callable[[], None]) -> Archived:
         TopicArchive.objects.update(worker="another", attempts=7)
         return written(step, check)
 
-    monkeypatch.setattr(engine, "archive_step", overtaken)
+    monkeypatch.setattr(archives, "write_step", overtaken)
     archive = archived(live.actor, topic)
     assert (archive.worker, archive.offsets, archive.status) == ("another", {}, "RUNNING")
 
@@ -149,7 +172,7 @@ def test_whoever_lost_the_right_does_not_go_on_archiving(live: Live) -> None:
     worker.run(archive.pk, unreachable)
     archive.refresh_from_db()
     assert archive.status == ArchiveStatus.FAILED
-    assert "may not archive" in archive.error
+    assert "may no longer archive" in archive.error
 
 
 def test_an_outage_fails_the_run_and_keeps_what_is_archived(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +180,10 @@ def test_an_outage_fails_the_run_and_keeps_what_is_archived(live: Live, monkeypa
     live.send(topic, b"a")
     archived(live.actor, topic)
 
-    def down(step: engine.ArchiveStep, check: Callable[[], None]) -> engine.Archived:
+    def down(step: ArchiveStep, check: Callable[[], None]) -> Archived:
         raise errors.LakeError("The lake does not answer.")
 
-    monkeypatch.setattr(engine, "archive_step", down)
+    monkeypatch.setattr(archives, "write_step", down)
     live.send(topic, b"b")
     archive = archived(live.actor, topic)
     assert (archive.status, archive.error, archive.messages) == ("FAILED", "The lake does not answer.", 1)
@@ -202,7 +225,7 @@ def test_deleting_takes_row_and_files(live: Live) -> None:
     archive = archived(live.actor, topic)
     services.delete(actor=live.actor, archive=archive)
     assert bodies(live.actor, topic.physical_name) == ["a"]
-    live.admin.delete_topic(topic.physical_name)
+    live.admin.topics.delete(topic.physical_name)
     assert bodies(live.actor, topic.physical_name) == []
 
 

@@ -15,7 +15,7 @@ from console.accounts.models import Organization, Tenant
 from console.accounts.services import create_tenant
 from console.audit import retention
 from console.audit.models import AppendOnlyError, Entry
-from console.audit.services import record, record_command
+from console.audit.record import record, record_command
 from tests.console.audit.trail import entry_at
 from tests.support.cast import PASSWORD, Cast
 

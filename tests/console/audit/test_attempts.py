@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from brokercore.client.errors import BrokerUnreachable
 from console.accounts.access import require
-from console.audit import attempts, reserve, services
+from console.audit import record as services
 from console.audit.models import Entry
-from console.audit.services import record
+from console.audit.record import attempts, record, unwritten
 from console.web.errors import Refused
 from tests.support.cast import Cast, make_topic
 
@@ -122,7 +122,7 @@ def test_a_trail_that_cannot_be_written_stops_no_answer_and_the_entry_waits(
     before = Entry.objects.count()
     with monkeypatch.context() as disk:
         disk.setattr(services, "_add", full)
-        disk.setattr(reserve, "keep", waiting.append)
+        disk.setattr(unwritten, "keep", waiting.append)
         with pytest.raises(PermissionDenied), attempts.attempt(cast.actor("bob"), "x.y.z"):
             raise PermissionDenied("no")
     assert Entry.objects.count() == before

@@ -14,9 +14,9 @@ from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from console.audit import export
 from console.audit.models import Entry
-from console.audit.services import record
+from console.audit.pages import export
+from console.audit.record import record
 from tests.console.audit.trail import emptied
 from tests.support.cast import Cast
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.accounts import services as accounts
-from console.accounts.services import organization_keys, tenants
+from console.accounts.services import keys, tenants
 from console.audit.models import Entry
-from console.audit.services import masked
+from console.audit.record.masking import masked
 from tests.support.cast import PASSWORD, Cast
 
 SECRET = "s3cr3t-that-must-not-be-seen"
@@ -59,7 +59,7 @@ def test_the_flows_of_accounts_leave_none(cast: Cast) -> None:
     given_out.append(drawn.password)
     accounts.reset_password(actor=alice, user=cast.bob, password="Another-horse-8")
     organization = cast.acme.organization
-    issued = organization_keys.create_organization_key(actor=petra, organization=organization, tenant=cast.acme)
+    issued = keys.create_organization_key(actor=petra, organization=organization, tenant=cast.acme)
     given_out += [issued.access_key_secret, "Another-horse-8", "Third-horse-9"]
     tenants.reset_administrator(actor=petra, tenant=cast.acme, password="Third-horse-9")
     for name, password in (("admin@acme", "Third-horse-9"), ("admin@acme", "Wrong-horse-1"), (PASSWORD, "x")):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from console.audit.models import Entry
-from console.audit.services import masked, record
+from console.audit.record import record
+from console.audit.record.masking import masked
 from tests.support.cast import Cast
 
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from console.accounts.models import Policy
 from console.audit import queries
 from console.audit.models import Entry
-from console.audit.services import record
+from console.audit.record import record
 from console.web import paging
 from tests.console.audit.trail import emptied, entry_at
 from tests.support.cast import Cast

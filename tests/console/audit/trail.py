@@ -8,7 +8,7 @@ from unittest import mock
 
 from console.accounts.actor import Actor
 from console.audit.models import Entry
-from console.audit.services import record
+from console.audit.record import record
 
 
 def entry_at(at: datetime, actor: Actor, action: str, resource: str = "", **options: Any) -> Entry:

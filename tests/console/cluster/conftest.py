@@ -14,10 +14,8 @@ from console.cluster import services
 from console.instances.models import Cluster
 from tests.e2e.cluster import cluster_of
 from tests.support.apache import ApacheRocketMQ
-from tests.support.cast import Cast, cast, console
+from tests.support.cast import Cast
 from tests.support.redis_server import RedisServer
-
-__all__ = ["apache", "broker", "carried", "cast", "console"]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import pytest
 
 from brokercore.client import Admin, ConsumeResult, Credentials, Message, MessageView, Producer, PushConsumer
 from brokercore.client.admin.acl import AclEntry, AclUser, user_subject
+from brokercore.client.admin.brokers import Brokers
 from brokercore.client.errors import BrokerError, ClientError, NoPermission
 from brokercore.client.session import Call, Session
 from brokercore.protocol.codes import RequestCode
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.models import AccessKey, User
 from console.accounts.services import users
@@ -28,7 +29,6 @@ from tests.support.apache import ApacheRocketMQ
 from tests.support.broker import eventually
 from tests.support.cast import Cast, make_group, make_topic
 
-pytestmark = pytest.mark.real
 Pair = tuple[AccessKey, Credentials]
 
 
@@ -39,14 +39,14 @@ def admin(carried: Cluster) -> Admin:
 
 @pytest.fixture
 def address(admin: Admin) -> str:
-    (found,) = admin.brokers().values()
+    (found,) = admin.brokers.addresses().values()
     return found
 
 
 @pytest.fixture
 def pam(cast: Cast) -> User:
     """A RAM user who may only publish."""
-    wanted = [policies.system_policy("AliyunMQPubOnlyAccess")]
+    wanted = [policy_documents.system_policy("AliyunMQPubOnlyAccess")]
     return accounts.create_user(actor=cast.actor("alice"), name="pam", password="Correct-horse-8", policies=wanted)
 
 
@@ -87,7 +87,7 @@ def test_a_key_publishes_and_receives_what_it_may_and_nothing_else(
         with pytest.raises(NoPermission):
             producer.send(Message(foreign.physical_name, b"not mine"))
     with Admin(apache.namesrv, publishing) as denied, pytest.raises(NoPermission):
-        denied.consume_stats(group.physical_name)
+        denied.groups.stats(group.physical_name)
 
 
 def test_a_key_that_is_disabled_is_refused_and_works_again_when_enabled(
@@ -116,7 +116,7 @@ def test_topics_and_policies_that_come_and_go_change_the_list(
 
     def listed() -> set[str]:
         services.synchronise(carried)
-        found = admin.acls(address).get(user_subject(key.access_key_id))
+        found = admin.acl.lists(address).get(user_subject(key.access_key_id))
         return {entry.resource for entry in found.entries} if found else set()
 
     assert listed() == {f"Topic:{orders.physical_name}"}
@@ -124,9 +124,11 @@ def test_topics_and_policies_that_come_and_go_change_the_list(
     assert listed() == {f"Topic:{orders.physical_name}", f"Topic:{bills.physical_name}"}
     topics.delete_topic(actor=cast.actor("alice"), topic=orders)
     assert listed() == {f"Topic:{bills.physical_name}"}
-    users.detach_policy(actor=cast.actor("alice"), user=pam, policy=policies.system_policy("AliyunMQPubOnlyAccess"))
+    users.detach_policy(
+        actor=cast.actor("alice"), user=pam, policy=policy_documents.system_policy("AliyunMQPubOnlyAccess")
+    )
     assert listed() == set()
-    assert admin.users(address)[key.access_key_id].status == "enable"
+    assert admin.acl.users(address)[key.access_key_id].status == "enable"
 
 
 def test_a_change_asks_a_worker_to_carry_it_over(
@@ -148,28 +150,28 @@ def test_what_somebody_changed_on_a_broker_is_mended_and_strangers_are_left_alon
     key, credentials = key_of(cast, cast.bob)
     ended, _ = key_of(cast, cast.bob)
     stranger = AclUser("somebody-else", "their-own-secret")
-    admin.create_user(address, stranger)
-    admin.set_acl(address, user_subject(stranger.username), [AclEntry("Topic:*", ("Pub",))])
+    admin.acl.create_user(address, stranger)
+    admin.acl.set_entries(address, user_subject(stranger.username), [AclEntry("Topic:*", ("Pub",))])
     try:
         services.synchronise(carried, thorough=True)
-        before = admin.acls(address)
+        before = admin.acl.lists(address)
         accounts.delete_access_key(actor=cast.actor("alice"), key=ended)
         services.synchronise(carried)
 
-        admin.set_acl(address, user_subject(key.access_key_id), [AclEntry("Topic:*", ("All",))])
-        admin.update_user(address, AclUser(key.access_key_id, "another-secret", "Super"))
-        admin.update_user(address, AclUser(key.access_key_id, "another-secret", "Normal"))
-        admin.create_user(address, AclUser(ended.access_key_id, "came-back-with-a-broker"))
+        admin.acl.set_entries(address, user_subject(key.access_key_id), [AclEntry("Topic:*", ("All",))])
+        admin.acl.update_user(address, AclUser(key.access_key_id, "another-secret", "Super"))
+        admin.acl.update_user(address, AclUser(key.access_key_id, "another-secret", "Normal"))
+        admin.acl.create_user(address, AclUser(ended.access_key_id, "came-back-with-a-broker"))
         services.synchronise(carried, thorough=True)
 
-        now = admin.users(address)
+        now = admin.acl.users(address)
         assert now[key.access_key_id] == AclUser(key.access_key_id, credentials.access_key_secret)
         assert ended.access_key_id not in now
         assert now[stranger.username] == stranger
-        assert _same(admin.acls(address)[user_subject(key.access_key_id)], before[user_subject(key.access_key_id)])
-        assert admin.acls(address)[user_subject(stranger.username)] == before[user_subject(stranger.username)]
+        assert _same(admin.acl.lists(address)[user_subject(key.access_key_id)], before[user_subject(key.access_key_id)])
+        assert admin.acl.lists(address)[user_subject(stranger.username)] == before[user_subject(stranger.username)]
     finally:
-        admin.delete_user(address, stranger.username)
+        admin.acl.delete_user(address, stranger.username)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -183,16 +185,16 @@ def test_a_user_of_the_same_name_that_gantry_did_not_make_is_left_as_it_is(
 ) -> None:
     key, _ = key_of(cast, cast.bob)
     theirs = AclUser(key.access_key_id, "not-the-secret-of-the-key")
-    admin.create_user(address, theirs)
+    admin.acl.create_user(address, theirs)
     try:
         services.synchronise(carried)
         assert row_of(key).state == State.REFUSED
-        assert "that Gantry did not make" in row_of(key).error
+        assert "that Gantry did not create" in row_of(key).error
         accounts.delete_access_key(actor=cast.actor("alice"), key=key)
         services.synchronise(carried, thorough=True)
-        assert admin.users(address)[theirs.username] == theirs
+        assert admin.acl.users(address)[theirs.username] == theirs
     finally:
-        admin.delete_user(address, theirs.username)
+        admin.acl.delete_user(address, theirs.username)
 
 
 def test_an_outage_is_told_and_what_ended_meanwhile_ends_afterwards(
@@ -213,7 +215,7 @@ def test_an_outage_is_told_and_what_ended_meanwhile_ends_afterwards(
     assert row_of(key).state == State.ENDING
     tasks.sweep()
     assert row_of(key).state == State.ENDED
-    assert key.access_key_id not in admin.users(address)
+    assert key.access_key_id not in admin.acl.users(address)
 
 
 def test_a_broker_that_is_away_keeps_no_other_waiting(
@@ -221,11 +223,11 @@ def test_a_broker_that_is_away_keeps_no_other_waiting(
 ) -> None:
     key, _ = key_of(cast, cast.bob)
     with monkeypatch.context() as patched:
-        patched.setattr(Admin, "brokers", lambda _: {"broker-a": address, "broker-b": "127.0.0.1:9"})
+        patched.setattr(Brokers, "addresses", lambda _: {"broker-a": address, "broker-b": "127.0.0.1:9"})
         assert not services.synchronise(carried)
     assert row_of(key).state == State.PENDING
     assert row_of(key).error == "broker-b: No connection to 127.0.0.1:9: Connection refused."
-    assert key.access_key_id in clients.admin(carried).users(address)
+    assert key.access_key_id in clients.admin(carried).acl.users(address)
     tasks.sweep()
     assert (row_of(key).state, row_of(key).error) == (State.SYNCED, "")
 
@@ -237,9 +239,9 @@ def test_a_broker_that_asks_nobody_for_a_key_is_shown(
         services.synchronise(carried, thorough=True)
         return cast.client("petra").get("/platform/cluster/").content.decode()
 
-    assert "everybody may do everything" not in page()
-    monkeypatch.setattr(Admin, "broker_config", lambda *_: {"authenticationEnabled": "true"})
-    assert "broker-a: everybody may do everything there" in page()
+    assert "everyone may do everything" not in page()
+    monkeypatch.setattr(Brokers, "config", lambda *_: {"authenticationEnabled": "true"})
+    assert "broker-a: everyone may do everything there" in page()
 
 
 def test_the_page_tells_how_far_each_key_is_and_where_its_list_is_narrower(
@@ -255,7 +257,7 @@ def test_the_page_tells_how_far_each_key_is_and_where_its_list_is_narrower(
     page = cast.client("petra").get("/platform/cluster/").content.decode()
     assert key.access_key_id in page
     assert "In sync" in page
-    assert "Policy with-mfa denies under a condition (acs:MFAPresent); there it denies always." in page
+    assert "Policy with-mfa denies under a condition (acs:MFAPresent); on the brokers it always denies." in page
     assert cast.client("petra").get("/platform/cluster/?q=nobody").content.decode().count(key.access_key_id) == 0
 
 
@@ -303,11 +305,11 @@ _REQUESTS = {
 @pytest.fixture
 def prober(admin: Admin, address: str, apache: ApacheRocketMQ) -> Iterator[Session]:
     """A user whose list a test sets."""
-    admin.create_user(address, AclUser("prober", "prober-secret"))
+    admin.acl.create_user(address, AclUser("prober", "prober-secret"))
     session = Session(apache.namesrv, Credentials("prober", "prober-secret"))
     yield session
     session.close()
-    admin.delete_user(address, "prober")
+    admin.acl.delete_user(address, "prober")
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -315,7 +317,7 @@ def test_the_evaluator_of_the_tests_decides_as_the_broker_does(
     name: str, admin: Admin, address: str, prober: Session
 ) -> None:
     entries = LISTS[name]
-    admin.set_acl(address, user_subject("prober"), entries)
+    admin.acl.set_entries(address, user_subject("prober"), entries)
     for (kind, action), (code, member) in _REQUESTS.items():
         for asked in ("cl-a", "cl-b", "cl-c", "cl", "else"):
             expected = allows(entries, kind, asked, action, "127.0.0.1")
@@ -323,11 +325,11 @@ def test_the_evaluator_of_the_tests_decides_as_the_broker_does(
 
 
 def test_requests_that_no_list_holds_back(admin: Admin, address: str, apache: ApacheRocketMQ, cast: Cast) -> None:
-    """Facts of 5.3.3 that docs/cluster.md warns of; a release in which this fails is a better one."""
+    """Facts of 5.3.3 that docs/operate/cluster.md warns of; a release in which this fails is a better one."""
     orders, group = make_topic(cast.alice, cast.instance), make_group(cast.alice, cast.instance)
     with Producer(apache.namesrv, clients.system_credentials(), "GID_system") as producer:
         sent = producer.send(Message(orders.physical_name, b"not for everybody"))
-    admin.create_user(address, AclUser("nobody", "nobodys-secret"))
+    admin.acl.create_user(address, AclUser("nobody", "nobodys-secret"))
     pull = {"topic": orders.physical_name, "consumerGroup": group.physical_name, "queueId": str(sent.queue.queue_id)}
     pull |= {"queueOffset": "0", "maxMsgNums": "1", "sysFlag": "4", "subscription": "*"}
     pull |= dict.fromkeys(("commitOffset", "suspendTimeoutMillis", "subVersion"), "0")
@@ -337,12 +339,12 @@ def test_requests_that_no_list_holds_back(admin: Admin, address: str, apache: Ap
                 nobody.session.call(Call(address, RequestCode.PULL_MESSAGE, pull))
             answer = nobody.session.call(Call(address, RequestCode.LITE_PULL_MESSAGE, pull))
             assert b"not for everybody" in answer.body
-            assert apache.admin_secret in nobody.broker_config("broker-a")["initAuthenticationUser"]
-            admin.delete_user(address, "nobody")
+            assert apache.admin_secret in nobody.brokers.config("broker-a")["initAuthenticationUser"]
+            admin.acl.delete_user(address, "nobody")
             with pytest.raises(NoPermission):
                 nobody.session.call(Call(address, RequestCode.LITE_PULL_MESSAGE, pull))
     finally:
-        admin.delete_user(address, "nobody")
+        admin.acl.delete_user(address, "nobody")
 
 
 def _passes(session: Session, address: str, code: RequestCode, ext: dict[str, str]) -> bool:
@@ -361,7 +363,7 @@ def _passes(session: Session, address: str, code: RequestCode, ext: dict[str, st
 def test_pages_do_not_promise_what_only_the_embedded_broker_does(cast: Cast, carried: Cluster) -> None:
     key_of(cast, cast.alice)
     keys = cast.client("alice").get("/keys/").content.decode()
-    assert "brokers tell of no uses" in keys
+    assert "brokers do not report uses" in keys
     assert "not known" in keys
     assert "within ten seconds" in keys
-    assert "take no temporary keys" in cast.client("alice").get("/roles/assume/").content.decode()
+    assert "do not accept temporary keys" in cast.client("alice").get("/roles/assume/").content.decode()

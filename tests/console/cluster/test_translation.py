@@ -136,7 +136,7 @@ def test_a_denial_under_a_condition_denies_always_and_is_told() -> None:
     rights = grantee(says("mq:PUB", "*"), says("mq:PUB", "*", "Deny", DateLessThan={"acs:CurrentTime": "2020-01-01"}))
     found = translate(rights, NAMES)
     assert found.entries == ()
-    assert found.narrower == ("Policy p denies under a condition (acs:CurrentTime); there it denies always.",)
+    assert found.narrower == ("Policy p denies under a condition (acs:CurrentTime); on the brokers it always denies.",)
 
 
 def test_actions_from_different_addresses_are_allowed_from_what_is_common_and_are_told() -> None:

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.broker import BrokerProcess, broker_process
-from tests.support.cast import cast, console
-
-__all__ = ["broker", "cast", "console"]
 
 
 @pytest.fixture

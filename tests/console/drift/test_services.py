@@ -30,7 +30,7 @@ def test_a_broker_that_came_back_with_an_empty_store_gets_everything_again(cast:
     topics.set_topic_permission(actor=cast.actor("alice"), topic=made[0], perm=4)
     topics.set_group_reading(actor=cast.actor("alice"), group=group, enabled=False)
     assert _rows(cast) == {}
-    before = {topic.name: clients.admin(cast.cluster).topic_config(topic.physical_name) for topic in made}
+    before = {topic.name: clients.admin(cast.cluster).topics.config(topic.physical_name) for topic in made}
     broker.kill()
     redis_client.Redis.from_url(broker.redis_url).flushall()
     broker.start()
@@ -40,7 +40,7 @@ def test_a_broker_that_came_back_with_an_empty_store_gets_everything_again(cast:
     outcomes = services.mend(actor=cast.actor("alice"), rows=list(lost.values()))
     assert [outcome.error for outcome in outcomes] == [""] * len(lost)
     assert _rows(cast) == {}
-    after = {topic.name: clients.admin(cast.cluster).topic_config(topic.physical_name) for topic in made}
+    after = {topic.name: clients.admin(cast.cluster).topics.config(topic.physical_name) for topic in made}
     assert after == before
     assert Entry.objects.filter(action="drift.topic.mend", result="success").count() == len(made)
 
@@ -48,8 +48,8 @@ def test_a_broker_that_came_back_with_an_empty_store_gets_everything_again(cast:
 def test_settings_that_somebody_changed_are_set_again(cast: Cast) -> None:
     topic, group = make_topic(cast.alice, cast.instance), make_group(cast.alice, cast.instance)
     admin = clients.admin(cast.cluster)
-    admin.create_topic(topic.physical_name, queues=4, perm=2, message_type="FIFO")
-    admin.create_group(group.physical_name, retry_max_times=3, consume_enable=False)
+    admin.topics.create(topic.physical_name, queues=4, perm=2, message_type="FIFO")
+    admin.groups.create(group.physical_name, retry_max_times=3, consume_enable=False)
     rows = _rows(cast)
     assert rows[topic.name].difference.details == (
         "queues: 8 here, 4 on broker-a",
@@ -67,8 +67,8 @@ def test_settings_that_somebody_changed_are_set_again(cast: Cast) -> None:
 def test_an_unknown_topic_is_adopted_as_it_is(cast: Cast) -> None:
     admin = clients.admin(cast.cluster)
     physical = cast.instance.physical_name("made-by-mqadmin")
-    admin.create_topic(physical, queues=3, perm=4, message_type="DELAY")
-    admin.create_group(cast.instance.physical_name("CID_legacy"), retry_max_times=5)
+    admin.topics.create(physical, queues=3, perm=4, message_type="DELAY")
+    admin.groups.create(cast.instance.physical_name("CID_legacy"), retry_max_times=5)
     rows = _rows(cast)
     assert {row.state for row in rows.values()} == {State.EXTRA}
     for row in rows.values():
@@ -84,21 +84,21 @@ def test_an_unknown_topic_is_adopted_as_it_is(cast: Cast) -> None:
 def test_an_unknown_topic_counts_against_the_capacity(cast: Cast) -> None:
     small = make_instance(cast.alice, cast.cluster, name="small", topic_capacity=1)
     make_topic(cast.alice, small, "first")
-    clients.admin(cast.cluster).create_topic(small.physical_name("second"))
+    clients.admin(cast.cluster).topics.create(small.physical_name("second"))
     with pytest.raises(Refused) as refused:
         services.adopt(actor=cast.actor("alice"), row=_rows(cast)["second"])
     assert refused.value.symbol == "BIZ_TOPIC_QUOTA_EXCEEDED"
 
 
 def test_a_name_that_could_not_be_created_is_only_offered_for_deletion(cast: Cast) -> None:
-    clients.admin(cast.cluster).create_topic(cast.instance.physical_name("GIDlike"))
+    clients.admin(cast.cluster).topics.create(cast.instance.physical_name("GIDlike"))
     row = _rows(cast)["GIDlike"]
     assert (row.may_adopt, row.may_delete, row.may_mend) == (False, True, False)
 
 
 def test_an_unknown_topic_is_deleted_unless_the_database_has_it_by_now(cast: Cast) -> None:
     physical = cast.instance.physical_name("stray")
-    clients.admin(cast.cluster).create_topic(physical)
+    clients.admin(cast.cluster).topics.create(physical)
     row = _rows(cast)["stray"]
     services.delete_extra(actor=cast.actor("alice"), row=row)
     assert physical not in on_broker(cast.cluster)
@@ -111,9 +111,9 @@ def test_an_unknown_topic_is_deleted_unless_the_database_has_it_by_now(cast: Cas
 def test_each_account_sees_its_own_and_the_platform_what_is_nobodys(cast: Cast) -> None:
     make_topic(cast.alice, cast.instance)
     admin = clients.admin(cast.cluster)
-    admin.create_topic(cast.instance.physical_name("ours"))
-    admin.create_topic(cast.charlies.physical_name("theirs"))
-    admin.create_topic("nobodys")
+    admin.topics.create(cast.instance.physical_name("ours"))
+    admin.topics.create(cast.charlies.physical_name("theirs"))
+    admin.topics.create("nobodys")
     assert set(_rows(cast, "alice")) == {"ours"}
     assert set(_rows(cast, "charlie")) == {"theirs"}
     assert set(_rows(cast, "rita")) == {"ours"}
@@ -129,7 +129,7 @@ def test_a_receivers_group_is_the_receivers_drift(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=6, tenant=cast.charlie.tenant)
     topics.create_group(actor=cast.actor("charlie"), instance=cast.instance, group_id="GID_umbrella")
-    clients.admin(cast.cluster).delete_group(cast.instance.physical_name("GID_umbrella"))
+    clients.admin(cast.cluster).groups.delete(cast.instance.physical_name("GID_umbrella"))
     assert _rows(cast, "alice") == {}
     assert _rows(cast, "charlie")["GID_umbrella"].state == State.MISSING
 
@@ -146,7 +146,7 @@ def test_an_outage_is_a_result_and_never_an_empty_list(cast: Cast, broker: Broke
 
 def test_mending_tells_of_each_row_that_failed(cast: Cast, broker: BrokerProcess) -> None:
     topic = make_topic(cast.alice, cast.instance)
-    clients.admin(cast.cluster).delete_topic(topic.physical_name)
+    clients.admin(cast.cluster).topics.delete(topic.physical_name)
     row = _rows(cast)[topic.name]
     broker.kill()
     (outcome,) = services.mend(actor=cast.actor("alice"), rows=[row])
@@ -175,7 +175,7 @@ def test_a_creation_that_one_step_fails_is_taken_back(cast: Cast, monkeypatch: p
         raise ClientError("the name server refuses")
 
     with monkeypatch.context() as patch:
-        patch.setattr(admin, "_change_order_config", _once(admin, refuse))
+        patch.setattr(admin.topics, "_change_order_config", _once(admin.topics, refuse))
         with pytest.raises(ClientError):
             make_topic(cast.alice, cast.instance, "ordered", OrderType.GLOBALLY_ORDERED)
     assert not Topic.objects.exists()
@@ -201,7 +201,7 @@ def test_a_deletion_that_fails_keeps_the_row_to_be_deleted_again(cast: Cast, bro
 
 def test_what_a_crash_left_half_deleted_can_be_deleted_again(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
-    clients.admin(cast.cluster).delete_topic(topic.physical_name)
+    clients.admin(cast.cluster).topics.delete(topic.physical_name)
     assert _rows(cast)[topic.name].state == State.MISSING
     topics.delete_topic(actor=cast.actor("alice"), topic=topic)
     assert not Topic.objects.exists()
@@ -210,9 +210,9 @@ def test_what_a_crash_left_half_deleted_can_be_deleted_again(cast: Cast) -> None
 def test_a_name_that_only_the_broker_has_cannot_be_claimed_by_creating_it(cast: Cast) -> None:
     admin = clients.admin(cast.cluster)
     bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
-    admin.create_topic("payments")
-    admin.create_group("GID_payments")
-    admin.create_topic(cast.instance.physical_name("cleaning"))
+    admin.topics.create("payments")
+    admin.groups.create("GID_payments")
+    admin.topics.create(cast.instance.physical_name("cleaning"))
     for instance, name in ((bare, "payments"), (cast.instance, "cleaning")):
         with pytest.raises(Refused) as topic:
             make_topic(cast.alice, instance, name)
@@ -225,9 +225,9 @@ def test_a_name_that_only_the_broker_has_cannot_be_claimed_by_creating_it(cast: 
     assert Kind.GROUP not in {row.kind for row in _rows(cast).values()}
 
 
-def _once(admin: object, first: object) -> object:
+def _once(topics: object, first: object) -> object:
     """The first call is `first`, the following ones are the real thing."""
-    real, calls = admin._change_order_config, []  # type: ignore[attr-defined]
+    real, calls = topics._change_order_config, []  # type: ignore[attr-defined]
 
     def call(*arguments: object, **keywords: object) -> object:
         calls.append(arguments)

@@ -23,14 +23,14 @@ def test_it_says_when_there_is_no_drift_and_when_that_was_seen(cast: Cast) -> No
 def test_one_click_mends_a_row_and_one_mends_all(cast: Cast) -> None:
     lost = [make_topic(cast.alice, cast.instance, name) for name in ("one", "two", "three")]
     for topic in lost:
-        clients.admin(cast.cluster).delete_topic(topic.physical_name)
+        clients.admin(cast.cluster).topics.delete(topic.physical_name)
     client = cast.client("alice")
     client.post(reverse(CHECK))
     page = client.get(reverse(INDEX)).content.decode()
-    assert "Missing on the broker" in page and "Mend all 3" in page
+    assert "Missing on the broker" in page and "Repair all 3" in page
     key = f"{cast.cluster.pk}:topic:{lost[0].physical_name}"
     assert key in page
-    assert "Mended" in client.post(reverse(MEND), {"key": key}).content.decode()
+    assert "Repaired" in client.post(reverse(MEND), {"key": key}).content.decode()
     assert lost[0].physical_name in on_broker(cast.cluster)
     assert lost[1].physical_name not in on_broker(cast.cluster)
     done = client.post(reverse(MEND), {"all": "1"}).content.decode()
@@ -41,11 +41,11 @@ def test_one_click_mends_a_row_and_one_mends_all(cast: Cast) -> None:
 
 def test_who_may_only_look_sees_the_drift_and_mends_nothing(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
-    clients.admin(cast.cluster).delete_topic(topic.physical_name)
+    clients.admin(cast.cluster).topics.delete(topic.physical_name)
     rita = cast.client("rita")
     page = rita.get(reverse(INDEX)).content.decode()
     assert topic.name in page
-    assert "Mend</button>" not in page
+    assert "Repair</button>" not in page
     key = f"{cast.cluster.pk}:topic:{topic.physical_name}"
     assert rita.post(reverse(MEND), {"key": key}).status_code == 403
     assert topic.physical_name not in on_broker(cast.cluster)
@@ -53,7 +53,7 @@ def test_who_may_only_look_sees_the_drift_and_mends_nothing(cast: Cast) -> None:
 
 def test_another_accounts_row_cannot_be_named(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
-    clients.admin(cast.cluster).delete_topic(topic.physical_name)
+    clients.admin(cast.cluster).topics.delete(topic.physical_name)
     sweep.sweep(cast.cluster)
     charlie = cast.client("charlie")
     key = f"{cast.cluster.pk}:topic:{topic.physical_name}"
@@ -65,7 +65,7 @@ def test_another_accounts_row_cannot_be_named(cast: Cast) -> None:
 def test_an_unknown_topic_is_adopted_or_deleted_by_typing_its_name(cast: Cast) -> None:
     keep, drop = cast.instance.physical_name("keep"), cast.instance.physical_name("drop")
     for name in (keep, drop):
-        clients.admin(cast.cluster).create_topic(name)
+        clients.admin(cast.cluster).topics.create(name)
     client = cast.client("alice")
     assert "Unknown to the console" in client.get(reverse(INDEX)).content.decode()
     client.post(reverse("drift.adopt", args=[cast.cluster.pk, "topic", keep]))
@@ -94,7 +94,7 @@ def test_the_beat_compares_every_cluster_that_is_used(cast: Cast) -> None:
 
 def test_it_searches_and_pages(cast: Cast) -> None:
     for number in range(25):
-        clients.admin(cast.cluster).create_topic(cast.instance.physical_name(f"stray-{number:02d}"))
+        clients.admin(cast.cluster).topics.create(cast.instance.physical_name(f"stray-{number:02d}"))
     client = cast.client("alice")
     assert "stray-24" not in client.get(reverse(INDEX)).content.decode()
     assert "stray-24" in client.get(reverse(INDEX), {"page": "2"}).content.decode()

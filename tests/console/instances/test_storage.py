@@ -29,7 +29,7 @@ def stopped_broker(live: Live) -> Iterator[str]:
     }
     store = redis.Redis.from_url(live.broker.redis_url)
     store.hset("gantry:brokers", "broker-z", orjson.dumps(row))
-    eventually(lambda: "broker-z=stopped" in live.admin.runtime_info()["broker-a"]["gantryBrokers"])
+    eventually(lambda: "broker-z=stopped" in live.admin.brokers.runtime_info()["broker-a"]["gantryBrokers"])
     yield "broker-z"
     store.hdel("gantry:brokers", "broker-z")
 
@@ -38,4 +38,4 @@ def test_a_broker_that_was_stopped_is_shown_beside_those_that_answer(cast: Cast,
     response = cast.client("alice").get(reverse("instances.overview_storage"))
     shown = {broker.name: broker.absence for broker in response.context["brokers"]}
     assert shown == {"broker-a": "", stopped_broker: "stopped"}
-    assert "Its messages stay stored" in response.content.decode()
+    assert "Its messages are kept" in response.content.decode()

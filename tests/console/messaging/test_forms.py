@@ -69,8 +69,8 @@ def test_a_previewed_reset_means_the_same_time_in_whatever_zone_it_comes_back() 
 
 def test_a_range_that_ends_before_it_begins_is_refused_beside_its_field() -> None:
     form = RangeForm({"range": "custom", "begin": "2026-01-02T00:00:00", "end": "2026-01-01T00:00:00"})
-    assert form.errors["end"] == ["The end lies before the begin."]
-    assert RangeForm({"range": "custom"}).errors["begin"] == ["Say from when on."]
+    assert form.errors["end"] == ["The end is before the start."]
+    assert RangeForm({"range": "custom"}).errors["begin"] == ["Choose a start."]
 
 
 def test_a_publish_form_has_the_fields_of_the_topics_type() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from brokercore.client import Admin, MessageQueue, StoredMessage
 from console.instances.models import Instance
-from console.messaging.names import shown_name
 from console.messaging.records import LARGEST_BODY, MOST_UNPACKED, Position, Recorder, belongs_to
+from console.topics.names import shown_name
 
 
 @pytest.mark.parametrize(

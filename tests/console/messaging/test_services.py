@@ -16,8 +16,6 @@ from console.web.errors import Refused
 from tests.console.live import Live
 from tests.support.broker import eventually
 
-pytestmark = pytest.mark.real
-
 
 def published(live: Live, topic: Topic, message_id: str) -> MessageRecord:
     found: list[MessageRecord] = eventually(lambda: queries.find_by_id(Source.of_topic(topic), message_id))
@@ -116,7 +114,7 @@ def test_one_letter_that_cannot_be_sent_does_not_stop_the_others(live: Live) -> 
     letter = dead_letter(live, group, topic)
     results = services.resend_dead_letters(live.actor, group, ["broker-a:0:99", str(letter.position), "nobody:0:0"])
     assert [bool(r.error) for r in results] == [True, False, True]
-    assert results[0].error == "There is no such letter in the dead-letter queue (any more)."
+    assert results[0].error == "This dead letter is not in the dead-letter queue any more, or never was."
     assert Resend.objects.filter(group=group).count() == 1
     assert Entry.objects.get(action="messaging.dead_letter.resend").result == "failed"
 
@@ -148,5 +146,5 @@ def test_a_letter_that_fails_again_is_a_new_letter_with_the_same_id(live: Live) 
 
 
 def test_a_page_of_letters_is_the_most(live: Live) -> None:
-    with pytest.raises(Refused, match="51 letters are too many"):
+    with pytest.raises(Refused, match="51 dead letters are too many"):
         services.resend_dead_letters(live.actor, live.group(), [f"broker-a:0:{n}" for n in range(51)])

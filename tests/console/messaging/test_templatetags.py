@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.template import Context, Template
 from django.utils import timezone
 
-from console.messaging.names import release
+from console.messaging.status import release
 from console.messaging.templatetags.messages import duration, minute, moment
 
 

@@ -12,14 +12,16 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from brokercore.client import Credentials
+from brokercore.smq.client import QueueClient
 from console.messaging import dead_letters, queries
-from console.messaging.flights import Flight, flights
 from console.messaging.queries import FOREVER_MS, Source
-from console.messaging.traffic import Progress, Sender, Target, consumers, refuses, replay
+from console.messaging.traffic import Flight, Progress, QueueFeeder, Sender, Target, consumers, flights, refuses, replay
 from console.topics.models import Group, OrderType, Topic
 from tests.console.live import Live
 from tests.support.broker import eventually
 from tests.support.cast import Cast, make_group
+from tests.support.queue_service import queue_service
 
 TOPICS = {
     "flights": OrderType.NORMAL, "flights-fifo": OrderType.PARTITIONALLY_ORDERED,
@@ -41,7 +43,6 @@ def stored(live: Live, topic: Topic) -> int:
     return queries.search_by_time(live.actor, Source.of_topic(topic), 0, FOREVER_MS - 1).total
 
 
-@pytest.mark.real
 def test_it_sends_a_mix_and_lets_some_flights_die(live: Live, demo: tuple[Target, dict[str, Topic], Group]) -> None:
     target, topics, group = demo
     chosen = list(itertools.islice(flights(), 100))
@@ -73,7 +74,6 @@ def test_it_sends_a_mix_and_lets_some_flights_die(live: Live, demo: tuple[Target
             push.shutdown()
 
 
-@pytest.mark.real
 def test_it_stops_at_its_count_and_when_told(live: Live, demo: tuple[Target, dict[str, Topic], Group]) -> None:
     target = demo[0]
     progress, stop = Progress(), threading.Event()
@@ -98,10 +98,37 @@ def test_the_consumer_fails_on_cancelled_and_very_late_flights() -> None:
 
 def test_without_a_running_copy_it_says_what_to_do(settings: Any, tmp_path: Path) -> None:
     settings.HOME = tmp_path
-    with pytest.raises(CommandError, match="start the copy with `make up` first"):
+    with pytest.raises(CommandError, match="start Gantry with `make up` first"):
         call_command("traffic")
     (tmp_path / "demo.json").write_text("{}")
     with pytest.raises(CommandError, match="cannot be used"):
         call_command("traffic")
     with pytest.raises(CommandError, match="--rate is 0; allowed is more than 0"):
         call_command("traffic", rate=0.0)
+
+
+@pytest.mark.process
+def test_the_same_flights_come_into_a_queue_and_a_lost_service_holds_nothing_up() -> None:
+    chosen = list(itertools.islice(flights(), 40))
+    progress = Progress()
+    with queue_service() as service:
+        keys = service.keys("traffic")
+        target = Target("", "", "", Credentials(keys.id, keys.secret), service.address)
+        feeder = QueueFeeder(target, progress)
+        for flight in chosen[:30]:
+            feeder.feed(flight)
+        feeder.close()
+        client = QueueClient(service.address, keys.id, keys.secret)
+        assert client.queue("flights").active == 30
+        assert client.peek("flights")[0].body == chosen[0].body()
+        client.set_attributes("flights", {"VisibilityTimeout": 60})
+        feeder = QueueFeeder(target, progress)
+        feeder.feed(chosen[30])
+        feeder.close()
+        assert client.queue("flights").active == 31
+        feeder = QueueFeeder(target, progress)
+        service.kill()
+        for flight in chosen[31:]:
+            feeder.feed(flight)
+        feeder.close()
+    assert progress.counts == {"queued": 31, "not queued": 9}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.metrics.readings import Reading, backlog, step
+from console.metrics.sampler import Reading, backlog, step
 
 
 def reading(at_s: int, ends: dict[str, int], committed: dict[str, int] | None = None, begin: int = 0) -> Reading:

@@ -9,14 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from console.metrics import queries, sampler, store
-from console.metrics.readings import Reading
+from console.metrics.sampler import Reading
 from console.metrics.store import HotSample, Store
 from console.topics.models import Topic
 from console.web.errors import Refused
 from tests.console.live import Live
 from tests.support.broker import eventually
 
-pytestmark = pytest.mark.real
 MINUTE = 60_000
 
 
@@ -53,14 +52,13 @@ def test_one_sample_gives_rates_and_backlogs_of_everything(live: Live) -> None:
     rates = queries.rates(live.instance.cluster)
     assert rates.in_tps[topic.physical_name] == pytest.approx(0.5, rel=0.1)
     assert rates.backlog[group.physical_name] == 5
-    assert queries.group_backlogs(live.instance) == {group.physical_name: 5}
     totals = queries.live_totals(live.actor.tenant, live.instance)
     assert totals["in_tps"] == pytest.approx(0.5, rel=0.1)
     assert (totals["backlog"], totals["sampled_at"]) == (5, rates.sampled_at)
 
 
 def test_totals_are_the_tenants_own(live: Live) -> None:
-    live.admin.create_topic("somebody-elses", queues=1)
+    live.admin.topics.create("somebody-elses", queues=1)
     sample_again(live)
     live.producer.send(message_to("somebody-elses"))
     sample_again(live)
@@ -204,9 +202,9 @@ def test_the_hot_window_forgets_what_is_old(live: Live) -> None:
 
 def test_a_tick_asks_nothing_per_group(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = live.topic(queues=1)
-    queue = next(iter(live.admin.topic_stats(topic.physical_name)))
+    queue = next(iter(live.admin.topics.stats(topic.physical_name)))
     for _ in range(30):
-        live.admin.update_consumer_offset(live.group().physical_name, queue, 0)
+        live.admin.offsets.commit(live.group().physical_name, {queue: 0})
     asked: list[int] = []
     submit = live.admin.session.submit
 
@@ -219,7 +217,7 @@ def test_a_tick_asks_nothing_per_group(live: Live, monkeypatch: pytest.MonkeyPat
     assert isinstance(reading, Reading)
     assert len([s for s in reading.committed if s.startswith(f"{topic.physical_name}@")]) == 30
     assert set(asked) <= {43, 106, 202, 206}
-    assert asked.count(202) <= len(live.admin.topic_names())
+    assert asked.count(202) <= len(live.admin.topics.names())
 
 
 def test_letters_are_counted_without_asking_the_broker(live: Live) -> None:
@@ -227,7 +225,7 @@ def test_letters_are_counted_without_asking_the_broker(live: Live) -> None:
     live.send(topic)
     live.consume(group, topic, fail=True, retries=0)
     letters = f"%DLQ%{group.physical_name}"
-    eventually(lambda: letters in live.admin.topic_names(), 20)
+    eventually(lambda: letters in live.admin.topics.names(), 20)
     sample_again(live)
     counts, age_seconds = queries.dead_letter_counts(live.instance)
     assert counts == {group.physical_name: 1}

@@ -14,7 +14,6 @@ from console.topics.models import Topic
 from tests.console.live import Live
 from tests.support.cast import Cast
 
-pytestmark = pytest.mark.real
 MINUTE = 60_000
 
 

@@ -8,15 +8,15 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpResponse
-from django.test import Client
 from pydantic import TypeAdapter
 
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
 from console.accounts.models import User
-from console.openapi.codes import CODES
+from console.openapi.authentication import sign
+from console.openapi.envelope import CODES
 from console.openapi.operations import OPERATIONS
-from console.openapi.signature import sign
+from tests.support.browser import browser
 
 FORM = "application/x-www-form-urlencoded"
 Answer = dict[str, Any]
@@ -54,8 +54,8 @@ class Caller:
         """The answer as it came."""
         parameters = self.signed(**own)
         if method == "get":
-            return Client().get(f"/json/{path}", parameters, headers=headers)  # type: ignore[return-value]
-        return Client().post(  # type: ignore[return-value]
+            return browser().get(f"/json/{path}", parameters, headers=headers)  # type: ignore[return-value]
+        return browser().post(  # type: ignore[return-value]
             f"/json/{path}", urlencode(parameters), content_type=FORM, headers=headers
         )
 

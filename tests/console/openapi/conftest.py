@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.console.live import live, live_broker, live_redis
 from tests.console.openapi.caller import Caller
 from tests.console.openapi.stage import Stage
-from tests.support.cast import Cast, cast, console
-
-__all__ = ["cast", "console", "live", "live_broker", "live_redis"]
+from tests.support.cast import Cast
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Every operation with what each of the cast is answered. A new operation needs a row here.
 
 `.` passes the permission check (the answer may still be that there is no message, say), `-` is refused for lack of a
-permission, `?` does not exist for the caller, `!` is no valid signature. The columns: without a known key, the
+permission, `?` does not exist for the caller, `!` is not valid signature. The columns: without a known key, the
 administrator of another account, a RAM user without rights, a publisher, a subscriber, one who may look, one who may do
 everything with messages, the administrator of the account. The platform's administrator has no keys.
 """

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.models import User
 from console.instances.models import Instance
@@ -44,7 +44,10 @@ class Stage:
         users = dict(cast.users)
         for name, policy in (("publisher", "AliyunMQPubOnlyAccess"), ("subscriber", "AliyunMQSubOnlyAccess")):
             users[name] = accounts.create_user(
-                actor=cast.actor("alice"), name=name, password=PASSWORD, policies=[policies.system_policy(policy)]
+                actor=cast.actor("alice"),
+                name=name,
+                password=PASSWORD,
+                policies=[policy_documents.system_policy(policy)],
             )
         return cls(cast, default, charlies_default, users)
 

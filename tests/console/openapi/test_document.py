@@ -11,9 +11,8 @@ import pytest
 from django.test import Client
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from console.openapi.codes import CODES
 from console.openapi.document import COMMON_ERRORS, document
-from console.openapi.envelope import Page, failure, success
+from console.openapi.envelope import CODES, Page, failure, success
 from console.openapi.operations import OPERATIONS
 from console.openapi.reference import markdown_table, references
 
@@ -102,5 +101,5 @@ def test_everybody_may_read_it_and_nothing_of_a_tenant_is_in_it(db: None) -> Non
 
 
 def test_the_table_in_the_docs_is_the_registry() -> None:
-    text = (ROOT / "docs" / "management-api.md").read_text()
+    text = (ROOT / "docs" / "use" / "management-api.md").read_text()
     assert markdown_table() in text, "replace the table by what `manage.py openapi --table` prints"

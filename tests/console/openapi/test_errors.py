@@ -10,12 +10,12 @@ import pytest
 from django.core.cache import cache
 
 from brokercore.client.errors import BrokerUnreachable
-from console.accounts import limits
-from console.accounts.services.limits import set_limits
 from console.instances import services as instances
-from console.openapi import codes
-from console.openapi.operations import OPERATIONS, tunnel
+from console.openapi import envelope, operations
+from console.openapi.operations import OPERATIONS
 from console.openapi.registry import Operation
+from console.rights import limits
+from console.rights.services import set_limits
 from tests.console.openapi.stage import VALID, Stage, spelled
 
 Changes = dict[str, str]
@@ -40,7 +40,7 @@ def _no_further_group(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Changes:
 
 
 def _busy(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Changes:
-    monkeypatch.setattr(tunnel, "busiest_broker", lambda cluster: ("broker-a", 10.5))
+    monkeypatch.setattr(operations.instances, "busiest_broker", lambda cluster: ("broker-a", 10.5))
     return {"force": "false"}
 
 
@@ -96,7 +96,7 @@ OWN: dict[tuple[str, str], Prepare] = {
     ("empower/delete", "EMPOWER_NOT_FOUND"): _changed(),
 }
 EVERYWHERE = {
-    codes.SIGNATURE, codes.PERMISSION, codes.FIELD, codes.INVOKE, codes.SYSTEM, codes.THROTTLED,
+    envelope.SIGNATURE, envelope.PERMISSION, envelope.FIELD, envelope.INVOKE, envelope.SYSTEM, envelope.THROTTLED,
     "BIZ_REGION_NOT_FOUND",
 }  # fmt: skip
 VENDORS = [path for path, found in OPERATIONS.items() if not found.extension]
@@ -122,9 +122,40 @@ def test_no_way_to_an_error_is_kept_for_an_operation_that_does_not_document_it()
 #: Answered in test_sql.py: no operation of the vendor's knows them.
 OF_SQL = {"BIZ_STATEMENT_REFUSED", "BIZ_SCHEMA_NOT_FOUND", "BIZ_TABLE_NOT_FOUND", "BIZ_RESULT_NOT_FOUND"}
 
+#: Answered in test_queues.py.
+OF_QUEUES = {
+    "BIZ_QUEUE_NOT_FOUND",
+    "BIZ_QUEUE_EXISTED",
+    "BIZ_QUEUE_QUOTA_EXCEEDED",
+    "BIZ_QUEUE_TOPIC_NOT_FOUND",
+    "BIZ_QUEUE_TOPIC_EXISTED",
+    "BIZ_QUEUE_SUBSCRIPTION_NOT_FOUND",
+    "BIZ_QUEUE_SUBSCRIPTION_EXISTED",
+}
+
+#: Answered in test_buckets.py.
+OF_BUCKETS = {
+    "BIZ_BUCKET_NOT_FOUND", "BIZ_BUCKET_EXISTED", "BIZ_RULE_NOT_FOUND", "BIZ_RULE_EXISTED", "BIZ_RULE_QUOTA_EXCEEDED",
+}  # fmt: skip
+
+
+#: Answered in test_jobs.py.
+OF_JOBS = {
+    "BIZ_JOB_NOT_FOUND",
+    "BIZ_JOB_EXISTED",
+    "BIZ_JOB_TEXT_REFUSED",
+    "BIZ_JOB_STATE_INVALID",
+    "BIZ_JOB_QUOTA_EXCEEDED",
+    "BIZ_VERSION_NOT_FOUND",
+    "BIZ_SAVEPOINT_NOT_FOUND",
+    "BIZ_SECRET_NOT_FOUND",
+    "BIZ_VARIABLE_NOT_FOUND",
+}
+
 
 def test_every_code_is_answered_by_a_test() -> None:
-    assert {symbol for _, symbol in DOCUMENTED} | EVERYWHERE | OF_SQL == set(codes.CODES)
+    ours = OF_SQL | OF_QUEUES | OF_BUCKETS | OF_JOBS
+    assert {symbol for _, symbol in DOCUMENTED} | EVERYWHERE | ours == set(envelope.CODES)
 
 
 def test_there_is_a_valid_call_of_every_operation() -> None:
@@ -136,13 +167,13 @@ def test_there_is_a_valid_call_of_every_operation() -> None:
 def test_it_refuses_what_every_operation_refuses(path: str, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, valid = stage.caller("alice"), stage.valid(path)
     assert alice.symbol(path, **valid | {"_regionId": "mars"}) == "BIZ_REGION_NOT_FOUND"
-    assert alice.symbol(path, **valid | {"__preventCache": "1767225602000"}) == codes.SIGNATURE
+    assert alice.symbol(path, **valid | {"__preventCache": "1767225602000"}) == envelope.SIGNATURE
     for name in OPERATIONS[path].parameters.model_json_schema().get("required", []):
         answer = alice(path, **valid | {name: None})
-        assert (answer["status"], answer["dynamicMessage"]) == (codes.FIELD, f"The parameter {name} is missing.")
+        assert (answer["status"], answer["dynamicMessage"]) == (envelope.FIELD, f"The parameter {name} is missing.")
     broken = {
-        "the handler has a bug": codes.SYSTEM,
-        BrokerUnreachable("127.0.0.1:1", "refused"): codes.INVOKE,
+        "the handler has a bug": envelope.SYSTEM,
+        BrokerUnreachable("127.0.0.1:1", "refused"): envelope.INVOKE,
     }
     for reason, symbol in broken.items():
         monkeypatch.setitem(OPERATIONS, path, _failing(OPERATIONS[path], reason))
@@ -162,7 +193,7 @@ def _failing(operation: Operation, reason: Any) -> Operation:
 def test_it_needs_a_permission(path: str, stage: Stage) -> None:
     nora = stage.caller("nora")
     answer = nora(path, **stage.valid(path))
-    assert answer["status"] == codes.PERMISSION
+    assert answer["status"] == envelope.PERMISSION
     assert answer["dynamicMessage"].startswith("denied: ")
 
 
@@ -173,17 +204,17 @@ def test_it_is_limited(path: str, stage: Stage, settings: Any) -> None:
     alice, bob = stage.caller("alice"), stage.caller("bob")
     seen = [alice.symbol(path, **stage.valid(path)) for _ in range(5)]
     # A minute may end meanwhile, and with it the count.
-    assert codes.THROTTLED in seen
-    assert seen[0] != codes.THROTTLED
-    assert bob.symbol(path, **stage.valid(path)) != codes.THROTTLED
+    assert envelope.THROTTLED in seen
+    assert seen[0] != envelope.THROTTLED
+    assert bob.symbol(path, **stage.valid(path)) != envelope.THROTTLED
 
 
 def test_strict_callers_are_told_only_symbols_that_the_vendor_has(stage: Stage, settings: Any) -> None:
-    assert {codes.told(symbol, strict=True) for symbol in codes.CODES} <= {
-        symbol for symbol, code in codes.CODES.items() if not code.fallback
+    assert {envelope.told(symbol, strict=True) for symbol in envelope.CODES} <= {
+        symbol for symbol, code in envelope.CODES.items() if not code.fallback
     }
     settings.API_STRICT_CODES = True
     alice = stage.caller("alice")
-    assert alice.symbol("topic/get", **stage.valid("topic/get") | {"instanceId": "MQ_INST_0_no"}) == codes.FIELD
+    assert alice.symbol("topic/get", **stage.valid("topic/get") | {"instanceId": "MQ_INST_0_no"}) == envelope.FIELD
     denied = stage.caller("nora")("topic/get", **stage.valid("topic/get"))
     assert (denied["status"], denied["code"]) == ("EMPOWER_OWNER_CHECK_ERROR", 403)

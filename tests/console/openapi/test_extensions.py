@@ -7,16 +7,24 @@ import json
 import pytest
 from django.db import transaction
 
+from brokercore.smq.wire.messages import write_handle
 from console.accounts.models import Policy
 from console.audit.models import Entry
+from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
 from console.openapi.operations import OPERATIONS
-from console.sql.models import ExternalTable, QueryTask, Schema
+from console.pipelines import services as pipelines
+from console.queues import services as queue_services
+from console.queues.topics import services as queue_topics
+from console.sql.models import QueryTask
 from console.topics import grants
 from console.topics.models import Topic
+from tests.console.jobs.conftest import TEXT as JOB_TEXT
 from tests.console.openapi.matrix import SIGNS
 from tests.console.openapi.stage import ROLES, Stage
+from tests.console.pipelines.conftest import plan_of
+from tests.support.queue_service import QueueServiceProcess
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.process]
 DOCUMENT = {"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:SUB", "Resource": "*"}]}
 TEXT = json.dumps(DOCUMENT)
 
@@ -30,12 +38,57 @@ MATRIX: dict[str, str] = {
     #                                          | | | | | rita
     #                                          | | | | | | bob
     #                                          | | | | | | | alice
+    "bucket/list":                            "! . . . . . . .",
+    "bucket/create":                          "! . - - - - . .",
+    "bucket/createRule":                      "! B - - - - . .",
+    "bucket/deleteRule":                      "! B - - - - . .",
+    "bucket/listRules":                       "! B - - - - . .",
+    "bucket/sendEventsAgain":                 "! B - - - - . .",
     "empower/listInInstance":                 "! ? - - - . . .",
+    "job/list":                             "! . - - - - . .",
+    "job/get":                              "! J - - - - . .",
+    "job/create":                           "! . - - - - . .",
+    "job/update":                           "! J - - - - . .",
+    "job/validate":                         "! . - - - - . .",
+    "job/deploy":                           "! J - - - - . .",
+    "job/start":                            "! J - - - - . .",
+    "job/stop":                             "! J - - - - S S",
+    "job/delete":                           "! J - - - - . .",
+    "job/versions":                         "! J - - - - . .",
+    "job/version":                          "! J - - - - . .",
+    "job/events":                           "! J - - - - . .",
+    "job/log":                              "! J - - - - . .",
+    "job/savepoints":                       "! J - - - - . .",
+    "job/secrets":                          "! . - - - - . .",
+    "job/putSecret":                        "! . - - - - . .",
+    "job/deleteSecret":                     "! K - - - - . .",
+    "job/variables":                        "! . - - - - . .",
+    "job/putVariable":                      "! . - - - - . .",
+    "job/deleteVariable":                   "! V - - - - . .",
     "policy/list":                            "! . - - - - - .",
     "policy/get":                             "! . - - - - - .",
     "policy/create":                          "! . - - - - - .",
     "policy/update":                          "! . - - - - - .",
     "policy/delete":                          "! . - - - - - .",
+    "queue/list":                             "! . - - - . . .",
+    "queue/get":                              "! Q - - - . . .",
+    "queue/create":                           "! . - - - - . .",
+    "queue/set":                              "! Q - - - - . .",
+    "queue/delete":                           "! Q - - - - . .",
+    "queue/send":                             "! Q - - - - . .",
+    "queue/receive":                          "! Q - - - - . .",
+    "queue/peek":                             "! Q - - - . . .",
+    "queue/hide":                             "! Q - - - - . .",
+    "queue/deleteMessage":                    "! Q - - - - . .",
+    "queueTopic/list":                        "! . - - - . . .",
+    "queueTopic/create":                      "! . - - - - . .",
+    "queueTopic/set":                         "! Z - - - - . .",
+    "queueTopic/delete":                      "! Z - - - - . .",
+    "queueTopic/publish":                     "! Z - - - - . .",
+    "queueTopic/subscriptions":               "! Z - - - . . .",
+    "queueTopic/subscribe":                   "! Z - - - - . .",
+    "queueTopic/setSubscription":             "! Z - - - - . .",
+    "queueTopic/unsubscribe":                 "! Z - - - - . .",
     "sql/submit":                             "! C - - - - . .",
     "sql/query":                              "! C - - - - . .",
     "sql/explain":                            "! C - - - - . .",
@@ -51,14 +104,51 @@ MATRIX: dict[str, str] = {
 }  # fmt: skip
 
 
-SIGNS = SIGNS | {"C": "BIZ_SCHEMA_NOT_FOUND", "T": "BIZ_TASK_NOT_FOUND"}
+SIGNS = SIGNS | {
+    "C": "BIZ_SCHEMA_NOT_FOUND",
+    "T": "BIZ_TASK_NOT_FOUND",
+    "Q": "BIZ_QUEUE_NOT_FOUND",
+    "Z": "BIZ_QUEUE_TOPIC_NOT_FOUND",
+    "B": "BIZ_BUCKET_NOT_FOUND",
+    "J": "BIZ_JOB_NOT_FOUND",
+    "K": "BIZ_SECRET_NOT_FOUND",
+    "V": "BIZ_VARIABLE_NOT_FOUND",
+    "S": "BIZ_JOB_STATE_INVALID",
+}
 SQL = {"text": "select 1", "schemaName": "demo", "table": "flights", "id": "q-of-alice", "waitSeconds": "0"}
+
+
+QUEUE = {
+    "queue": "orders",
+    "topic": "news",
+    "subscription": "to-orders",
+    "receiver": "orders",
+    "tag": "red",
+    "maximumMessageSize": "65536",
+    "body": "one",
+    "receiptHandle": write_handle("00" * 8, bytes(7), bytes(8)),
+    "visibilityTimeout": "30",
+}
+
+
+BUCKET = {"bucket": "acme-lake", "rule": "csv", "queue": "orders", "events": "ObjectCreated:*"}
+
+
+JOB = {"job": "late", "text": JOB_TEXT, "version": "1", "secret": "key_id", "variable": "endpoint", "value": "x"}
 
 
 def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path == "empower/listInInstance":
         return {"instanceId": stage.instance_id}
     given = {"policy": "of-acme", "document": TEXT}
+    if path.startswith("bucket/"):
+        given = BUCKET | ({"rule": "new"} if path == "bucket/createRule" else {})
+    if path == "bucket/create":
+        given = {"bucket": "made-now"}
+    if path.startswith("queue"):
+        given = QUEUE
+    if path.startswith("job/"):
+        given = JOB | ({"job": "another"} if path == "job/create" else {})
     if path.startswith("sql/"):
         given = SQL | ({"text": ""} if path in ("sql/tasks", "sql/tables") else {})
     return {name: given[name] for name in OPERATIONS[path].parameters.model_fields if name in given}
@@ -73,13 +163,23 @@ def test_the_table_has_a_row_for_every_extension() -> None:
 
 
 @pytest.mark.parametrize("path", MATRIX)
-def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage) -> None:
+def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues: QueueServiceProcess) -> None:
     answers = []
     schema = Schema.objects.create(tenant=stage.cast.acme, name="demo")
     columns = [{"name": "carrier", "type": "string"}]
     ExternalTable.objects.create(schema=schema, name="flights", location="oss://demo/flights/", columns=columns)
+    bucket = Bucket.objects.create(tenant=stage.cast.acme, name=BUCKET["bucket"])
+    BucketRule.objects.create(bucket=bucket, name=BUCKET["rule"], queue="orders", events=["ObjectCreated:*"])
     QueryTask.objects.create(id=SQL["id"], tenant=stage.cast.acme, creator=stage.cast.alice, table_schema="demo")
+    alice = stage.cast.actor("alice")
+    job = pipelines.create(actor=alice, name=JOB["job"])
+    pipelines.deploy(actor=alice, pipeline=job, text="x", plan=plan_of())
+    pipelines.set_secret(actor=alice, name=JOB["secret"], value="x")
+    pipelines.set_variable(actor=alice, name=JOB["variable"], value="x")
     for role in ROLES:
+        # What is deleted at the service does not come back with the rows.
+        queue_services.create_queue(actor=stage.cast.actor("alice"), name="orders", attributes={})
+        queue_topics.create_topic(actor=stage.cast.actor("alice"), name="news", attributes={})
         with transaction.atomic():
             status = stage.caller(role).symbol(path, **_valid(stage, path))
             transaction.set_rollback(True)

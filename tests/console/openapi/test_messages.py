@@ -12,16 +12,16 @@ import pytest
 from django.core.cache import cache
 
 from brokercore.client.errors import RequestTimeout
-from console.messaging import diagnosis, query_tasks, stacks
+from console.messaging import queries, status
 from console.metrics.store import Store
-from console.openapi import codes
+from console.openapi import envelope
+from console.openapi.operations import consumers
 from console.topics.models import Group, Topic
 from tests.console.live import Live
 from tests.console.openapi.caller import Caller
 from tests.support.broker import eventually
 from tests.support.cast import Cast
 
-pytestmark = pytest.mark.real
 MINUTE = 60_000
 
 
@@ -103,11 +103,11 @@ def test_a_query_task_reads_page_by_page(live: Live, alice: Caller, cast: Cast) 
     assert times == sorted(times, reverse=True)
     assert len(alice.data("message/getByPagedTopic", **query, currentPage="3")["data"]) == 2
 
-    assert alice.symbol("message/getByPagedTopic", **later, currentPage="4") == codes.FIELD
+    assert alice.symbol("message/getByPagedTopic", **later, currentPage="4") == envelope.FIELD
     assert Caller.of(cast.rita).symbol("message/getByPagedTopic", **later, currentPage="1") == "BIZ_TASK_NOT_FOUND"
     foreign = later | of(live.topic())
     assert alice.symbol("message/getByPagedTopic", **foreign, currentPage="1") == "BIZ_TASK_NOT_FOUND"
-    cache.delete(query_tasks._key(first["taskId"]))  # as ten minutes without use do
+    cache.delete(queries._key(first["taskId"]))  # as ten minutes without use do
     assert alice.symbol("message/getByPagedTopic", **later, currentPage="1") == "BIZ_TASK_NOT_FOUND"
 
 
@@ -121,18 +121,18 @@ def test_a_query_task_reads_page_by_page(live: Live, alice: Caller, cast: Cast) 
 )  # fmt: skip
 def test_it_refuses_a_wrong_query(wrong: dict[str, Any], live: Live, alice: Caller) -> None:
     query = of(live.topic(), beginTime=1, endTime=2, currentPage=1) | wrong
-    assert alice.symbol("message/getByPagedTopic", **query) == codes.FIELD
+    assert alice.symbol("message/getByPagedTopic", **query) == envelope.FIELD
 
 
 def test_of_a_long_range_50_pages_can_be_reached(live: Live, alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_tasks, "MAX_PAGES", 2)  # of 5: cheaper than 2,500 messages
+    monkeypatch.setattr(queries, "MAX_PAGES", 2)  # of 5: cheaper than 2,500 messages
     monkeypatch.setattr("console.messaging.queries.MAX_PAGES", 2)
     topic = live.topic(queues=1)
     for n in range(12):
         live.send(topic, str(n).encode())
     query = of(topic, beginTime=0, endTime=now_ms() + 1000, pageSize=5)
     assert alice.data("message/getByPagedTopic", **query, currentPage="2")["maxPageCount"] == 2
-    assert alice.symbol("message/getByPagedTopic", **query, currentPage="3") == codes.FIELD
+    assert alice.symbol("message/getByPagedTopic", **query, currentPage="3") == envelope.FIELD
 
 
 def test_trace_tells_of_each_own_group(live: Live, alice: Caller) -> None:
@@ -169,7 +169,7 @@ def test_an_online_group_is_described(live: Live, alice: Caller) -> None:
     assert connection["remoteIP"] == "127.0.0.1"
     assert connection["clientAddr"].startswith("127.0.0.1:")
     assert (connection["language"], connection["version"]) == ("PYTHON", "V5_3_3")
-    assert alice.symbol("group/delete", **group_of(group)) == codes.FIELD
+    assert alice.symbol("group/delete", **group_of(group)) == envelope.FIELD
 
     def consumed() -> Any:
         found = alice.data("consumer/accumulate", **group_of(group))
@@ -224,7 +224,7 @@ def test_an_offline_group_is_described_from_its_offsets(live: Live, alice: Calle
     assert backlog_after(type="0", resetTime=str(now_ms() + 86_400_000)) == 0
     for wrong in ({"type": "1"}, {"type": "2"}, {"type": "1", "resetTime": str(now_ms() + 86_400_000)}):
         reset = group_of(group, topic=topic.name) | wrong
-        assert alice.symbol("consumer/resetoffset", **reset) == codes.FIELD
+        assert alice.symbol("consumer/resetoffset", **reset) == envelope.FIELD
 
 
 def test_a_client_that_does_not_answer_is_told(live: Live, alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,13 +234,13 @@ def test_a_client_that_does_not_answer_is_told(live: Live, alice: Caller, monkey
     def silent(*_: Any, **__: Any) -> Any:
         raise RequestTimeout("127.0.0.1:1", 5000)
 
-    monkeypatch.setattr(live.admin, "consumer_running_info", silent)
+    monkeypatch.setattr(live.admin.clients, "running_info", silent)
     found = alice.data("consumer/status", **group_of(group, detail="true"))
     assert (found["online"], found["subscriptionSame"], found["rebalanceOK"]) == (True, None, None)
     assert found["ConsumerConnectionInfoList"][0]["RunningDataList"] == []
     stack = group_of(group, detail="true", needJstack="true")
-    assert alice.symbol("consumer/status", **stack) == codes.INVOKE
-    assert diagnosis.diagnose(group).partial
+    assert alice.symbol("consumer/status", **stack) == envelope.INVOKE
+    assert status.diagnose(group).partial
 
 
 def test_stacks_are_read_by_thread() -> None:
@@ -251,11 +251,11 @@ def test_stacks_are_read_by_thread() -> None:
         "\n"
         "Consume Thread_1                        TID: 22 STATE: RUNNABLE\n\n"
     )
-    assert stacks.threads_of(java) == [
+    assert consumers.threads_of(java) == [
         ("main", ["TID: 1 STATE: WAITING", "java.lang.Object.wait(Native Method)", "demo.Main.main(Main.java:7)"]),
         ("Consume Thread_1", ["TID: 22 STATE: RUNNABLE"]),
     ]
-    assert stacks.threads_of("") == stacks.threads_of("what is this") == []
+    assert consumers.threads_of("") == consumers.threads_of("what is this") == []
 
 
 def test_trends_have_one_point_a_period(live: Live, alice: Caller) -> None:
@@ -277,7 +277,7 @@ def test_trends_have_one_point_a_period(live: Live, alice: Caller) -> None:
     for wrong in (
         {"period": 2}, {"type": 2}, {"endTime": start - 1}, {"beginTime": start - week - 1, "endTime": start},
     ):  # fmt: skip
-        assert alice.symbol("trend/topicInputTps", **of(topic, **(wanted | {"type": 0} | wrong))) == codes.FIELD
+        assert alice.symbol("trend/topicInputTps", **of(topic, **(wanted | {"type": 0} | wrong))) == envelope.FIELD
 
 
 def test_dead_letters_are_found_listed_and_sent_again(live: Live, alice: Caller) -> None:
@@ -292,14 +292,14 @@ def test_dead_letters_are_found_listed_and_sent_again(live: Live, alice: Caller)
     assert {"Name": "KEYS", "Value": "order-17"} in letter["PropertyList"]
     camel = {name[0].lower() + name[1:]: value for name, value in one.items()}
     assert alice.data("message/getByIdInDLQ", **camel) == letter
-    assert alice.symbol("message/getByIdInDLQ", **one, msgId="A") == codes.FIELD
+    assert alice.symbol("message/getByIdInDLQ", **one, msgId="A") == envelope.FIELD
 
     query = there | {"BeginTime": "0", "EndTime": str(now_ms() + 1000), "PageSize": "5"}
     page = alice.data("message/getByPagedDLQ", **query, CurrentPage="1")
     assert (page["MaxPageCount"], page["CurrentPage"], page["Data"]) == (1, 1, [letter])
     again = alice.data("message/getByPagedDLQ", **query, CurrentPage="1", TaskId=page["TaskId"])
     assert again == page
-    assert alice.symbol("message/getByPagedDLQ", **query, CurrentPage="2", TaskId=page["TaskId"]) == codes.FIELD
+    assert alice.symbol("message/getByPagedDLQ", **query, CurrentPage="2", TaskId=page["TaskId"]) == envelope.FIELD
     unknown = alice.symbol("message/getByPagedDLQ", **query, CurrentPage="1", TaskId="gone")
     assert unknown == "BIZ_TASK_NOT_FOUND"
 

@@ -13,13 +13,11 @@ from django.test.utils import CaptureQueriesContext
 
 from console.audit.models import Entry
 from console.instances.models import Instance
-from console.openapi.operations import tunnel
+from console.openapi.operations import instances
 from console.topics.models import Grant, Group, Topic
 from tests.console.openapi.caller import Caller
 from tests.console.openapi.stage import Stage
 from tests.support.cast import Cast, make_group, make_topic, on_broker
-
-pytestmark = pytest.mark.real
 
 
 def test_it_lists_regions_and_clusters(alice: Caller, cast: Cast) -> None:
@@ -245,7 +243,7 @@ def test_grants_are_made_listed_and_revoked_by_the_owner(stage: Stage) -> None:
 
 def test_the_access_mode_cannot_be_switched_here(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     # Other tests send to the same broker, and traffic would be the answer.
-    monkeypatch.setattr(tunnel, "busiest_broker", lambda cluster: ("broker-a", 0.0))
+    monkeypatch.setattr(instances, "busiest_broker", lambda cluster: ("broker-a", 0.0))
     alice, valid = stage.caller("alice"), stage.valid("vpcTunnel/tunnelSwitch")
     for changes in ({}, {"tunnelType": "singleTunnel", "vSwitchId": "vsw-1"}, {"force": "false"}):
         assert alice.symbol("vpcTunnel/tunnelSwitch", **valid | changes) == "ONS_SERVICE_UNSUPPORTED"

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.accounts import services as accounts
+from console.openapi.authentication import sign
 from console.openapi.samples import SECRET, Sample, Wanted, curl, java, java_text, python, samples
-from console.openapi.signature import sign
 from console.topics.models import Topic
 from tests.support.cast import Cast
 from tests.support.needs import need_tool

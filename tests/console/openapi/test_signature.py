@@ -8,7 +8,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.openapi.signature import SIGNATURE, sign, verify
+from console.openapi.authentication import SIGNATURE, sign, verify
 
 SECRET = "demoSecret-5fT9wL2"
 COMMON = {"__preventCache": "1767225602000", "_accesskey": "AKDEMO0001"}

@@ -11,14 +11,15 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from analytics import run as engine
+from analytics import lake
 from console.accounts import services as accounts
+from console.catalog.models import ExternalTable, Schema
 from console.outbox.models import Notification, NotificationStatus
-from console.sql import downloads, lifecycle
-from console.sql.models import ExternalTable, QueryTask, Schema, TaskStatus
+from console.sql import lifecycle, results
+from console.sql.models import QueryTask, TaskStatus
 from tests.console.openapi.caller import Caller
-from tests.console.sql.conftest import Cast, cast, no_acl
 from tests.support.redis_server import RedisServer
+from tests.support.sql_cast import Cast, cast, no_acl
 
 __all__ = ["cast", "no_acl"]
 
@@ -51,8 +52,8 @@ def submitted(alice: Caller, text: str = "select 1", **more: str) -> QueryTask:
 
 def ended(task: QueryTask, content: bytes, types: dict[str, str]) -> QueryTask:
     """The task with a result file."""
-    location = engine.result_location(task.tenant.uid, "mq-private", task.pk, timezone.localdate())
-    file = Path(engine.lake_path(location))
+    location = lake.result_location(task.tenant.uid, "mq-private", task.pk, timezone.localdate())
+    file = Path(lake.lake_path(location))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     QueryTask.objects.filter(pk=task.pk).update(
@@ -151,9 +152,9 @@ def test_a_download_is_an_address_that_needs_no_signature_and_ends(
     assert b"".join(answer) == content
     assert answer["Content-Disposition"] == f'attachment; filename="{task.pk}.csv"'
     assert Client().get(given["url"].replace("/result.csv", "x/result.csv")).status_code == 404
-    monkeypatch.setattr(downloads, "VALID_SECONDS", -1)
+    monkeypatch.setattr(results, "VALID_SECONDS", -1)
     assert Client().get(given["url"]).status_code == 404
-    Path(engine.lake_path(task.result_file)).unlink()
+    Path(lake.lake_path(task.result_file)).unlink()
     assert alice.symbol("sql/download", id=task.pk) == "BIZ_RESULT_NOT_FOUND"
 
 

@@ -165,7 +165,7 @@ def test_a_time_of_the_viewers_zone_becomes_milliseconds(cast: Cast, alices: Acc
 
 
 def test_the_envelope_is_marked_and_escaped() -> None:
-    from console.openapi.highlight import highlighted
+    from console.openapi.tool.views import highlighted
 
     text = highlighted(json.dumps({"a<b": '</pre>"x', "n": -1.5, "t": None}))
     assert '<span class="json-key">&quot;a&lt;b&quot;</span>' in text and "</pre>" not in text

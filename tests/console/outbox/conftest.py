@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.models import Role
 from console.outbox import routing, services
 from console.outbox.models import Notification
 from console.topics.models import Group, Topic
-from tests.console.live import Live, live
+from tests.console.live import Live
 from tests.support.broker import BrokerProcess
-from tests.support.cast import Cast, cast, console
+from tests.support.cast import Cast
 
-__all__ = ["cast", "console", "live"]
 TRUSTED: dict[str, object] = {
     "Action": "sts:AssumeRole",
     "Effect": "Allow",
@@ -26,9 +26,9 @@ TRUSTED: dict[str, object] = {
 
 
 @pytest.fixture(autouse=True)
-def published_keys(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def published_keys(broker: BrokerProcess, settings: Any) -> None:
     """New AccessKeys reach the running broker."""
-    monkeypatch.setattr("console.settings.REDIS_URL", broker.redis_url)
+    settings.REDIS_URL = broker.redis_url
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def role(cast: Cast) -> Role:
         name=routing.ROLE,
         description="",
         trust_policy={"Version": "1", "Statement": [TRUSTED]},
-        policies=[policies.system_policy("AliyunMQFullAccess")],
+        policies=[policy_documents.system_policy("AliyunMQFullAccess")],
     )
 
 

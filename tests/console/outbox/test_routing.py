@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from django.conf import settings
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts.models import Role
+from console.instances.addresses import access_point
 from console.instances.models import Cluster, Instance
-from console.outbox.routing import UndeliverableError, endpoint_of, route
+from console.outbox.routing import UndeliverableError, instance_of, route
 from tests.console.outbox.conftest import TRUSTED, Make
-from tests.support.cast import Cast
+from tests.support.cast import Cast, make_instance
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def refusal(make: Make, **fields: object) -> str:
@@ -35,7 +37,6 @@ def test_names_may_stand_as_on_the_wire(make: Make, cast: Cast) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"notify_by": "mns"}, "no queue endpoint"),
         ({"notify_by": "smtp"}, "allowed are ons and mns"),
         ({"notify_by": ""}, "allowed are ons and mns"),
         ({"topic": ""}, "mq-topic is missing"),
@@ -45,7 +46,7 @@ def test_names_may_stand_as_on_the_wire(make: Make, cast: Cast) -> None:
         ({"producer_id": "GID_nobody"}, "Group 'GID_nobody' does not exist"),
         ({"endpoint": "http://MQ_INST_1_other.localhost"}, "names no instance of this account"),
         ({"endpoint": "localhost:9876"}, "names no instance of this account"),
-        ({"endpoint": "two words"}, "is no address"),
+        ({"endpoint": "two words"}, "is not an address"),
     ],
 )
 def test_it_says_what_is_wrong(make: Make, fields: dict[str, str], reason: str) -> None:
@@ -74,7 +75,15 @@ def test_an_instance_of_another_region_is_refused(make: Make, cast: Cast) -> Non
 
 
 def test_the_endpoint_that_the_editor_fills_in_is_right(make: Make, cast: Cast) -> None:
-    route(make(endpoint=endpoint_of(cast.instance)))
+    route(make(endpoint=access_point(cast.instance)))
+
+
+def test_a_default_instance_is_found_by_its_endpoint_with_and_without_its_name(cast: Cast) -> None:
+    bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    plain = access_point(bare)
+    assert plain == f"http://{settings.ENDPOINT_HOST}:{cast.cluster.namesrv.rpartition(':')[2]}"
+    named = plain.replace("http://", f"http://{bare.instance_id}.")
+    assert [instance_of(bare.tenant, endpoint) for endpoint in (plain, named)] == [bare, bare]
 
 
 def test_without_the_role_nothing_is_sent(make: Make, role: Role) -> None:
@@ -102,7 +111,7 @@ def test_the_role_must_trust_the_query_service(make: Make, role: Role, document:
 
 
 def test_the_role_must_be_allowed_to_publish(make: Make, role: Role) -> None:
-    role.policies.set([policies.system_policy("AliyunMQSubOnlyAccess")])
+    role.policies.set([policy_documents.system_policy("AliyunMQSubOnlyAccess")])
     assert "may not publish" in refusal(make)
 
 

@@ -14,7 +14,7 @@ from console.outbox.models import Notification, NotificationStatus
 from tests.console.outbox.conftest import Make
 from tests.support.cast import Cast
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def enqueue(cast: Cast) -> Notification:

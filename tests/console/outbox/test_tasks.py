@@ -16,7 +16,7 @@ from tests.console.live import Live
 from tests.console.outbox.conftest import Make, group_of, topic_of
 from tests.support.broker import BrokerProcess, eventually
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.real]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_on_a_cluster_of_ones_own_it_is_signed_with_the_consoles_key(make: Make,
 def test_delivered_twice_is_sent_once(make: Make, live: Live) -> None:
     notification = delivered(make())
     tasks.deliver(notification.pk)
-    stats = live.admin.topic_stats(topic_of(notification).physical_name)
+    stats = live.admin.topics.stats(topic_of(notification).physical_name)
     assert sum(q.max_offset for q in stats.values()) == 1
 
 
@@ -94,7 +94,7 @@ def test_a_broker_that_is_away_is_tried_again(make: Make, live: Live, kicked: li
 
 def test_the_group_of_the_hint_sends_it(make: Make, live: Live) -> None:
     notification = delivered(make())
-    stored = live.admin.query_message(topic_of(notification).physical_name, "q1")
+    stored = live.admin.messages.query(topic_of(notification).physical_name, "q1")
     assert [m.properties.get("PGROUP", group_of(notification).physical_name) for m in stored] == [
         group_of(notification).physical_name
     ]

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts.models import Organization, Tenant, User
 from console.audit.models import Entry
 from console.instances.models import Cluster
@@ -48,7 +48,7 @@ def test_it_is_all_that_an_empty_copy_needs(db: None, settings: Any) -> None:
     settings.NAMESRV = "mq.internal:9876"
     said("platform_admin", "root")
     assert [(c.namesrv, c.region) for c in Cluster.objects.all()] == [("mq.internal:9876", settings.REGION)]
-    assert policies.system_policy("AliyunMQFullAccess")
+    assert policy_documents.system_policy("AliyunMQFullAccess")
 
 
 @pytest.mark.parametrize("name", ["a b", "bob@acme", "", "x" * 33])

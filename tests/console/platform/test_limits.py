@@ -11,10 +11,12 @@ import redis
 from django.conf import settings
 from django.urls import reverse
 
-from console.accounts import acl, limits
+from brokercore.policy.table import LIMITS, USE
+from brokercore.smq.storage import keys as smq_keys
 from console.accounts.models import TenantLimits
-from console.accounts.services.limits import set_limits
 from console.audit.models import Entry
+from console.rights import limits
+from console.rights.services import set_limits
 from console.topics import services as topics
 from console.web.errors import Refused
 from tests.support.cast import Cast, make_group, make_topic
@@ -36,7 +38,7 @@ def test_limits_of_an_account_are_published_and_on_record(cast: Cast) -> None:
     petra = cast.client("petra")
     form = {"connections": "5", "messages_per_second": "0", "stored_bytes": "1.5 MiB"}
     assert petra.post(URL, form).status_code == 302
-    rows = store().hgetall(acl.LIMITS)
+    rows = store().hgetall(LIMITS)
     assert orjson.loads(rows["*"]) == settings.TENANT_LIMITS
     expected = settings.TENANT_LIMITS | {"connections": 5, "messages_per_second": 0, "stored_bytes": 1_572_864}
     assert orjson.loads(rows[cast.acme.uid]) == expected
@@ -46,14 +48,14 @@ def test_limits_of_an_account_are_published_and_on_record(cast: Cast) -> None:
     assert entry.detail.keys() == {"connections", "messages_per_second", "stored_bytes"}
     assert petra.post(URL, {}).status_code == 302
     assert not TenantLimits.objects.exists()
-    assert set(store().hgetall(acl.LIMITS)) == {"*"}
+    assert set(store().hgetall(LIMITS)) == {"*"}
 
 
 def test_the_page_has_each_limit_with_what_is_used(cast: Cast) -> None:
     make_topic(cast.alice, cast.instance, "first")
     limited(cast, topics=4, stored_bytes=1 << 20)
     use = {"connections": 3, "messages_per_second": 7, "bytes_per_second": 70, "stored_bytes": 996_148, "refused": {}}
-    store().hset(limits.USE, mapping={
+    store().hset(USE, mapping={
         f"{cast.acme.uid}/broker-x": orjson.dumps(use | {"refused": {"stored_bytes": 2}}),
         "/broker-x": int(time.time() * 1000),
         f"{cast.acme.uid}/broker-gone": orjson.dumps(use),
@@ -62,7 +64,7 @@ def test_the_page_has_each_limit_with_what_is_used(cast: Cast) -> None:
     try:
         page = cast.client("petra").get(URL)
     finally:
-        store().hdel(limits.USE, *store().hkeys(limits.USE))
+        store().hdel(USE, *store().hkeys(USE))
     lines = {line.kind.name: line for line in page.context["lines"]}
     assert (lines["topics"].used, lines["topics"].limit, lines["topics"].percent, lines["topics"].own) == (
         1,
@@ -105,3 +107,19 @@ def test_topics_and_groups_are_counted_over_all_instances_of_the_account(cast: C
         topics.create_group(actor=cast.actor("alice"), instance=cast.instance, group_id="GID_second")
     assert refused.value.symbol == "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED"
     make_topic(cast.users["charlie"], cast.charlies, "theirs")
+
+
+def test_settings_tell_what_all_queues_hold(cast: Cast) -> None:
+    store().hset(smq_keys.ALL_HELD, mapping={"messages": 1000, "bytes": 124_000, "most": 1 << 20})
+    try:
+        shown = settings_page(cast)
+        assert "1,000" in shown and "511.7\xa0KB" in shown and "1.0\xa0MB" in shown
+        assert "until consumers have made room" not in shown
+        store().hset(smq_keys.ALL_HELD, "bytes", 650_000)
+        assert "until consumers have made room" in settings_page(cast)
+    finally:
+        store().delete(smq_keys.ALL_HELD)
+
+
+def settings_page(cast: Cast) -> str:
+    return cast.client("petra").get(reverse("platform.settings")).content.decode()

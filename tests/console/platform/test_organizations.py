@@ -6,15 +6,14 @@ import pytest
 from django.urls import reverse
 
 from analytics import wall
-from console.accounts import acl
 from console.accounts.credentials import actor_of, find_key
 from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant
 from console.accounts.organizations import MAX_DEPTH, ids_below, scope_of
-from console.accounts.services import organization_keys, organizations
+from console.accounts.services import keys, organizations
 from console.audit.models import Entry
 from console.instances import queries as instances
 from console.instances import services
-from console.openapi.registry import Scope
+from console.rights import access_table
 from console.web.errors import Refused
 from tests.support.cast import Cast, make_instance
 
@@ -109,7 +108,7 @@ def test_a_call_is_narrowed_to_the_organization_and_the_set_of_its_headers(cast:
     inside = make_instance(cast.alice, cast.cluster, name="inside", resource_set=production)
 
     def listed(organization_id: str = "", resource_set_id: str = "") -> set[str]:
-        scope = Scope(*scope_of(alice, organization_id, resource_set_id))
+        scope = scope_of(alice, organization_id, resource_set_id)
         return {i.name for i in instances.narrowed(instances.instances(cast.acme), scope)}
 
     assert listed() == {"orders", "inside"}
@@ -166,23 +165,23 @@ def test_a_key_of_an_organization_acts_for_its_account(cast: Cast) -> None:
 
 def test_a_key_of_an_organization_ends_with_its_account(cast: Cast) -> None:
     petra, head = cast.actor("petra"), cast.acme.organization
-    issued = organization_keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
+    issued = keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
     assert find_key(issued.access_key_id) is not None
     Tenant.objects.filter(pk=cast.acme.pk).update(enabled=False)
     assert find_key(issued.access_key_id) is None
-    assert issued.access_key_id not in acl.compiled()
+    assert issued.access_key_id not in access_table.compiled()
 
 
 def test_an_organization_has_two_keys_only_level_1_and_only_for_its_own_accounts(cast: Cast) -> None:
     petra, head = cast.actor("petra"), cast.acme.organization
     with pytest.raises(Refused, match="level-1"):
-        organization_keys.create_organization_key(actor=petra, organization=made(cast, "North", head), tenant=cast.acme)
+        keys.create_organization_key(actor=petra, organization=made(cast, "North", head), tenant=cast.acme)
     with pytest.raises(Refused, match="does not belong"):
-        organization_keys.create_organization_key(actor=petra, organization=made(cast, "Other"), tenant=cast.acme)
+        keys.create_organization_key(actor=petra, organization=made(cast, "Other"), tenant=cast.acme)
     for _ in range(2):
-        organization_keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
+        keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
     with pytest.raises(Refused, match="2 AccessKey pairs already"):
-        organization_keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
+        keys.create_organization_key(actor=petra, organization=head, tenant=cast.acme)
 
 
 def test_a_users_key_is_none_of_the_platforms_business(cast: Cast) -> None:

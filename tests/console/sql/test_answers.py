@@ -6,12 +6,13 @@ import warnings
 
 import pytest
 
-from console.sql import answers, statements
-from console.sql.catalog import Answer, UnknownSchemaError, UnknownTableError
-from console.sql.information_schema import definitions, runner
-from console.sql.models import ExternalTable, Schema
+from console import statements
+from console.catalog.describe import Answer, UnknownSchemaError, UnknownTableError
+from console.catalog.information_schema import definitions, runner
+from console.catalog.models import ExternalTable, Schema
+from console.sql import answers
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db
 
@@ -85,11 +86,12 @@ def test_a_table_is_told_as_the_definition_that_makes_it(cast: Cast, orders: Ext
         ") COMMENT 'what was ordered' USING CSV OPTIONS ('delimiter' = ';') PARTITIONED BY (`day`)"
         " LOCATION 'oss://demo/orders/'"
     )
-    from console.sql.ddl import forms, grammar, table_changes
+    from console.catalog import ddl
+    from console.statements.ddl import definition, grammar
 
     again = grammar.parse(text)
-    assert isinstance(again, forms.CreateTable)
-    assert table_changes.stored(again.columns) == orders.columns
+    assert isinstance(again, definition.CreateTable)
+    assert ddl.stored(again.columns) == orders.columns
     assert (again.options, list(again.partitions), again.location, again.format, again.comment) == (
         orders.options,
         orders.partitions,

@@ -9,7 +9,7 @@ from console.instances.models import Cluster, Instance
 from console.sql import hint_builder
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db
 MAY_PUBLISH = {
@@ -55,7 +55,7 @@ def test_what_cannot_be_named_is_refused_beside_its_field(
 ) -> None:
     wanted = {"instance_id": "MQ_INST_1_a", "topic": "open-orders", "group": "GID_a"} | changed
     with pytest.raises(Refused) as refused:
-        hint_builder.written(cast.alice, run_async=True, notify=True, **wanted)
+        hint_builder.written(cast.alice, run_async=True, notify="ons", **wanted)
     assert refused.value.field == field
 
 

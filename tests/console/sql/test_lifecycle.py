@@ -11,12 +11,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from analytics.run import Progress
+from analytics.specs import Progress
 from console.outbox.models import Notification
 from console.sql import lifecycle, services
 from console.sql.lifecycle import Outcome
 from console.sql.models import QueryTask, TaskStatus
-from tests.console.sql.conftest import Cast
+from console.statements import read
+from tests.support.sql_cast import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HINT = "/*+ run_async=true, mq-notify-by=ons, mq-topic=t, mq-producer-id=GID_p, mq-endpoint=http://MQ_INST_1 */"
@@ -25,7 +26,7 @@ LONG_AGO = timedelta(hours=1)
 
 @pytest.fixture
 def task(cast: Cast, handed_over: list[str], kicked: list[int]) -> QueryTask:
-    task = services.submit(cast.alice, f"{HINT} select 1", "demo")
+    task = services.submit(cast.alice, read(f"{HINT} select 1"), "demo")
     handed_over.clear()
     return task
 
@@ -105,7 +106,7 @@ def test_a_worker_that_was_given_up_ends_nothing(task: QueryTask) -> None:
 def test_a_claim_that_was_given_up_changes_nothing_of_the_next_one(task: QueryTask, step: str, second: str) -> None:
     """By its worker another one's, by its attempt one's own: a task that was given back counts one less again."""
     first = claimed(task, "w1")
-    (lifecycle.give_back(first) if second == "w2" else lifecycle.lose(first, "It died."))
+    (lifecycle.release(first) if second == "w2" else lifecycle.lose(first, "It died."))
     now = claimed(task, second)
     QueryTask.objects.filter(pk=task.pk).update(heartbeat_at=timezone.now() - LONG_AGO)
     before = QueryTask.objects.filter(pk=task.pk).values().get()
@@ -113,7 +114,7 @@ def test_a_claim_that_was_given_up_changes_nothing_of_the_next_one(task: QueryTa
         "end": lambda: lifecycle.end(first, Outcome(TaskStatus.FAILURE)),
         "beat": lambda: lifecycle.beat(first),
         "lose": lambda: lifecycle.lose(first, "It died."),
-        "give back": lambda: lifecycle.give_back(first),
+        "give back": lambda: lifecycle.release(first),
     }
     steps[step]()
     assert QueryTask.objects.filter(pk=task.pk).values().get() == before
@@ -132,7 +133,7 @@ def test_the_second_loss_is_the_end(task: QueryTask) -> None:
 
 def test_giving_back_does_not_count(task: QueryTask) -> None:
     for number in range(3):
-        lifecycle.give_back(claimed(task, f"w{number}"))
+        lifecycle.release(claimed(task, f"w{number}"))
     assert status_of(task) == TaskStatus.QUEUED
     assert claimed(task).attempts == 1
 
@@ -163,7 +164,7 @@ def test_a_heartbeat_keeps_it(task: QueryTask) -> None:
 
 def test_a_worker_that_was_given_up_keeps_nothing_alive(task: QueryTask) -> None:
     first = claimed(task)
-    lifecycle.give_back(first)
+    lifecycle.release(first)
     claimed(task, "w2")
     QueryTask.objects.update(heartbeat_at=timezone.now() - LONG_AGO)
     lifecycle.beat(first)
@@ -216,7 +217,7 @@ def test_the_sweep_hands_a_lost_message_over_again(task: QueryTask, handed_over:
 
 def test_a_task_that_nobody_takes_ends(cast: Cast, task: QueryTask) -> None:
     QueryTask.objects.update(update_time=timezone.now() - LONG_AGO)
-    running = services.submit(cast.charlie, "select 1", "secret")
+    running = services.submit(cast.charlie, read("select 1"), "secret")
     held = claimed(running)
     lifecycle.sweep()
     assert status_of(task) == TaskStatus.QUEUED, "it waits behind one that runs"

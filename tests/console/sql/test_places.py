@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.sql.places import Place, placed
+from console.sql.plans import Place, placed
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,25 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from analytics import run as engine
+from analytics import lake
 from console.sql import plots, services
 from console.sql.models import QueryTask, TaskStatus
 from console.sql.plots import Choice
-from tests.console.sql.conftest import Cast
+from console.statements import read
+from tests.support.sql_cast import Cast
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def task(cast: Cast, handed_over: list[str]) -> QueryTask:
-    return services.submit(cast.alice, "select 1", "demo")
+    return services.submit(cast.alice, read("select 1"), "demo")
 
 
 def filled(task: QueryTask, types: dict[str, str], rows: list[str]) -> QueryTask:
     """The task with a result of these lines."""
     location = f"oss://plots/{task.pk}/result.csv"
-    file = Path(engine.lake_path(location))
+    file = Path(lake.lake_path(location))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join([",".join(types), *rows]) + "\n")
     task.result_columns = [{"name": name, "type": kind} for name, kind in types.items()]

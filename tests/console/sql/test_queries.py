@@ -9,17 +9,19 @@ from django.utils import timezone
 
 from console.accounts.actor import Actor
 from console.accounts.models import Policy, Role
+from console.catalog import queries as catalog_queries
 from console.outbox.models import Notification, NotificationStatus
 from console.sql import queries, services
 from console.sql.models import QueryTask, TaskStatus
-from tests.console.sql.conftest import ALLOW_SQL, Cast, allow
+from console.statements import read
 from tests.support.roles import make_role
+from tests.support.sql_cast import ALLOW_SQL, Cast, allow
 
 pytestmark = pytest.mark.django_db
 
 
 def submit(actor: Actor, text: str = "/*+ run_async=true */ select 1") -> QueryTask:
-    return services.submit(actor, text, "demo")
+    return services.submit(actor, read(text), "demo")
 
 
 def test_a_row_has_the_27_columns_in_order(cast: Cast, handed_over: list[str]) -> None:
@@ -68,8 +70,8 @@ def test_a_ram_user_sees_own_tasks_only(cast: Cast, handed_over: list[str]) -> N
 
 
 def test_only_readable_schemas_and_tables_are_there(cast: Cast) -> None:
-    assert [t.name for t in queries.readable_schemas(cast.alice)["demo"]] == ["airlines", "flights"]
-    assert queries.readable_schemas(cast.bob) == {}
+    assert [t.name for t in catalog_queries.readable_schemas(cast.alice)["demo"]] == ["airlines", "flights"]
+    assert catalog_queries.readable_schemas(cast.bob) == {}
     document = {
         "Version": "1",
         "Statement": [
@@ -78,7 +80,7 @@ def test_only_readable_schemas_and_tables_are_there(cast: Cast) -> None:
         ],
     }
     bob = allow(cast.bob.person, document)
-    assert [t.name for t in queries.readable_schemas(bob)["demo"]] == ["airlines"]
+    assert [t.name for t in catalog_queries.readable_schemas(bob)["demo"]] == ["airlines"]
 
 
 def acting(role: Role) -> Actor:

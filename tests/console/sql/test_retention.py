@@ -11,9 +11,10 @@ from analytics.errors import LakeError, LakeUnavailable
 from console.sql import lifecycle, services
 from console.sql.lifecycle import Outcome
 from console.sql.models import QueryTask, TaskStatus
-from console.sql.retention import expired_since, why_gone
+from console.sql.results import expired_since, why_gone
 from console.sql.views import panes
-from tests.console.sql.conftest import Cast
+from console.statements import read
+from tests.support.sql_cast import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def task(cast: Cast, handed_over: list[str], kicked: list[int], settings: Settings) -> QueryTask:
     settings.RESULTS_DAYS = 30
-    task = services.submit(cast.alice, "select 1", "demo")
+    task = services.submit(cast.alice, read("select 1"), "demo")
     held = lifecycle.claim(task.pk, "w1")
     assert held is not None
     lifecycle.end(held, Outcome(TaskStatus.SUCCESS, result_file="oss://nowhere/result.csv"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from console.catalog.describe import Answer
 from console.sql import runs
-from console.sql.catalog import Answer
 from console.sql.models import QueryTask
+from console.statements import read
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast
+from tests.support.sql_cast import Cast
 
 pytestmark = pytest.mark.django_db
 
@@ -44,12 +45,21 @@ def test_what_is_not_there_is_refused_beside_the_statement(cast: Cast, text: str
         ("-- mine\n/*+ run_async=true */ select 1;", "-- mine\n/*+ run_async=true */ explain formatted select 1;"),
         ("EXPLAIN cost select 1", "EXPLAIN cost select 1"),
         ("select explained from t", "explain formatted select explained from t"),
-        ("/* never closed", "/* never closed"),
+        ("/* select 1 */ select 1", "/* select 1 */ explain formatted select 1"),
+        ("/*!40101 select 1 */ as one", "/*!40101 explain formatted select 1 */ as one"),
         ("-- nothing", "-- nothing"),
     ],
 )
 def test_the_plan_is_asked_for_behind_the_hint(text: str, expected: str) -> None:
-    assert runs.explained(text) == expected
+    found = runs.explained(read(text))
+    assert found.text == expected
+    assert found.form == read(expected).form
+
+
+def test_a_hint_that_is_never_closed_is_refused_before_a_plan_is_asked_for(cast: Cast) -> None:
+    with pytest.raises(Refused) as refused:
+        runs.start(cast.alice, "/* never closed", "demo", explain=True)
+    assert refused.value.symbol == "HINT_INVALID"
 
 
 def test_explain_is_a_task_that_runs_nothing(cast: Cast, handed_over: list[str]) -> None:

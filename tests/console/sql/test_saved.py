@@ -13,7 +13,7 @@ from console.audit.models import Entry
 from console.sql import saved
 from console.sql.models import SavedQuery
 from console.web.errors import Refused
-from tests.console.sql.conftest import PASSWORD, Cast, allow
+from tests.support.sql_cast import PASSWORD, Cast, allow
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}

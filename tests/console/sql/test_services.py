@@ -12,8 +12,9 @@ from django.core.exceptions import PermissionDenied
 from console.audit.models import Entry
 from console.sql import lifecycle, services
 from console.sql.models import QueryTask, TaskStatus
+from console.statements import LONGEST_STATEMENT, read
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HINT = "/*+ run_async=true, mq-notify-by=ons, mq-topic=t, mq-producer-id=GID_p, mq-endpoint=http://MQ_INST_1 */"
@@ -21,7 +22,7 @@ HINT = "/*+ run_async=true, mq-notify-by=ons, mq-topic=t, mq-producer-id=GID_p, 
 
 def test_it_keeps_the_statement_as_it_was_written(cast: Cast, handed_over: list[str]) -> None:
     text = f"{HINT} select * from flights;"
-    task = services.submit(cast.alice, text, "demo", 10_000_000_000_017)
+    task = services.submit(cast.alice, read(text), "demo", 10_000_000_000_017)
     assert task.command == text
     assert task.statement == "select * from flights"
     assert task.task_name == "SELECT"
@@ -38,15 +39,15 @@ def test_it_keeps_the_statement_as_it_was_written(cast: Cast, handed_over: list[
 
 
 def test_the_plan_of_a_query_is_a_task_of_its_own_kind(cast: Cast, handed_over: list[str]) -> None:
-    task = services.submit(cast.alice, "/* x */ explain formatted select * from flights", "DEMO")
+    task = services.submit(cast.alice, read("/* x */ explain formatted select * from flights"), "DEMO")
     assert (task.explain, task.statement, task.task_name) == ("formatted", "select * from flights", "EXPLAIN")
     assert task.table_schema == "demo"
 
 
 def test_a_virtual_schema_can_be_the_default_one(cast: Cast, handed_over: list[str]) -> None:
-    assert services.submit(cast.alice, "select 1", "MQ").table_schema == "mq"
+    assert services.submit(cast.alice, read("select 1"), "MQ").table_schema == "mq"
     with pytest.raises(PermissionDenied):
-        services.submit(cast.bob, "select 1", "gantry")
+        services.submit(cast.bob, read("select 1"), "gantry")
 
 
 def test_the_id_has_the_form_of_the_vendor() -> None:
@@ -55,8 +56,8 @@ def test_the_id_has_the_form_of_the_vendor() -> None:
 
 
 def test_without_receipt_options_no_notification_is_wanted(cast: Cast, handed_over: list[str]) -> None:
-    assert services.submit(cast.alice, "/*+ run_async=true */ select 1", "demo").notify is None
-    assert services.submit(cast.alice, "select 1", "demo").notify is None
+    assert services.submit(cast.alice, read("/*+ run_async=true */ select 1"), "demo").notify is None
+    assert services.submit(cast.alice, read("select 1"), "demo").notify is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_without_receipt_options_no_notification_is_wanted(cast: Cast, handed_ov
         ("/*+ run_async=true */ ;", "demo", "STATEMENT_EMPTY"),
         ("/*+ run_async=true * / select 1", "demo", "HINT_INVALID"),
         ("show tables", "demo", "STATEMENT_NOT_A_QUERY"),
-        ("select '" + "x" * services.LONGEST_STATEMENT + "'", "demo", "STATEMENT_TOO_LONG"),
+        ("select '" + "x" * LONGEST_STATEMENT + "'", "demo", "STATEMENT_TOO_LONG"),
         ("select " + "(" * 10_000 + "1" + ")" * 10_000, "demo", "STATEMENT_REFUSED"),
         ("select 1", "secret", "SCHEMA_NOT_FOUND"),
         ("select 1", "", "SCHEMA_NOT_FOUND"),
@@ -74,7 +75,7 @@ def test_without_receipt_options_no_notification_is_wanted(cast: Cast, handed_ov
 )
 def test_it_refuses_what_cannot_run(cast: Cast, handed_over: list[str], text: str, schema: str, symbol: str) -> None:
     with pytest.raises(Refused) as refused:
-        services.submit(cast.alice, text, schema)
+        services.submit(cast.alice, read(text), schema)
     assert refused.value.symbol == symbol
     assert not QueryTask.objects.exists()
     assert handed_over == []
@@ -82,9 +83,9 @@ def test_it_refuses_what_cannot_run(cast: Cast, handed_over: list[str], text: st
 
 def test_a_ram_user_needs_a_policy(cast: Cast, handed_over: list[str]) -> None:
     with pytest.raises(PermissionDenied):
-        services.submit(cast.bob, "select 1", "demo")
+        services.submit(cast.bob, read("select 1"), "demo")
     assert Entry.objects.filter(result="refused", action="dla:SubmitQuery").exists()
-    assert services.submit(allow(cast.bob.person), "select 1", "demo").creator == cast.bob.person
+    assert services.submit(allow(cast.bob.person), read("select 1"), "demo").creator == cast.bob.person
 
 
 def test_a_right_on_one_table_is_enough_to_submit(cast: Cast, handed_over: list[str]) -> None:
@@ -92,13 +93,13 @@ def test_a_right_on_one_table_is_enough_to_submit(cast: Cast, handed_over: list[
         "Version": "1",
         "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
     }
-    assert services.submit(allow(cast.bob.person, document), "select 1", "demo")
+    assert services.submit(allow(cast.bob.person, document), read("select 1"), "demo")
 
 
 def test_a_waiting_task_is_cancelled_at_once_and_notifies(
     cast: Cast, handed_over: list[str], kicked: list[int]
 ) -> None:
-    task = services.submit(cast.alice, f"{HINT} select 1", "demo")
+    task = services.submit(cast.alice, read(f"{HINT} select 1"), "demo")
     assert services.cancel(cast.alice, task)
     assert task.status == TaskStatus.CANCELLED
     assert task.notification is not None
@@ -107,14 +108,14 @@ def test_a_waiting_task_is_cancelled_at_once_and_notifies(
 
 
 def test_a_running_task_is_asked_to_stop(cast: Cast, handed_over: list[str]) -> None:
-    task = services.submit(cast.alice, "select 1", "demo")
+    task = services.submit(cast.alice, read("select 1"), "demo")
     QueryTask.objects.update(status=TaskStatus.RUNNING, attempts=1, worker="w")
     assert services.cancel(cast.alice, task)
     assert (task.status, task.cancel_requested, task.cancellable) == (TaskStatus.RUNNING, True, False)
 
 
 def test_an_ended_task_is_not_cancelled(cast: Cast, handed_over: list[str]) -> None:
-    task = services.submit(cast.alice, "select 1", "demo")
+    task = services.submit(cast.alice, read("select 1"), "demo")
     QueryTask.objects.update(status=TaskStatus.SUCCESS)
     assert not services.cancel(cast.alice, task)
     assert task.status == TaskStatus.SUCCESS
@@ -125,6 +126,6 @@ def test_a_statement_is_answered_with_its_id_though_no_worker_can_be_told(
 ) -> None:
     """Its row is there and the sweep hands it over: an error would have it sent, and run, a second time."""
     monkeypatch.setattr(lifecycle, "app", Celery("nowhere", broker="redis://127.0.0.1:1/0"))
-    task = services.submit(cast.alice, "/*+ run_async=true */ select 1", "demo")
+    task = services.submit(cast.alice, read("/*+ run_async=true */ select 1"), "demo")
     assert QueryTask.objects.get().pk == task.pk
     assert Entry.objects.filter(action="sql.query.submit", detail__task=task.pk).exists()

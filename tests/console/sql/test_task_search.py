@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from console import statements
 from console.outbox.models import Notification, NotificationStatus
-from console.sql import answers, queries, statements
+from console.sql import answers, queries
 from console.sql.models import QueryTask, TaskStatus
 from console.web.errors import Refused
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db
 
@@ -123,15 +124,15 @@ def test_every_column_is_searched_by_what_it_shows(cast: Cast, tasks: list[Query
     [
         ("where state = 'x'", "UNKNOWN_COLUMN", "query_task has no column `state`; it has id, mpp_query_id, status"),
         ("order by nothing", "UNKNOWN_COLUMN", "no column `nothing`"),
-        ("where row_count = 'many'", "SYNTAX_ERROR", "`many` is no number, and row_count is one"),
-        ("where upper(id) = 'Q1'", "SYNTAX_ERROR", "is no column"),
-        ("where id = (select 1)", "SYNTAX_ERROR", "is no value"),
-        ("where id", "SYNTAX_ERROR", "is no condition; allowed are =, !="),
-        ("where id = 'q1' group by id", "SYNTAX_ERROR", "and nothing else"),
-        ("limit 'x'", "SYNTAX_ERROR", "take a number"),
+        ("where row_count = 'many'", "SYNTAX_ERROR", "`many` is not a number, and row_count is one"),
+        ("where upper(id) = 'Q1'", "SYNTAX_ERROR", "is not a column"),
+        ("where id = (select 1)", "SYNTAX_ERROR", "is not a value"),
+        ("where id", "SYNTAX_ERROR", "is not a condition; allowed are =, !="),
+        ("where id = 'q1' group by id", "SYNTAX_ERROR", "is allowed"),
+        ("limit 'x'", "SYNTAX_ERROR", "need a number"),
         ("where (id = 'q1'", "SYNTAX_ERROR", "Line 1, column"),
         ("where " + "(" * 3000 + "id" + ")" * 3000, "SYNTAX_ERROR", "nested too deeply"),
-        ("for ever", "SYNTAX_ERROR", "comes where, like, order by or limit"),
+        ("for ever", "SYNTAX_ERROR", "only where, like, order by or limit is allowed"),
     ],
 )
 def test_it_says_what_it_does_not_understand(

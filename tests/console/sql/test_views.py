@@ -10,15 +10,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from analytics import run as engine
+from analytics import lake
 from console.accounts.actor import Actor
 from console.audit.models import Entry
 from console.instances.models import Cluster, Instance
 from console.outbox.models import Notification, NotificationStatus
 from console.sql import services
 from console.sql.models import QueryTask, TaskStatus
+from console.statements import read
 from console.topics.models import Group, Topic
-from tests.console.sql.conftest import Cast, allow
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"HX-Request": "true"}
@@ -37,13 +38,13 @@ def alice(cast: Cast, handed_over: list[str]) -> Client:
 
 @pytest.fixture
 def task(cast: Cast, handed_over: list[str]) -> QueryTask:
-    return services.submit(cast.alice, "select * from flights", "demo")
+    return services.submit(cast.alice, read("select * from flights"), "demo")
 
 
 def ended(task: QueryTask, content: bytes = b"carrier,n\nUA,1\n,\n") -> QueryTask:
     """The task with a result file."""
-    location = engine.result_location(task.tenant.uid, "mq-private", task.pk, timezone.localdate())
-    file = Path(engine.lake_path(location))
+    location = lake.result_location(task.tenant.uid, "mq-private", task.pk, timezone.localdate())
+    file = Path(lake.lake_path(location))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     QueryTask.objects.filter(pk=task.pk).update(status=TaskStatus.SUCCESS, row_count=2, result_file=location)
@@ -99,7 +100,7 @@ def test_what_the_console_answers_stands_there_at_once(alice: Client) -> None:
 
 
 def test_a_waiting_task_tells_how_many_are_in_front_of_it(alice: Client, cast: Cast, task: QueryTask) -> None:
-    second = services.submit(cast.alice, "select 2", "demo")
+    second = services.submit(cast.alice, read("select 2"), "demo")
     assert "next of the account" in alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
     assert "1 statement of the account waits" in alice.get(reverse("sql.pane", args=[second.pk]), headers=HTMX).text
 
@@ -131,6 +132,14 @@ def test_a_statement_is_opened_and_run_again(alice: Client, task: QueryTask) -> 
     new = QueryTask.objects.exclude(pk=task.pk).get()
     assert answer["Location"] == reverse("sql.task", args=[new.pk])
     assert new.command == task.command
+
+
+def test_it_is_the_same_statement_when_it_is_run_again(alice: Client, cast: Cast, handed_over: list[str]) -> None:
+    text = "/*+ run_async=true */ select carrier from flights; # mine"
+    task = services.submit(cast.alice, read(text), "demo")
+    alice.post(reverse("sql.again", args=[task.pk]))
+    stored = QueryTask.objects.values_list("statement", "command")
+    assert [*stored] == [("select carrier from flights", text)] * 2
 
 
 def test_the_panels_show_schemas_saved_statements_and_history(alice: Client, task: QueryTask) -> None:
@@ -231,11 +240,11 @@ def test_the_list_asks_the_same_number_of_queries_for_more_rows(
             alice.get(reverse("sql.tasks"))
         return len(captured)
 
-    services.submit(cast.alice, "select 1", "demo")
+    services.submit(cast.alice, read("select 1"), "demo")
     count()  # the first page of a session also notes the visit
     few = count()
     for _ in range(10):
-        services.submit(cast.alice, "select 1", "demo")
+        services.submit(cast.alice, read("select 1"), "demo")
     assert count() == few
 
 
@@ -265,7 +274,7 @@ def test_polling_goes_on_until_the_notification_is_sent(alice: Client, task: Que
     url, pane = (reverse(name, args=[task.pk]) for name in ("sql.state", "sql.pane"))
     assert alice.get(url, headers=HTMX).status_code == 200
     part = alice.get(pane, {"part": "receipt"}, headers=HTMX)
-    assert "every 2s" in part.text and "under way" in part.text
+    assert "every 2s" in part.text and "in progress" in part.text
     Notification.objects.update(status=NotificationStatus.FAILURE, error="no such topic")
     answer = alice.get(url, headers=HTMX)
     assert (answer.status_code, "no such topic" in answer.text) == (286, True)
@@ -279,7 +288,7 @@ def test_a_failed_notification_is_sent_again_by_a_button(alice: Client, task: Qu
     )  # fmt: skip
     QueryTask.objects.update(status=TaskStatus.SUCCESS, notify={}, notification=notification)
     url = reverse("sql.send_again", args=[task.pk])
-    assert "Send again" in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
+    assert "Resend" in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
     assert alice.get(url).status_code == 405
     assert client_of(cast.charlie).post(url).status_code == 404
     notification.refresh_from_db()
@@ -288,7 +297,7 @@ def test_a_failed_notification_is_sent_again_by_a_button(alice: Client, task: Qu
     notification.refresh_from_db()
     assert (notification.status, notification.attempts) == (NotificationStatus.PENDING, 0)
     assert Entry.objects.filter(action="sql.notification.resend", result="success").count() == 1
-    assert "Send again" not in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
+    assert "Resend" not in alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
     assert "no failed notification" in alice.post(url, follow=True).text
 
 
@@ -302,12 +311,12 @@ def test_a_notification_that_is_tried_shows_why_it_has_not_arrived_and_when_it_i
     QueryTask.objects.update(status=TaskStatus.SUCCESS, notify={}, notification=notification)
     page = alice.get(reverse("sql.state", args=[task.pk]), headers=HTMX).text
     assert "No connection to the broker." in page and "Next attempt" in page
-    assert "Send again" not in page
+    assert "Resend" not in page
 
 
 def test_a_result_that_was_removed_is_said(alice: Client, task: QueryTask) -> None:
-    Path(engine.lake_path(ended(task).result_file)).unlink()
-    assert "not there any more" in alice.get(reverse("sql.task", args=[task.pk])).text
+    Path(lake.lake_path(ended(task).result_file)).unlink()
+    assert "The result is gone" in alice.get(reverse("sql.task", args=[task.pk])).text
     assert alice.get(reverse("sql.download", args=[task.pk])).status_code == 404
 
 

@@ -11,15 +11,15 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from analytics import errors
-from analytics import run as engine
-from analytics.specs import Column, QueryResult, QuerySpec
+from analytics import engine, errors
+from analytics.specs import Column, Progress, QueryResult, QuerySpec
 from console.accounts.models import Tenant, User
 from console.outbox.models import Notification
-from console.sql import keeper, lifecycle, services, worker
+from console.sql import heartbeats, lifecycle, services, worker
 from console.sql.models import QueryTask, TaskStatus
-from tests.console.sql.conftest import Cast, allow
+from console.statements import read
 from tests.support.broker import eventually
+from tests.support.sql_cast import Cast, allow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RESULT = QueryResult(4, 10, 230, "20260115_103000_00001_abcde", 490, [Column("n", "bigint")])
@@ -28,7 +28,7 @@ Answer = Callable[[QuerySpec], QueryResult]
 
 @pytest.fixture
 def task(cast: Cast, handed_over: list[str], kicked: list[int]) -> QueryTask:
-    return services.submit(cast.alice, "/*+ run_async=true, mq-notify-by=ons, mq-topic=t */ select 1", "demo")
+    return services.submit(cast.alice, read("/*+ run_async=true, mq-notify-by=ons, mq-topic=t */ select 1"), "demo")
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_the_engine_is_told_what_the_author_may_read(
         "Version": "1",
         "Statement": [{"Effect": "Allow", "Action": "dla:SubmitQuery", "Resource": "acs:dla:*:*:demo/flights"}],
     }
-    task = services.submit(allow(cast.bob.person, document), "select ?", "demo", parameters=("it's",))
+    task = services.submit(allow(cast.bob.person, document), read("select ?"), "demo", parameters=("it's",))
     specs: list[QuerySpec] = []
     run(monkeypatch, task, noting(specs))
     assert {s: [t.name for t in tables] for s, tables in specs[0].tables.items()} == {"demo": ["flights"]}
@@ -147,13 +147,14 @@ def test_nobody_else_is_a_suspect_when_the_statement_is_known_for_which_the_engi
     cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, fresh_worker: list[int]
 ) -> None:
     monkeypatch.setattr(worker, "ONLY_BEGUN_MS", 0)
-    bomb = services.submit(cast.charlie, "select 1", "secret")
+    bomb = services.submit(cast.charlie, read("select 1"), "secret")
     QueryTask.objects.filter(pk=bomb.pk).update(status=TaskStatus.CANCELLED, update_time=timezone.now())
     monkeypatch.setattr(engine, "culprit", lambda: bomb.pk)
     run(monkeypatch, task, raising(errors.EngineLost("The engine was ended.", culprit=bomb.pk)))
     assert (task.status, task.attempts, task.engine_losses) == (TaskStatus.QUEUED, 0, 0), "claimed anew by anybody"
     eventually(lambda: fresh_worker == [worker.ENGINE_LOST_EXIT])
-    assert services.submit(cast.charlie, "select 1", "secret").engine_losses == 1, "it runs alone when it comes again"
+    again = services.submit(cast.charlie, read("select 1"), "secret")
+    assert again.engine_losses == 1, "it runs alone when it comes again"
 
 
 def test_the_statement_for_which_the_engine_was_ended_is_run_alone(
@@ -205,7 +206,7 @@ def test_a_suspect_is_given_back_when_the_worker_dies_and_that_is_no_loss(
 
 def test_one_thread_runs_all_that_waits(cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
-        services.submit(cast.charlie, "select 1", "secret")
+        services.submit(cast.charlie, read("select 1"), "secret")
     run(monkeypatch, task, lambda spec: RESULT)
     assert set(QueryTask.objects.values_list("status", flat=True)) == {TaskStatus.SUCCESS}
 
@@ -213,7 +214,7 @@ def test_one_thread_runs_all_that_waits(cast: Cast, task: QueryTask, monkeypatch
 def test_a_thread_gives_its_turn_back(
     cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, handed_over: list[str]
 ) -> None:
-    services.submit(cast.alice, "select 2", "demo")
+    services.submit(cast.alice, read("select 2"), "demo")
     handed_over.clear()
     monkeypatch.setattr(worker, "TURN_S", 0)
     run(monkeypatch, task, lambda spec: RESULT)
@@ -224,8 +225,8 @@ def test_a_thread_gives_its_turn_back(
 def test_another_worker_is_told_when_a_thread_turns_to_another_account(
     cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch, handed_over: list[str]
 ) -> None:
-    services.submit(cast.alice, "select 2", "demo")
-    services.submit(cast.charlie, "select 1", "secret")
+    services.submit(cast.alice, read("select 2"), "demo")
+    services.submit(cast.charlie, read("select 1"), "secret")
     handed_over.clear()
     run(monkeypatch, task, lambda spec: RESULT)
     assert handed_over == [task.pk]
@@ -235,17 +236,17 @@ def test_places_are_kept_for_clients_that_wait(cast: Cast, handed_over: list[str
     places = worker.Places()
     places.set_threads(4)
     for _ in range(4):
-        services.submit(cast.alice, "select 1", "demo")
-    held = [places.take() for _ in range(4)]
+        services.submit(cast.alice, read("select 1"), "demo")
+    held = [places.claim() for _ in range(4)]
     assert [task is not None for task in held] == [True, True, True, False]
-    services.submit(cast.charlie, "select 1", "secret", synchronous=True)
-    waited_for = places.take()
+    services.submit(cast.charlie, read("select 1"), "secret", synchronous=True)
+    waited_for = places.claim()
     assert waited_for is not None
     assert waited_for.synchronous
     assert held[0] is not None
-    places.leave(held[0])
+    places.release(held[0])
     lifecycle.end(held[0], lifecycle.CANCELLED)
-    assert places.take() is not None
+    assert places.claim() is not None
 
 
 def test_a_worker_that_shuts_down_gives_its_task_back(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,13 +267,13 @@ def test_a_task_that_was_cancelled_before_is_not_run(task: QueryTask, monkeypatc
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "HEARTBEAT_S", 0.01)
-    monkeypatch.setattr(keeper, "LOOK_S", 0.01)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(heartbeats, "LOOK_S", 0.01)
 
 
 def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, quick: None) -> None:
     stopped = threading.Event()
-    kept = keeper.Keeper(lambda task_id: stopped.set(), lambda task_id: None)
+    kept = heartbeats.Keeper(lambda task_id: stopped.set(), lambda task_id: None)
     held = lifecycle.claim(task.pk, kept.name)
     assert held is not None
     with kept.holding(held):
@@ -289,13 +290,13 @@ def test_the_keeper_writes_down_how_far_it_is_when_that_has_changed(
     written: list[int] = []
     report = lifecycle.report
 
-    def counted(task: QueryTask, progress: engine.Progress) -> None:
+    def counted(task: QueryTask, progress: Progress) -> None:
         report(task, progress)
         written.append(progress.tasks_done)
 
     monkeypatch.setattr(lifecycle, "report", counted)
     far = [1]
-    kept = keeper.Keeper(lambda task_id: None, lambda task_id: engine.Progress(1, 0, 9, far[0], 100 * far[0], 0))
+    kept = heartbeats.Keeper(lambda task_id: None, lambda task_id: Progress(1, 0, 9, far[0], 100 * far[0], 0))
     held = lifecycle.claim(task.pk, kept.name)
     assert held is not None
     with kept.holding(held):
@@ -310,8 +311,8 @@ def test_the_keeper_writes_down_how_far_it_is_when_that_has_changed(
 def test_a_cancelled_statement_that_the_engine_cannot_break_off_ends_all_the_same(
     cast: Cast, task: QueryTask, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "PATIENCE_S", 0.05)
-    kept = keeper.Keeper(lambda task_id: None, lambda task_id: None)
+    monkeypatch.setattr(heartbeats, "PATIENCE_S", 0.05)
+    kept = heartbeats.Keeper(lambda task_id: None, lambda task_id: None)
     held = lifecycle.claim(task.pk, kept.name)
     assert held is not None
     with kept.holding(held):
@@ -323,4 +324,4 @@ def test_a_cancelled_statement_that_the_engine_cannot_break_off_ends_all_the_sam
 
 
 def test_two_workers_never_have_the_same_name() -> None:
-    assert keeper.worker_name() != keeper.worker_name()
+    assert heartbeats.worker_name() != heartbeats.worker_name()

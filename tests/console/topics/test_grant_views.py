@@ -80,7 +80,7 @@ def test_both_sides_see_it_under_shared_topics(cast: Cast) -> None:
     assert "flights" in mine and "umbrella" in mine
     assert "flights" in theirs and "acme" in theirs and "private" not in theirs
     assert "Nothing is shared with you" in cast.client("alice").get(url).content.decode()
-    assert "No shared topic fits" in cast.client("charlie").get(url, {"q": "zzz"}).content.decode()
+    assert "No shared topic matches" in cast.client("charlie").get(url, {"q": "zzz"}).content.decode()
     assert "flights" in cast.client("charlie").get(url, {"q": "ACM"}).content.decode()
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from console.accounts import acl
 from console.accounts import services as accounts
 from console.accounts.models import Tenant
 from console.audit.models import Entry
+from console.rights import access_table
 from console.topics import access, grants
 from console.topics.models import Grant, Relation
 from console.web.errors import Refused
@@ -136,10 +136,10 @@ def test_the_brokers_table_has_the_grant_until_it_is_revoked(cast: Cast) -> None
     topic, alice = make_topic(cast.alice, cast.instance), cast.actor("alice")
     key = accounts.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
     grant = grants.create_grant(actor=alice, topic=topic, relation=4, tenant=cast.charlie.tenant)
-    delegated = acl.compiled()[key.access_key_id]["delegated"]
+    delegated = access_table.compiled()[key.access_key_id].delegated
     assert [row["Resource"] for row in delegated] == [[f"acs:mq:*:*:{topic.physical_name}"]]
     grants.delete_grant(actor=alice, grant=grant)
-    assert acl.compiled()[key.access_key_id]["delegated"] == []
+    assert access_table.compiled()[key.access_key_id].delegated == []
 
 
 def test_the_receiver_finds_the_topic_and_nobody_else_does(cast: Cast) -> None:

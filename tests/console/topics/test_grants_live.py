@@ -17,9 +17,9 @@ from brokercore.client import (
     PushConsumer,
 )
 from brokercore.client.errors import NoPermission, TopicNotExist
-from console.accounts import acl
 from console.accounts import services as accounts
 from console.instances import broker as clients
+from console.rights import access_table
 from console.topics import grants
 from console.topics import services as topics
 from console.topics.models import Topic
@@ -35,13 +35,13 @@ REVOKED_SECONDS = 2
 def credentials(cast: Cast) -> Credentials:
     """Charlie's AccessKey; he administers the other account."""
     key = accounts.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
-    acl.publish()
+    access_table.publish()
     credentials = Credentials(key.access_key_id, key.access_key_secret)
 
     def is_known() -> bool:
         with Admin(cast.cluster.namesrv, credentials) as admin:
             try:
-                return bool(admin.masters())
+                return bool(admin.brokers.masters())
             except NoPermission:
                 return False
 
@@ -84,7 +84,7 @@ def test_revoking_ends_sending_and_a_running_consumer(
     grant = grants.create_grant(actor=alice, topic=topic, relation=6, tenant=charlie.tenant)
     group = topics.create_group(actor=charlie, instance=cast.instance, group_id="GID_umbrella")
     with Admin(cast.cluster.namesrv, credentials) as admin:
-        eventually(lambda: group.physical_name in admin.group_configs(), REVOKED_SECONDS)
+        eventually(lambda: group.physical_name in admin.groups.configs(), REVOKED_SECONDS)
     got: list[bytes] = []
     consumer = _consumer(cast, credentials, topic, "GID_umbrella", got)
     with consumer.start():
@@ -109,10 +109,10 @@ def test_the_owners_group_is_not_the_receivers(cast: Cast, topic: Topic, credent
     group = make_group(cast.alice, cast.instance, "GID_acme")
     own = topics.create_group(actor=cast.actor("charlie"), instance=cast.instance, group_id="GID_umbrella")
     with Admin(cast.cluster.namesrv, credentials) as admin:
-        eventually(lambda: own.physical_name in admin.group_configs(), REVOKED_SECONDS)
-        assert group.physical_name not in admin.group_configs()
+        eventually(lambda: own.physical_name in admin.groups.configs(), REVOKED_SECONDS)
+        assert group.physical_name not in admin.groups.configs()
         with pytest.raises(NoPermission):
-            admin.consume_stats(group.physical_name)
+            admin.groups.stats(group.physical_name)
 
 
 def _send(cast: Cast, topic: Topic, body: bytes) -> None:

@@ -91,7 +91,7 @@ def test_the_broker_holds_the_rule_for_a_users_key(cast: Cast) -> None:
 
         def may_use(group: Group) -> bool:
             try:
-                bob.update_consumer_offset(group.physical_name, queue, 0)
+                bob.offsets.commit(group.physical_name, {queue: 0})
             except NoPermission:
                 return False
             return True

@@ -9,11 +9,12 @@ import redis as redis_client
 
 from brokercore.client import ConsumeResult, Credentials, MessageView, PushConsumer
 from brokercore.client.errors import BrokerUnreachable
-from console.accounts import acl
+from brokercore.policy.table import KEYS, OWNERS
 from console.accounts import services as accounts
 from console.audit.models import Entry
 from console.instances import broker as clients
 from console.instances.models import Cluster, Instance
+from console.rights import access_table
 from console.topics import grants, services
 from console.topics.models import Grant, Group, OrderType, Topic
 from console.web.errors import Refused
@@ -48,10 +49,10 @@ def test_it_refuses_a_group_id_that_breaks_the_rule(cast: Cast, group_id: str) -
 )
 def test_it_creates_each_type_on_the_broker(cast: Cast, order_type: int, message_type: str, queues: int) -> None:
     topic = make_topic(cast.alice, cast.instance, "typed", order_type)
-    config = clients.admin(cast.cluster).topic_config(topic.physical_name)
+    config = clients.admin(cast.cluster).topics.config(topic.physical_name)
     assert topic.physical_name == f"{cast.instance.instance_id}%typed"
     assert (config.message_type, config.write_queues, config.read_queues) == (message_type, queues, queues)
-    fixed = clients.admin(cast.cluster).route(topic.physical_name).order_conf
+    fixed = clients.admin(cast.cluster).topics.route(topic.physical_name).order_conf
     assert fixed == (f"broker-a:{queues}" if message_type == "FIFO" else "")
 
 
@@ -127,7 +128,7 @@ def test_what_some_brokers_took_before_another_failed_is_taken_back(cast: Cast, 
 def test_it_sets_the_mode_on_the_broker(cast: Cast) -> None:
     topic = make_topic(cast.alice, cast.instance)
     services.set_topic_permission(actor=cast.actor("alice"), topic=topic, perm=4)
-    assert clients.admin(cast.cluster).topic_config(topic.physical_name).perm == 4
+    assert clients.admin(cast.cluster).topics.config(topic.physical_name).perm == 4
     with pytest.raises(Refused):
         services.set_topic_permission(actor=cast.actor("alice"), topic=topic, perm=5)
 
@@ -150,16 +151,16 @@ def test_a_deleted_topic_is_gone_with_its_grants_from_the_rows_and_from_the_brok
     topic = make_topic(cast.alice, bare, "lent-out")
     grants.create_grant(actor=cast.actor("alice"), topic=topic, relation=6, tenant=cast.charlie.tenant)
     accounts.create_access_key(actor=cast.actor("charlie"), user=cast.charlie)
-    acl.publish()
+    access_table.publish()
     table = redis_client.Redis.from_url(f"{broker.redis_url}?db=0", decode_responses=True)
-    assert "lent-out" in str(table.hgetall(acl.KEYS))
-    assert table.hexists(acl.OWNERS, "lent-out")
+    assert "lent-out" in str(table.hgetall(KEYS))
+    assert table.hexists(OWNERS, "lent-out")
     with django_capture_on_commit_callbacks(execute=True):
         services.delete_topic(actor=cast.actor("alice"), topic=topic)
     assert not Topic.objects.filter(name="lent-out").exists()
     assert not Grant.objects.exists()
-    assert "lent-out" not in str(table.hgetall(acl.KEYS))
-    assert not table.hexists(acl.OWNERS, "lent-out")
+    assert "lent-out" not in str(table.hgetall(KEYS))
+    assert not table.hexists(OWNERS, "lent-out")
     assert make_topic(cast.charlie, make_instance(cast.charlie, cast.cluster, independent_naming=False), "lent-out")
 
 

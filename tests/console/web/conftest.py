@@ -1,5 +1,76 @@
-"""The standing cast on a running broker."""
+"""An account of which every page has something to show."""
 
-from tests.support.cast import cast, console
+from __future__ import annotations
 
-__all__ = ["cast", "console"]
+import pytest
+from django.utils import timezone
+
+from brokercore.smq.wire.subscriptions import Format, Strategy
+from console.accounts import services as accounts
+from console.accounts.models import ResourceSet
+from console.accounts.policy_documents import system_policy
+from console.accounts.services.keys import create_organization_key
+from console.archive.models import ArchiveStatus, TopicArchive
+from console.audit.models import Entry
+from console.catalog.models import Bucket
+from console.pipelines import services as pipelines
+from console.queues import services as queue_services
+from console.queues.topics import services as queue_topics
+from console.sql.models import QueryTask
+from tests.support.cast import Cast, make_group, make_topic
+from tests.support.queue_service import QueueServiceProcess
+from tests.support.roles import make_role
+
+
+@pytest.fixture
+def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
+    """What the rows of the matrix name."""
+    topic = make_topic(cast.alice, cast.instance)
+    archive = TopicArchive.objects.create(
+        tenant=cast.acme,
+        topic=topic,
+        physical_name=topic.physical_name,
+        location=f"oss://gantry-archive-{cast.acme.uid}/matrix/",
+        status=ArchiveStatus.IDLE,
+        requested_at=timezone.now(),
+    )
+    make_group(cast.alice, cast.instance)
+    key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
+    bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
+    accounts.create_group(actor=cast.actor("alice"), name="senders")
+    document = {"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}]}
+    accounts.create_policy(actor=cast.actor("alice"), name="own-policy", description="", document=document)
+    make_role(cast.actor("alice"))
+    organization = cast.acme.organization
+    organization_key = create_organization_key(actor=cast.actor("petra"), organization=organization, tenant=cast.acme)
+    task = QueryTask.objects.create(
+        id="q-matrix", tenant=cast.acme, creator=cast.alice, table_schema="acme", command="x"
+    )
+    Bucket.objects.create(tenant=cast.acme, name="acme-lake")
+    queue_services.create_queue(actor=cast.actor("alice"), name="matrix", attributes={})
+    pipelines.create(actor=cast.actor("alice"), name="matrix")
+    pipelines.set_secret(actor=cast.actor("alice"), name="made", value="x")
+    pipelines.set_variable(actor=cast.actor("alice"), name="made", value="x")
+    queue_topics.create_topic(actor=cast.actor("alice"), name="matrix", attributes={})
+    queue_topics.subscribe(
+        actor=cast.actor("alice"),
+        topic="matrix",
+        name="ends",
+        receiver="matrix",
+        strategy=Strategy.BACKOFF,
+        form=Format.XML,
+    )
+    return {
+        "instance": cast.instance.instance_id,
+        "topic": "orders",
+        "group": "GID_orders",
+        "alices_key": key.access_key_id,
+        "bobs_key": bobs_key.access_key_id,
+        "policy": str(system_policy("AliyunMQReadOnlyAccess").pk),
+        "alices_task": task.pk,
+        "alices_archive": str(archive.pk),
+        "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
+        "organization": str(organization.pk),
+        "organization_key": organization_key.access_key_id,
+        "resource_set": str(ResourceSet.objects.create(organization=organization, name="standing").pk),
+    }

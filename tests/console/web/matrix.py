@@ -59,15 +59,21 @@ PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
 QUERY = Statuses(302, 200, 403, 403, 200, 200)
 ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
 ACMES_BUCKET = Statuses(302, 404, 403, 403, 200, 200)
+ACMES_JOB = Statuses(302, 404, 403, 403, 200, 200)
+NOT_DEPLOYED = Statuses(302, 404, 403, 403, 422, 422)
 MISSING_FILE = Statuses(302, 404, 403, 403, 404, 404)
 NO_STATEMENT = Statuses(302, 404, 403, 403, 404, 404)
 ADMINISTER = Statuses(302, 200, 403, 403, 403, 200)
 ADMINISTER_USER = Statuses(302, 404, 403, 403, 403, 302)
 LOOK_AT_USER = Statuses(302, 404, 403, 403, 403, 200)
 
+NO_HANDLE = Statuses(302, 404, 403, 403, 422, 422)
+
 OWN = ("instance",)
 TOPIC = ("instance", "topic")
 GROUP = ("instance", "group")
+QUEUE, ENDS = ("matrix",), ("matrix", "ends")
+JOB = ("matrix",)
 BOB, SENDERS = ("bob@acme",), ("senders",)
 NEW_TOPIC = {"name": "made-by-{role}", "order_type": "0"}
 NEW_POLICY = {
@@ -83,6 +89,24 @@ NEW_ROLE = {
 ASSUME = {"role": "Sender", "session_name": "matrix", "duration_s": "900"}
 SIMULATE_BOB = {"who": "user", "user": "bob@acme", "action": "mq:PUB", "resource": "orders"}
 NEW_GROUP = {"group_id": "GID_made_by_{role}"}
+
+ATTRIBUTES = {
+    "VisibilityTimeout": "30",
+    "MessageRetentionPeriod": "345600",
+    "DelaySeconds": "0",
+    "PollingWaitSeconds": "0",
+    "MaximumMessageSize": "65536",
+}
+NEW_QUEUE_TOPIC = {"name": "made-by-{role}", "most_bytes": "65536"}
+SUBSCRIPTION = {
+    "name": "made-by-{role}",
+    "receiver": "matrix",
+    "strategy": "BACKOFF_RETRY",
+    "form": "XML",
+    "tag": "",
+}
+NEW_JOB = {"name": "made-by-{role}", "beginning": "empty"}
+NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 
 MATRIX: list[Row] = [
     Row("health", (), EVERYBODY),
@@ -185,7 +209,73 @@ MATRIX: list[Row] = [
     Row("metrics.index", OWN, LOOK),
     Row("metrics.topic", TOPIC, LOOK),
     Row("metrics.group", GROUP, LOOK),
+    # Queues: each account its own. What one deletes at the service is gone for the next.
+    Row("queues.list", (), ACCOUNT_LOOK),
+    Row("queues.create", (), ACCOUNT_OPERATE),
+    Row("queues.create", (), Statuses(302, 302, 403, 403, 302, 302), "post", NEW_QUEUE),
+    Row("queues.detail", QUEUE, LOOK),
+    Row("queues.live", QUEUE, LOOK),
+    Row("queues.subscriptions", QUEUE, LOOK),
+    Row("queues.statistics", QUEUE, LOOK),
+    Row("queues.update", QUEUE, OPERATE),
+    Row("queues.update", QUEUE, CHANGE, "post", ATTRIBUTES),
+    Row("queues.delete", QUEUE, OPERATE),
+    Row("queues.delete", QUEUE, Statuses(302, 404, 403, 403, 302, 404), "post", {"name": "matrix"}),
+    Row("queues.send", QUEUE, OPERATE),
+    Row("queues.send", QUEUE, OPERATE, "post", {"body": "from {role}"}),
+    Row("queues.messages", QUEUE, LOOK),
+    Row("queues.receive", QUEUE, OPERATE, "post", {"most": "1", "wait_s": "0"}),
+    Row("queues.message_hide", QUEUE, NO_HANDLE, "post", {"handle": "none", "seconds": "1"}),
+    Row("queues.message_delete", QUEUE, NO_HANDLE, "post", {"handle": "none"}),
+    # Topics of the queue service; those of instances stand above.
+    Row("queue_topics.list", (), ACCOUNT_LOOK),
+    Row("queue_topics.create", (), ACCOUNT_OPERATE),
+    Row("queue_topics.create", (), Statuses(302, 302, 403, 403, 302, 302), "post", NEW_QUEUE_TOPIC),
+    Row("queue_topics.detail", QUEUE, LOOK),
+    Row("queue_topics.publish", QUEUE, OPERATE),
+    Row("queue_topics.publish", QUEUE, CHANGE, "post", {"body": "from {role}"}),
+    Row("queue_topics.subscribe", QUEUE, OPERATE),
+    Row("queue_topics.subscribe", QUEUE, CHANGE, "post", SUBSCRIPTION),
+    Row("queue_topics.update", QUEUE, OPERATE),
+    Row("queue_topics.update", QUEUE, CHANGE, "post", {"most_bytes": "65536"}),
+    Row("queue_topics.update_subscription", ENDS, OPERATE),
+    Row("queue_topics.update_subscription", ENDS, CHANGE, "post", {"strategy": "BACKOFF_RETRY", "tag": ""}),
+    Row("queue_topics.unsubscribe", ENDS, OPERATE),
+    Row("queue_topics.unsubscribe", ENDS, Statuses(302, 404, 403, 403, 302, 422), "post", {"name": "ends"}),
+    Row("queue_topics.delete", QUEUE, OPERATE),
+    Row("queue_topics.delete", QUEUE, Statuses(302, 404, 403, 403, 302, 404), "post", {"name": "matrix"}),
     # Async SQL: a RAM user sees the own tasks only
+    # SQL jobs: one of another account does not exist
+    Row("jobs.list", (), QUERY),
+    Row("jobs.names", (), QUERY),
+    Row("jobs.create", (), QUERY),
+    Row("jobs.create", (), Statuses(302, 302, 403, 403, 302, 302), "post", NEW_JOB),
+    Row("jobs.detail", JOB, ACMES_JOB),
+    Row("jobs.live", JOB, ACMES_JOB),
+    Row("jobs.editor", JOB, ACMES_JOB),
+    Row("jobs.text", JOB, ACMES_JOB, "post", {"mode": "validate", "text": "select 1"}),
+    Row("jobs.text", JOB, ACMES_JOB, "post", {"mode": "save", "text": "select 1"}),
+    Row("jobs.text", JOB, ACMES_JOB, "post", {"mode": "deploy", "text": "select 1"}),
+    Row("jobs.statistics", JOB, ACMES_JOB),
+    Row("jobs.checkpoints", JOB, ACMES_JOB),
+    Row("jobs.log", JOB, ACMES_JOB),
+    Row("jobs.versions", JOB, ACMES_JOB),
+    Row("jobs.version", (*JOB, "99"), MISSING_FILE),
+    Row("jobs.start", JOB, ACMES_JOB),
+    Row("jobs.start", JOB, NOT_DEPLOYED, "post", {"start_from": "checkpoint"}),
+    Row("jobs.stop", JOB, ACMES_JOB),
+    Row("jobs.stop", JOB, NOT_DEPLOYED, "post"),
+    Row("jobs.delete", JOB, ACMES_JOB),
+    Row("jobs.delete", JOB, CHANGE, "post", {"name": "matrix"}),
+    Row("jobs.secrets", (), QUERY),
+    Row("jobs.secret_put", (), QUERY),
+    Row("jobs.secret_put", (), Statuses(302, 302, 403, 403, 302, 302), "post", {"name": "made", "value": "x"}),
+    Row("jobs.secret_delete", ("made",), QUERY),
+    Row("jobs.secret_delete", ("made",), Statuses(302, 422, 403, 403, 302, 302), "post", {"name": "made"}),
+    Row("jobs.variable_put", (), QUERY),
+    Row("jobs.variable_put", (), Statuses(302, 302, 403, 403, 302, 302), "post", {"name": "made", "value": "x"}),
+    Row("jobs.variable_delete", ("made",), QUERY),
+    Row("jobs.variable_delete", ("made",), Statuses(302, 422, 403, 403, 302, 302), "post", {"name": "made"}),
     Row("archive.topic", TOPIC, OPERATE),
     Row("archive.state", TOPIC, OPERATE),
     Row("archive.start", TOPIC, CHANGE, "post"),
@@ -226,6 +316,10 @@ MATRIX: list[Row] = [
     Row("sql.bucket_delete", ("acme-lake",), ACMES_BUCKET),
     Row("sql.bucket_delete", ("acme-lake",), CHANGE, "post", {"name": "acme-lake"}),
     Row("sql.bucket_upload", ("acme-lake",), Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("sql.bucket_rules", ("acme-lake",), ACMES_BUCKET),
+    Row("sql.bucket_rules", ("acme-lake",), Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("sql.bucket_rule_delete", ("acme-lake", "none"), MISSING_FILE),
+    Row("sql.bucket_rule_again", ("acme-lake", "none"), MISSING_FILE, "post"),
     Row("sql.bucket_table", ("acme-lake",), ACMES_BUCKET),
     Row("sql.bucket_table", ("acme-lake",), Statuses(302, 404, 403, 403, 422, 422), "post"),
     Row("sql.bucket_file", ("acme-lake", "none.csv"), MISSING_FILE),

@@ -7,59 +7,10 @@ from collections.abc import Iterator
 import pytest
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
-from django.utils import timezone
 
-from console.accounts import services as accounts
-from console.accounts.models import ResourceSet
-from console.accounts.policies import system_policy
-from console.accounts.services.organization_keys import create_organization_key
-from console.archive.models import ArchiveStatus, TopicArchive
 from console.audit.models import Entry
-from console.sql.models import Bucket, QueryTask
 from tests.console.web.matrix import MATRIX, ROLES, Row
-from tests.support.cast import Cast, make_group, make_topic
-from tests.support.roles import make_role
-
-
-@pytest.fixture
-def world(cast: Cast) -> dict[str, str]:
-    """What the rows of the matrix name."""
-    topic = make_topic(cast.alice, cast.instance)
-    archive = TopicArchive.objects.create(
-        tenant=cast.acme,
-        topic=topic,
-        physical_name=topic.physical_name,
-        location=f"oss://gantry-archive-{cast.acme.uid}/matrix/",
-        status=ArchiveStatus.IDLE,
-        requested_at=timezone.now(),
-    )
-    make_group(cast.alice, cast.instance)
-    key = accounts.create_access_key(actor=cast.actor("alice"), user=cast.alice)
-    bobs_key = accounts.create_access_key(actor=cast.actor("bob"), user=cast.bob)
-    accounts.create_group(actor=cast.actor("alice"), name="senders")
-    document = {"Version": "1", "Statement": [{"Effect": "Allow", "Action": "mq:PUB", "Resource": "*"}]}
-    accounts.create_policy(actor=cast.actor("alice"), name="own-policy", description="", document=document)
-    make_role(cast.actor("alice"))
-    organization = cast.acme.organization
-    organization_key = create_organization_key(actor=cast.actor("petra"), organization=organization, tenant=cast.acme)
-    task = QueryTask.objects.create(
-        id="q-matrix", tenant=cast.acme, creator=cast.alice, table_schema="acme", command="x"
-    )
-    Bucket.objects.create(tenant=cast.acme, name="acme-lake")
-    return {
-        "instance": cast.instance.instance_id,
-        "topic": "orders",
-        "group": "GID_orders",
-        "alices_key": key.access_key_id,
-        "bobs_key": bobs_key.access_key_id,
-        "policy": str(system_policy("AliyunMQReadOnlyAccess").pk),
-        "alices_task": task.pk,
-        "alices_archive": str(archive.pk),
-        "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
-        "organization": str(organization.pk),
-        "organization_key": organization_key.access_key_id,
-        "resource_set": str(ResourceSet.objects.create(organization=organization, name="standing").pk),
-    }
+from tests.support.cast import Cast
 
 
 @pytest.mark.parametrize("row", MATRIX, ids=str)

@@ -14,10 +14,12 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.support.cast import Cast
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[3]
 MISSING = (
     "GANTRY_SECRET_KEY is not set and there is no {home}/secrets/secret_key: every installation has secrets of its own."
-    " `make up` draws them, or `python3 -m launcher secrets`."
+    " `make up` generates them, or `python3 -m launcher secrets`."
 )
 #: What django-allauth could also do, and we do not.
 NOT_OFFERED = (
@@ -94,7 +96,7 @@ def test_no_password_or_secret_stands_in_the_code() -> None:
     literal = re.compile(rf"""(?i)\b{name}\b["']?\s*[:=]\s*["']([^"'{{}}$<\s]{{4,}})["']""")
     field = re.compile(r"(?i)[\w-]*(?:secret|token|password)[\w-]*")
     found = []
-    for package in ("console", "brokercore", "analytics", "launcher", "cli"):
+    for package in ("console", "brokercore", "analytics", "launcher", "gantry_cli"):
         for file in (ROOT / package).rglob("*.py"):
             values = [value for value in literal.findall(file.read_text()) if not field.fullmatch(value)]
             found += [f"{file.relative_to(ROOT)}: {value}" for value in values]

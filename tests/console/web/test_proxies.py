@@ -12,7 +12,7 @@ from django.test import Client, RequestFactory
 
 from console.audit.models import Entry
 from console.env import env_networks
-from console.web.proxies import TrustedProxyMiddleware
+from console.web.connections import TrustedProxyMiddleware
 from tests.support.cast import PASSWORD, Cast
 
 PROXY, CLIENT = "10.0.0.2", "203.0.113.9"

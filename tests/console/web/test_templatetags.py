@@ -94,7 +94,16 @@ def test_a_pager_leaves_out_the_middle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "shown"), [(0, "0 ms"), (267, "267 ms"), (3_821, "3.8 s"), (125_000, "2 min 5 s"), (None, "–")]
+    ("ms", "shown"),
+    [
+        (0, "0 ms"),
+        (267, "267 ms"),
+        (3_821, "3.8 s"),
+        (125_000, "2 min 5 s"),
+        (12_000_000, "3 h 20 min"),
+        (371_000_000, "4 d 7 h"),
+        (None, "–"),
+    ],
 )
 def test_a_duration_is_told_in_the_unit_that_fits(ms: int | None, shown: str) -> None:
     assert shown in gantry.duration(ms)

@@ -10,12 +10,10 @@ from console.audit import retention
 
 
 class Command(BaseCommand):
-    help = "Delete entries of the audit trail that are older than so many days, and record that."
+    help = "Delete audit entries older than a number of days, and record the deletion."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--days", type=int, required=True, help=f"keep these many days, at least {retention.SHORTEST_DAYS}"
-        )
+        parser.add_argument("--days", type=int, required=True, help=f"days to keep, at least {retention.SHORTEST_DAYS}")
 
     def handle(self, *args: Any, days: int, **options: Any) -> None:
         try:

@@ -11,12 +11,14 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from brokercore.client.errors import ClientError, NoPermission
+from brokercore.smq.client import QueueServiceUnavailable
 from console.demo import services
 from console.instances.services import ensure_cluster
+from console.web.errors import Refused
 
 
 class Command(BaseCommand):
-    help = "Create or mend the demo tenant and write demo.json."
+    help = "Create or repair the demo tenant and write demo.json."
 
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
@@ -33,6 +35,7 @@ class Command(BaseCommand):
                 # At once: the password exists nowhere else, and what follows can fail.
                 _write(file, known | _addresses())
             self._mend()
+            self._add_job(known)
         except ClientError as error:
             raise CommandError(_outage(error)) from error
         _write(file, known | _addresses())
@@ -45,6 +48,20 @@ class Command(BaseCommand):
             if settings.EMBEDDED_BROKER:
                 raise
             self.stderr.write(f"{_outage(error)} Pages show an outage until it does.")
+
+    def _add_job(self, known: dict[str, Any]) -> None:
+        """Once, also in a home of an earlier version: who deletes the job does not get it again.
+
+        A console without it is of more use than none.
+        """
+        if "job" in known:
+            return
+        try:
+            services.ensure_job(known["instance_id"])
+        except (ClientError, QueueServiceUnavailable, Refused) as error:
+            self.stderr.write(f"The demo has no SQL job {services.JOB} until the next start: {error}")
+        else:
+            known["job"] = services.JOB
 
 
 def _outage(error: ClientError) -> str:
@@ -86,7 +103,8 @@ def _read(file: Path) -> dict[str, Any]:
         known = json.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise CommandError(
-            f"{file} is gone or damaged, and its secrets exist nowhere else. Restore it, or start with an empty home."
+            f"{file} is missing or damaged, and its secrets exist nowhere else. Restore it, or start with "
+            "an empty home."
         ) from error
     return dict(known)
 

@@ -13,8 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokercore.client.errors import ClientError
-from console.messaging.flights import flights
-from console.messaging.traffic import Progress, Sender, Target, consumers, replay
+from console.messaging.traffic import Progress, Sender, Target, consumers, flights, replay
 
 
 class Command(BaseCommand):
@@ -76,6 +75,6 @@ def _target() -> Target:
     try:
         return Target.of_demo(json.loads(file.read_text()))
     except FileNotFoundError as error:
-        raise CommandError(f"There is no {file}: start the copy with `make up` first.") from error
+        raise CommandError(f"There is no {file}: start Gantry with `make up` first.") from error
     except (OSError, ValueError, KeyError) as error:
         raise CommandError(f"{file} cannot be used: {error}.") from error

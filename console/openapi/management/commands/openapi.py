@@ -1,4 +1,4 @@
-"""`manage.py openapi`: the OpenAPI document, or the table of operations of docs/management-api.md."""
+"""`manage.py openapi`: the OpenAPI document, or the table of operations of docs/use/management-api.md."""
 
 from __future__ import annotations
 

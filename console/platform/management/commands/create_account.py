@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts.models import Organization
 from console.accounts.services import create_tenant, draw_password
 from console.web.errors import Refused
@@ -26,14 +26,14 @@ class Command(BaseCommand):
         password = draw_password()
         try:
             with transaction.atomic():
-                policies.ensure_system_policies()
+                policy_documents.ensure_system_policies()
                 user = create_tenant(
                     name=name, organization=_at(organization), password=password, must_change_password=True
                 )
         except Refused as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(f"The account {name} is created in {organization}; its administrator is {user.username}.")
-        self.stdout.write(f"First password, shown this once, to be changed at the sign-in: {password}")
+        self.stdout.write(f"First password, shown only once, to be changed at the sign-in: {password}")
 
 
 def _at(path: str) -> Organization:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from console.accounts import policies
+from console.accounts import policy_documents
 from console.accounts.services import draw_password
 from console.accounts.services.platform_admins import set_platform_admin
 from console.instances.services import ensure_cluster
@@ -23,10 +23,10 @@ class Command(BaseCommand):
         password = draw_password()
         try:
             # All that a copy without the demo needs before anybody can make an account and an instance.
-            policies.ensure_system_policies()
+            policy_documents.ensure_system_policies()
             ensure_cluster()
             new = set_platform_admin(name=name, password=password)
         except Refused as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(f"The platform's administrator {name} is {'created' if new else 'reset'}.")
-        self.stdout.write(f"First password, shown this once, to be changed at the sign-in: {password}")
+        self.stdout.write(f"First password, shown only once, to be changed at the sign-in: {password}")

@@ -1,4 +1,4 @@
-"""`manage.py sqlalone`: runs the statements that must run alone; the Spark worker starts it (console/sql/alone.py)."""
+"""`manage.py sqlalone`: runs the statements that must run alone; the Spark worker starts it (console/sql/worker.py)."""
 
 from __future__ import annotations
 

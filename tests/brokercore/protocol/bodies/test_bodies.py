@@ -8,9 +8,12 @@ import pytest
 from brokercore.protocol.bodies.clients import (
     Connection,
     ConsumerConnection,
+    ConsumerData,
     ConsumeStatus,
     DirectResult,
+    Heartbeat,
     RunningInfo,
+    SubscriptionData,
     connections_from_json,
     connections_to_json,
 )
@@ -23,7 +26,6 @@ from brokercore.protocol.bodies.config import (
     topic_rows_to_json,
     topic_table_from_json,
 )
-from brokercore.protocol.bodies.heartbeat import ConsumerData, Heartbeat, SubscriptionData
 from brokercore.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRoute
 from brokercore.protocol.bodies.stats import (
     ConsumeStats,

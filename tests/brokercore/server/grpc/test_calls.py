@@ -14,8 +14,8 @@ import pytest
 from brokercore.protocol.grpc import messaging_pb2 as pb
 from brokercore.protocol.grpc.messaging_pb2 import Code
 from brokercore.protocol.properties import MAX_PROPERTIES
+from brokercore.server.delivery.incoming import MAX_BODY
 from brokercore.server.grpc.endpoint import SERVICE
-from brokercore.server.incoming import MAX_BODY
 from tests.brokercore.server.grpc.caller import READS_NOTHING_AHEAD, Caller, authorization, message, resource
 from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, broker_process, eventually

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from brokercore.server.grpc.renewal import LONGEST_MS, RENEWED_MS, Renewals
-from brokercore.server.pop.flights import FlightTable
+from brokercore.server.grpc.sessions import LONGEST_MS, RENEWED_MS, Renewals
+from brokercore.server.pop.in_flight import FlightTable
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.offsets import OffsetTable
@@ -32,12 +32,13 @@ async def store(redis: RedisServer) -> AsyncIterator[MessageStore]:
 
 async def test_a_message_is_kept_for_its_client_for_three_hours_and_no_longer(store: MessageStore) -> None:
     flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
-    sessions = SimpleNamespace(is_online=lambda _client: True)
-    renewals = Renewals(SimpleNamespace(broker=SimpleNamespace(flights=flights), sessions=sessions))  # type: ignore[arg-type]
+    renewals = Renewals(SimpleNamespace(flights=flights), lambda _client: True)  # type: ignore[arg-type]
     state, now_ms = flights.begin(PLACE, 0), int(time.time() * 1000)
     popped_ms = {0: now_ms - LONGEST_MS - 1, 1: now_ms - LONGEST_MS + 600_000}
     for offset, popped in popped_ms.items():
-        await flights.take(PLACE, state, [(offset, 0)], next_offset=offset + 1, now_ms=popped, visible_ms=now_ms + 1000)
+        await flights.claim(
+            PLACE, state, [(offset, 0)], next_offset=offset + 1, now_ms=popped, visible_ms=now_ms + 1000
+        )
         renewals.add(CLIENT, PLACE, offset, popped)
     renewals.look()
     assert state.flights[0].visible_ms == now_ms + 1000, "a client that hangs has lost it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,6 +69,11 @@ class Vendor:
         return found
 
     def _start(self, client: Any) -> Any:
+        # Starting takes the loop that is this thread's now. The client makes its own one that, unless another of its
+        # threads was the first to connect; asynchronous tests that ran before leave none.
+        from rocketmq.v5.client.connection.rpc_client import RpcClient
+
+        asyncio.set_event_loop(RpcClient.get_channel_io_loop())
         client.startup()
         self._started.append(client)
         return client

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from brokercore.protocol.batch import BatchMessage, encode_batch
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.ids import parse_offset_message_id
-from brokercore.protocol.message import decode_stored
+from brokercore.protocol.message import BatchMessage, decode_stored, encode_batch
 from brokercore.server.storage.queue import OFFSET_MASK
 from tests.brokercore.server.wire import Wire, fresh, properties
 from tests.support.broker import broker_process

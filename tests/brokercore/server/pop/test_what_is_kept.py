@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from brokercore.policy.table import LimitRow
 from brokercore.protocol.codes import RequestCode as Code
 from brokercore.protocol.codes import ResponseCode
-from brokercore.server.account import MOST_IN_FLIGHT, MOST_POSITIONS, Account, Limits
-from brokercore.server.limits import LimitReached, TenantLimits
+from brokercore.server.rights.account import MOST_IN_FLIGHT, MOST_POSITIONS, Account
+from brokercore.server.rights.limits import LimitReached, TenantLimits
 from tests.brokercore.server.handlers.test_pop import acknowledge, bodies, pop
 from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import BrokerProcess, broker_process, eventually
@@ -70,7 +71,7 @@ def test_the_state_of_a_queue_goes_when_it_says_no_more_than_the_offset(
 
 def test_positions_are_counted_for_the_account_of_the_group() -> None:
     table = TenantLimits()
-    account, guest = Account("42", Limits()), table.account("43")
+    account, guest = Account("42", LimitRow()), table.account("43")
     table.accounts["42"] = account
     group = "MQ_INST_42_abcdefgh%GID_a"
     table.add_positions(guest, group, MOST_POSITIONS)

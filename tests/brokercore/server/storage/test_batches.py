@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from brokercore.protocol.message import decode_stored
-from brokercore.server.retention import offset_at, trim
-from brokercore.server.storage.batches import ENTRY_BYTES, Incoming, put_all
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.store import MessageStore
+from brokercore.server.storage.retention import offset_at, trim
+from brokercore.server.storage.store import ENTRY_BYTES, Incoming, MessageStore, put_all
 from tests.brokercore.server.storage.test_store import bodies, opened, put, queue_of, settings_of
 from tests.support.redis_server import RedisServer
 

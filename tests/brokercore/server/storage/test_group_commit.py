@@ -9,8 +9,8 @@ from typing import Any
 import hiredis
 import pytest
 
-from brokercore.server.storage.group_commit import grouped
 from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.redis_connection import grouped
 from brokercore.server.storage.store import MessageStore
 from tests.brokercore.server.storage.test_store import bodies, opened, queue_of, settings_of
 from tests.support.redis_server import RedisServer, redis_server

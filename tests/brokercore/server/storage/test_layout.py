@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import redis as redis_py
 
+from brokercore.names import HALF_TOPIC
 from brokercore.protocol.properties import SENDER_ACCOUNT, encode_properties
 from brokercore.server.errors import StoreNewer
 from brokercore.server.storage.index import index_record
-from brokercore.server.storage.layout import LAYOUT
 from brokercore.server.storage.parking import Parking
-from brokercore.server.storage.topics import HALF_TOPIC
+from brokercore.server.storage.store import LAYOUT
 from tests.brokercore.server.storage.test_recovery import opened
 from tests.support.broker import BrokerProcess
 from tests.support.redis_server import RedisServer, redis_server

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from brokercore.names import SCHEDULE_TOPIC
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.server.errors import NameInUse, RedisError, StoreUnavailable
-from brokercore.server.pop.flights import FlightTable
+from brokercore.server.pop.in_flight import FlightTable
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import Keys
-from brokercore.server.storage.mending import mend_hash
 from brokercore.server.storage.offsets import OffsetTable
 from brokercore.server.storage.parking import DISCARD, MOVE, Parking
-from brokercore.server.storage.pulse import HANG_SECONDS
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.recovery import LEAP
+from brokercore.server.storage.recovery import LEAP, mend_hash
+from brokercore.server.storage.redis_connection import HANG_SECONDS
 from brokercore.server.storage.store import MessageStore
-from brokercore.server.storage.topics import SCHEDULE_TOPIC, TopicTable
+from brokercore.server.storage.topics import TopicTable
 from tests.brokercore.server.storage.test_store import bodies, put
 from tests.brokercore.server.wire import fresh
 from tests.support.redis_server import RedisServer, redis_server

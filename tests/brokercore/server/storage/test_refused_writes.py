@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
+from brokercore.names import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.message import decode_stored
 from brokercore.protocol.properties import SENDER_ACCOUNT, encode_properties
-from brokercore.server.clients import ClientTable
+from brokercore.server.connections.clients import ClientTable
+from brokercore.server.connections.fairness import Pace, Reads
+from brokercore.server.delivery.delayed_delivery import Timers
+from brokercore.server.delivery.traces import Traces
+from brokercore.server.delivery.transactions import Transactions
+from brokercore.server.delivery.waiting import WaitingPulls
 from brokercore.server.errors import RedisError, StoreUnavailable
-from brokercore.server.limits import TenantLimits
-from brokercore.server.pace import Pace
-from brokercore.server.pop.flights import FlightTable
+from brokercore.server.pop.in_flight import FlightTable
 from brokercore.server.pop.request import Popped, PopRequest
-from brokercore.server.reads import Reads
-from brokercore.server.retention import expire_messages
+from brokercore.server.rights.limits import TenantLimits
 from brokercore.server.settings import Settings
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.offsets import OffsetTable
 from brokercore.server.storage.parking import DISCARD, MOVE, Parking
 from brokercore.server.storage.queue import Queue
+from brokercore.server.storage.retention import expire_messages
 from brokercore.server.storage.store import MessageStore
-from brokercore.server.storage.topics import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TopicTable
-from brokercore.server.timers import Timers
-from brokercore.server.traces import Traces
-from brokercore.server.transactions import Transactions
-from brokercore.server.waiting import WaitingPulls
+from brokercore.server.storage.topics import TopicTable
 from tests.brokercore.server.wire import fresh
 from tests.support.redis_server import RedisServer
 
@@ -108,7 +108,7 @@ async def test_retention_keeps_what_waits_for_its_time_or_its_producer(store: Me
     for queue in (plain, *kept):
         assert await put(store, queue) is None
     traces = Traces(store, topics, TenantLimits())
-    await expire_messages(SimpleNamespace(store=store, topics=topics, settings=store.settings, traces=traces))  # type: ignore[arg-type]
+    await expire_messages(store, topics, traces.most_bytes)
     assert plain.min_offset == plain.max_offset
     assert [queue.max_offset - queue.min_offset for queue in kept] == [1, 1]
 
@@ -160,7 +160,7 @@ async def test_what_was_acknowledged_is_not_given_out_again_when_the_committed_o
     flights = FlightTable(store.writer, store.keys, offsets)
     state = flights.begin(PLACE, 0)
     await offsets.flush()  # 0: later ones are written some time afterwards, and the broker ends before
-    await flights.take(PLACE, state, [(0, 0), (1, 0)], next_offset=2, now_ms=10, visible_ms=10**15)
+    await flights.claim(PLACE, state, [(0, 0), (1, 0)], next_offset=2, now_ms=10, visible_ms=10**15)
     assert await flights.acknowledge(PLACE, 0, 10)
     stored = OffsetTable(store.writer, store.keys)
     stored.commit(*PLACE, 0)
@@ -181,8 +181,8 @@ async def test_an_answer_that_nobody_took_gives_back_its_own_deliveries_alone(
         broker, Reads(), "GID_a", topic, topic.queues, 32, 60_000, None, False, False, lambda: None, None, 10  # type: ignore[arg-type]
     )  # fmt: skip
     state = flights.begin(PLACE, 0)
-    await flights.take(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=10**15)
-    await flights.take(PLACE, state, [(1, 0)], next_offset=2, now_ms=11, visible_ms=10**15)
+    await flights.claim(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=10**15)
+    await flights.claim(PLACE, state, [(1, 0)], next_offset=2, now_ms=11, visible_ms=10**15)
     request.put_back([Popped(0, 0, b""), Popped(0, 1, b"")])
     assert state.due(20, 10) == [0], "the other message was given to somebody else meanwhile"
 
@@ -192,7 +192,7 @@ async def flights(store: MessageStore) -> FlightTable:
     """A table of flights with one delivery at PLACE: offset 0, popped at 10."""
     flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
     state = flights.begin(PLACE, 0)
-    await flights.take(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=20)
+    await flights.claim(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=20)
     await store.writer.call("RENAME", store.keys.pop_flights, f"{store.keys.pop_flights}:aside")
     await store.writer.call("SET", store.keys.pop_flights, "no hash")
     return flights
@@ -249,8 +249,8 @@ async def test_a_pop_gives_out_only_what_redis_has_as_in_flight(store: MessageSt
     class Trouble(FlightTable):
         """Redis takes the deliveries of the first queue, and refuses those of the next."""
 
-        async def take(self, *given: Any, **fields: Any) -> None:
-            await super().take(*given, **fields)
+        async def claim(self, *given: Any, **fields: Any) -> None:
+            await super().claim(*given, **fields)
             await store.writer.call("RENAME", store.keys.pop_flights, f"{store.keys.pop_flights}:aside")
             await store.writer.call("SET", store.keys.pop_flights, "no hash")
 

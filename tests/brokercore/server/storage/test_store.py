@@ -11,18 +11,18 @@ from typing import Any
 import hiredis
 import pytest
 
+from brokercore.names import SCHEDULE_TOPIC
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.message import decode_stored
-from brokercore.server import retention
 from brokercore.server.errors import RedisError, StoreFull, StoreUnavailable
-from brokercore.server.retention import offset_at, trim
 from brokercore.server.settings import Settings
-from brokercore.server.storage import index
+from brokercore.server.storage import index, retention
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parking import MOVE, Parking
 from brokercore.server.storage.queue import Queue, split_physical
+from brokercore.server.storage.retention import offset_at, trim
 from brokercore.server.storage.store import MessageStore
-from brokercore.server.storage.topics import SCHEDULE_TOPIC, TopicTable
+from brokercore.server.storage.topics import TopicTable
 from tests.brokercore.server.wire import fresh
 from tests.support.redis_server import RedisServer
 

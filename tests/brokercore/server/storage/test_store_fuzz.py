@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from brokercore.names import SCHEDULE_TOPIC
 from brokercore.protocol.bodies.config import TopicConfig
 from brokercore.protocol.message import decode_stored
 from brokercore.server.errors import StoreUnavailable
-from brokercore.server.retention import trim
 from brokercore.server.settings import Settings
-from brokercore.server.storage.batches import Incoming, put_all
 from brokercore.server.storage.keys import Keys
 from brokercore.server.storage.parking import DISCARD, MOVE, Parking
 from brokercore.server.storage.queue import Queue
-from brokercore.server.storage.store import MessageStore
-from brokercore.server.storage.topics import SCHEDULE_TOPIC, TopicTable
+from brokercore.server.storage.retention import trim
+from brokercore.server.storage.store import Incoming, MessageStore, put_all
+from brokercore.server.storage.topics import TopicTable
 from tests.brokercore.server.wire import fresh
 from tests.support.redis_server import RedisServer, redis_server
 

@@ -12,18 +12,16 @@ from django.test import Client
 
 from console.accounts import services as accounts
 from console.accounts.services import IssuedKey
-from console.openapi.rpc import signatures
-from tests.console.live import live
-from tests.support.cast import Cast, cast, console
-
-__all__ = ["cast", "console", "live"]
+from console.openapi.rpc import authentication
+from tests.support.browser import browser
+from tests.support.cast import Cast
 
 
 class Caller:
     """Sends an action to the root of the console; the answer is whatever comes."""
 
     def __init__(self, key: IssuedKey, client: Client | None = None) -> None:
-        self.key, self.client = key, client or Client()
+        self.key, self.client = key, client or browser()
 
     def parameters(self, action: str, **own: str) -> dict[str, str]:
         """What is sent but for the signature; an empty text leaves a parameter out."""
@@ -45,8 +43,8 @@ class Caller:
 
     def send(self, parameters: dict[str, str], path: str = "/") -> Any:
         """Sign and send."""
-        text = signatures.text_to_sign("GET", parameters)
-        signature = signatures.v1(text, self.key.access_key_secret)
+        text = authentication.text_to_sign("GET", parameters)
+        signature = authentication.v1(text, self.key.access_key_secret)
         return self.client.get(path, parameters | {"Signature": signature})
 
 

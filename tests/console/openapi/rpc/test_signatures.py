@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from django.test import RequestFactory
 
-from console.openapi.rpc import signatures
-from console.openapi.rpc.errors import GatewayError
+from console.openapi.rpc import authentication
+from console.openapi.rpc.responses import GatewayError
 from console.web.errors import Refused
 
 V1 = {
@@ -46,7 +46,7 @@ def acs3(headers: dict[str, str], query: dict[str, str], signature: str, *, sign
 
 def test_version_1_is_that_of_the_published_example() -> None:
     request: Any = RequestFactory().get("/", V1 | {"Signature": V1_SIGNATURE})
-    signed = signatures.read(request)
+    signed = authentication.read(request)
     assert signed.matches("testsecret")
     assert not signed.matches("testsecres")
     assert signed.text.startswith("GET&%2F&AccessKeyId%3Dtestid%26Action%3DDescribeRegions%26Format%3DXML")
@@ -58,22 +58,22 @@ def test_version_1_encodes_every_value_as_the_sdk_does(value: str) -> None:
     from aliyunsdkcore.auth.composer import rpc_signature_composer
 
     _, text = rpc_signature_composer.get_signed_url({"Remark": value}, "testid", "testsecret", "JSON", "POST", {})
-    mine = signatures.text_to_sign("POST", {"Remark": value})
+    mine = authentication.text_to_sign("POST", {"Remark": value})
     assert f"Remark%3D{mine.rpartition('%3D')[2]}" in text
 
 
 def test_a_form_is_part_of_what_version_1_signs() -> None:
     parameters = V1 | {"Remark": "from the form"}
-    signature = signatures.v1(signatures.text_to_sign("POST", parameters), "testsecret")
+    signature = authentication.v1(authentication.text_to_sign("POST", parameters), "testsecret")
     url = "/?" + "&".join(f"{n}={quote(v, safe='')}" for n, v in (V1 | {"Signature": signature}).items())
     request: Any = RequestFactory().post(url, b"Remark=from+the+form", "application/x-www-form-urlencoded")
-    signed = signatures.read(request)
+    signed = authentication.read(request)
     assert signed.matches("testsecret")
     assert signed.parameters == {"Remark": "from the form"}
 
 
 def test_acs3_is_that_of_the_published_example(anywhere: None) -> None:
-    signed = signatures.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE))
+    signed = authentication.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE))
     assert signed.matches("YourAccessKeySecret")
     assert not signed.matches("YourAccessKeySecres")
     assert (signed.access_key_id, signed.action, signed.xml) == ("YourAccessKeyId", "RunInstances", False)
@@ -92,11 +92,11 @@ def test_acs3_is_that_of_the_published_example(anywhere: None) -> None:
 def test_acs3_covers_action_time_host_and_parameters(
     anywhere: None, headers: dict[str, str], query: dict[str, str]
 ) -> None:
-    assert not signatures.read(acs3(headers, query, ACS3_SIGNATURE)).matches("YourAccessKeySecret")
+    assert not authentication.read(acs3(headers, query, ACS3_SIGNATURE)).matches("YourAccessKeySecret")
 
 
 def test_acs3_covers_the_body_itself_not_its_stated_digest(anywhere: None) -> None:
-    assert not signatures.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE, body=b"A=1")).matches(
+    assert not authentication.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE, body=b"A=1")).matches(
         "YourAccessKeySecret"
     )
 
@@ -105,7 +105,7 @@ def test_acs3_covers_the_body_itself_not_its_stated_digest(anywhere: None) -> No
 def test_a_header_that_decides_the_call_must_be_signed(anywhere: None, name: str) -> None:
     without = ";".join(sorted(ACS3_HEADERS.keys() - {name}))
     with pytest.raises(GatewayError) as refused:
-        signatures.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE, signed=without))
+        authentication.read(acs3(ACS3_HEADERS, ACS3_QUERY, ACS3_SIGNATURE, signed=without))
     assert refused.value.code == "IncompleteSignature"
 
 
@@ -125,7 +125,7 @@ def test_what_every_request_needs_is_asked_for_by_name(name: str, code: str) -> 
     del parameters[name]
     request: Any = RequestFactory().get("/", parameters)
     with pytest.raises(GatewayError, match=name) as refused:
-        signatures.read(request)
+        authentication.read(request)
     assert refused.value.code == code
 
 
@@ -133,13 +133,13 @@ def test_a_doubled_parameter_and_another_method_are_refused(anywhere: None) -> N
     doubled: Any = RequestFactory().get("/?Topic=a&Topic=b", V1)
     doubled.META["QUERY_STRING"] = "Topic=a&Topic=b"
     with pytest.raises(Refused, match="more than once"):
-        signatures.read(doubled)
+        authentication.read(doubled)
     other: Any = RequestFactory().get("/", V1 | {"Signature": "x", "SignatureMethod": "HMAC-MD5"})
     with pytest.raises(GatewayError, match="HMAC-MD5"):
-        signatures.read(other)
+        authentication.read(other)
     basic: Any = RequestFactory().get("/", headers={"Authorization": "Basic eDp5", "x-acs-action": "OnsTopicList"})
     with pytest.raises(GatewayError, match="Basic"):
-        signatures.read(basic)
+        authentication.read(basic)
 
 
 def test_the_digest_is_that_of_another_hand(anywhere: None) -> None:
@@ -148,4 +148,4 @@ def test_the_digest_is_that_of_another_hand(anywhere: None) -> None:
     canonical += "".join(f"{n}:{v}\n" for n, v in sorted(headers.items())) + "\n" + ";".join(sorted(headers))
     text = "ACS3-HMAC-SHA256\n" + hashlib.sha256(f"{canonical}\n{EMPTY}".encode()).hexdigest()
     signature = hmac.new(b"YourAccessKeySecret", text.encode(), hashlib.sha256).hexdigest()
-    assert signatures.read(acs3(headers, ACS3_QUERY, signature)).matches("YourAccessKeySecret")
+    assert authentication.read(acs3(headers, ACS3_QUERY, signature)).matches("YourAccessKeySecret")

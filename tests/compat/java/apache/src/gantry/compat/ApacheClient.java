@@ -27,11 +27,9 @@ final class ApacheClient {
     static void configure(ClientConfig client, Arguments arguments) {
         client.setNamesrvAddr(arguments.text("namesrv"));
         client.setMqClientApiTimeout(API_TIMEOUT_MILLIS);
-        int beat = arguments.number("heartbeat-ms", 0);
-        if (beat > 0) { // a broker that was restarted knows its clients by their heartbeats
-            client.setHeartbeatBrokerInterval(beat);
-            client.setPollNameServerInterval(beat);
-        }
+        int beat = arguments.number("heartbeat-ms", Heartbeat.MILLIS);
+        client.setHeartbeatBrokerInterval(beat);
+        client.setPollNameServerInterval(beat);
         // Two broadcasting consumers on one machine are one client unless their instances have names of their own.
         client.setInstanceName("pid" + ProcessHandle.current().pid());
         client.setEnableTrace(Boolean.parseBoolean(arguments.text("trace", "false")));

@@ -12,7 +12,7 @@ import java.util.HexFormat;
 import java.util.List;
 
 /**
- * What a program does at the MySQL door, by JDBC: one step an event. {@code --steps} names them; user and password come
+ * What a program does at the MySQL endpoint, by JDBC: one step an event. {@code --steps} names them; user and password come
  * from the environment, as for the other programs.
  */
 final class Jdbc {

@@ -2,6 +2,9 @@ package gantry.compat;
 
 import com.aliyun.openservices.ons.api.Message;
 import com.aliyun.openservices.ons.api.PropertyKeyConst;
+import com.aliyun.openservices.ons.api.impl.rocketmq.ONSConsumerAbstract;
+import com.aliyun.openservices.shade.com.alibaba.rocketmq.client.ClientConfig;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.Properties;
 
@@ -20,6 +23,13 @@ final class OnsClient {
             properties.setProperty(PropertyKeyConst.INSTANCE_ID, instance);
         }
         return properties;
+    }
+
+    /** Lets a consumer that has not started yet send {@link Heartbeat}s; ons-client has no property for that. */
+    static void beat(Object consumer) throws ReflectiveOperationException {
+        Field client = ONSConsumerAbstract.class.getDeclaredField("defaultMQPushConsumer");
+        client.setAccessible(true);
+        ((ClientConfig) client.get(consumer)).setHeartbeatBrokerInterval(Heartbeat.MILLIS);
     }
 
     static Message message(Arguments arguments, String body) {

@@ -29,6 +29,7 @@ public final class OnsConsumer {
                 arguments.text("topic"),
                 sql.isEmpty() ? MessageSelector.byTag(arguments.text("tags", "*")) : MessageSelector.bySql(sql),
                 (message, context) -> consume(message));
+        OnsClient.beat(consumer);
         consumer.start();
         Output.event("ready");
         Lifetime.untilInputCloses();

@@ -24,6 +24,7 @@ public final class OnsOrderConsumer {
         Set<String> toSuspend = Set.copyOf(arguments.list("suspend-once", ""));
         OrderConsumer consumer = ONSFactory.createOrderedConsumer(properties);
         consumer.subscribe(arguments.text("topic"), "*", (message, context) -> consume(message, toSuspend));
+        OnsClient.beat(consumer);
         consumer.start();
         Output.event("ready");
         Lifetime.untilInputCloses();

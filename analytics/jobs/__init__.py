@@ -1,1 +1,0 @@
-"""Samples of message counts, their rollups, and the curves read from them."""

@@ -1,0 +1,155 @@
+"""Reads curves from the rollups and from the samples that came after the last one. No Spark: a page waits for it."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from analytics import lake
+from analytics.errors import LakeError
+from analytics.samples import files
+from analytics.samples.files import LEAST_COVERED, LONGEST_SAMPLE_S, MINUTE_MS, PERIODS, day_of, start_of_period
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A rollup may replace the files while they are read; it does so minutes apart, so one more look is enough.
+_LOOKS = 3
+_SERIES = ["kind", "topic", "group", "ts_ms"]
+
+#: Start of a period, messages, seconds covered.
+Point = tuple[int, int, float]
+#: Kind, topic, group, start of the minute, messages, seconds covered.
+Minute = tuple[str, str, str, datetime, int, float]
+
+
+def read_series(  # noqa: PLR0917  a curve has six coordinates
+    kind: str, topic: str, group: str, begin_ms: int, end_ms: int, period_minutes: int
+) -> list[tuple[int, int | None]]:
+    """Messages per period, for every full period from the one that holds `begin_ms` to the last that ended by `end_ms`.
+
+    Times are starts of periods, UTC ms. None is a gap: samples cover less than half of the period. Periods are 1, 5 or
+    10 minutes; raises ValueError for others. `topic` and `group` are physical names, `group` is empty for kind "in".
+    """
+    if period_minutes not in PERIODS:
+        raise ValueError(f"a period of {period_minutes} minutes; possible are {', '.join(map(str, PERIODS))}")
+    length = period_minutes * MINUTE_MS
+    first, last = begin_ms // length * length, end_ms // length * length
+    counts: dict[int, int] = defaultdict(int)
+    seconds: dict[int, float] = defaultdict(float)
+    for day in _days(first, last):
+        for start, count, covered in _points(day, kind, topic, group, period_minutes):
+            counts[start] += count
+            seconds[start] += covered
+    needed = length / 1000 * LEAST_COVERED
+    return [(start, counts[start] if seconds[start] >= needed else None) for start in range(first, last, length)]
+
+
+def _days(first_ms: int, last_ms: int) -> Iterator[date]:
+    if first_ms >= last_ms:
+        return
+    day, end = day_of(first_ms + 1), day_of(last_ms)
+    while day <= end:
+        yield day
+        day += timedelta(days=1)
+
+
+def _points(day: date, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+    for look in range(_LOOKS):
+        try:
+            state = files.look(day)
+            rolled = _rolled(state, kind, topic, group, minutes)
+            return rolled + [point for file in state.raw for point in _raw(file, kind, topic, group, minutes)]
+        except LakeError as error:
+            if look == _LOOKS - 1 or not error.is_missing:
+                raise
+    return []
+
+
+def _rolled(state: files.Day, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+    if state.manifest.rollup is None:
+        return []
+    import pyarrow.parquet as pq
+
+    wanted = [("minutes", "=", minutes), ("kind", "=", kind), ("topic", "=", topic), ("group", "=", group)]
+    with lake.open_file(state.folder + state.manifest.rollup) as file:
+        table = pq.read_table(file, columns=["ts_ms", "count", "seconds"], filters=wanted, partitioning=None)
+    return _rows(table)
+
+
+def _raw(file: lake.LakeFile, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+    import pyarrow.compute as pc
+
+    table = _raw_file(file)
+    wanted = (
+        (pc.field("kind") == kind)
+        & (pc.field("topic") == topic)
+        & (pc.field("group") == group)
+        & (pc.field("seconds") <= LONGEST_SAMPLE_S)
+    )
+    return [(start_of_period(ts_ms, minutes), count, covered) for ts_ms, count, covered in _rows(table.filter(wanted))]
+
+
+@lru_cache(maxsize=1024)
+def _raw_file(file: lake.LakeFile) -> "pa.Table":
+    """A raw file never changes, and every curve of a page wants the same ones."""
+    import pyarrow.parquet as pq
+
+    with lake.open_file(file.location) as opened:
+        return pq.read_table(opened, schema=files.schema(), partitioning=None)
+
+
+def _rows(table: "pa.Table") -> list[Point]:
+    columns = [table.column(name).to_pylist() for name in ("ts_ms", "count", "seconds")]
+    return list(zip(*columns, strict=True))
+
+
+def read_minutes(topics: set[str], first: date) -> Iterator[Minute]:
+    """Kind, topic, group, start of the minute, messages, seconds covered by samples; from the UTC day `first` on.
+
+    `topics` are physical names; only their series are read. A day at a time is held in memory.
+    """
+    import pyarrow as pa
+
+    wanted = pa.array(sorted(topics), pa.string())
+    for day in lake.metrics_days():
+        if day >= first and topics:
+            yield from _day(day, wanted)
+
+
+def _day(day: date, topics: "pa.Array") -> Iterator[Minute]:
+    for look in range(_LOOKS):
+        try:
+            table = _read(files.look(day), topics)
+            break
+        except LakeError as error:
+            if look == _LOOKS - 1 or not error.is_missing:
+                raise
+    summed = table.group_by(_SERIES).aggregate([("count", "sum"), ("seconds", "sum")])
+    for batch in summed.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            start = datetime.fromtimestamp(row["ts_ms"] / 1000, UTC)
+            yield row["kind"], row["topic"], row["group"], start, row["count_sum"], row["seconds_sum"]
+
+
+def _read(state: files.Day, topics: "pa.Array") -> "pa.Table":
+    """What the rollup has, and the samples that came since, as starts of minutes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    of_topics = pc.field("topic").isin(topics)
+    tables = [files.schema().empty_table()]
+    if state.manifest.rollup is not None:
+        wanted = of_topics & (pc.field("minutes") == 1)
+        with lake.open_file(state.folder + state.manifest.rollup) as file:
+            rolled = pq.read_table(file, columns=files.schema().names, filters=wanted, partitioning=None)
+        tables.append(rolled.cast(files.schema()))
+    for raw in state.raw:
+        wanted = of_topics & (pc.field("seconds") <= LONGEST_SAMPLE_S)
+        with lake.open_file(raw.location) as file:
+            found = pq.read_table(file, schema=files.schema(), filters=wanted, partitioning=None)
+        starts = [start_of_period(ts_ms, 1) for ts_ms in found.column("ts_ms").to_pylist()]
+        tables.append(found.set_column(found.schema.get_field_index("ts_ms"), "ts_ms", pa.array(starts, pa.int64())))
+    return pa.concat_tables(tables)

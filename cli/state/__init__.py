@@ -1,1 +1,0 @@
-"""Instances, topics, groups, grants and policies as a file: read, compare, change."""

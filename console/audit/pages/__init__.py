@@ -1,0 +1,1 @@
+"""The trail as its readers see it: pages and files."""

@@ -1,0 +1,25 @@
+"""What names a secret is recorded without its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SECRET_WORDS = ("secret", "password", "passwd", "token", "apikey", "privatekey", "credential")
+
+
+def masked(detail: dict[str, Any]) -> dict[str, Any]:
+    """The one place that masks secrets: a copy with `***` for every value whose key names one, at any depth."""
+    return {key: "***" if _is_secret(key) else _masked_value(value) for key, value in detail.items()}
+
+
+def _masked_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return masked(value)
+    if isinstance(value, list | tuple):
+        return [_masked_value(v) for v in value]
+    return value
+
+
+def _is_secret(key: object) -> bool:
+    plain = "".join(c for c in str(key).lower() if c not in "-_. ")
+    return any(word in plain for word in _SECRET_WORDS)

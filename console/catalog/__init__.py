@@ -1,0 +1,1 @@
+"""Schemas, tables, buckets and files of an account, and their definitions."""

@@ -1,0 +1,188 @@
+"""Pages of the lake: buckets, their folders and files, and tables over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_GET, require_POST
+
+from analytics.errors import LakeError
+from analytics.lake import Place
+from console.accounts.http import Request
+from console.catalog import access, bucket_rules, buckets, definitions
+from console.catalog.file_downloads import attachment
+from console.catalog.forms import BucketForm, RuleForm, TableForm, UploadForm
+from console.catalog.models import Bucket
+from console.catalog.tables import BucketTable, EntryTable, RuleTable
+from console.web import deletion, forms, htmx
+from console.web.errors import Refused
+from console.web.paging import configured, search_text
+
+
+@require_GET
+def index(request: Request) -> HttpResponse:
+    access.pages(request)
+    text = search_text(request)
+    found = [bucket for bucket in buckets.visible(request.actor) if text.lower() in bucket.name]
+    context = {"table": configured(request, BucketTable(buckets.usage(request.actor, found))), "q": text}
+    return htmx.page(request, "sql/lake/index.html", "sql/lake/_buckets.html", context)
+
+
+def create(request: Request) -> HttpResponse:
+    access.pages(request)
+    form = BucketForm(request.POST or None)
+    if form.is_valid():
+        with forms.refusals_on(form):
+            bucket = buckets.create(request.actor, form.cleaned_data["name"])
+            messages.success(request, f"Bucket {bucket.name} is ready. Upload files, or create a table in it.")
+            return htmx.done(request, "sql.bucket", bucket.name)
+    return forms.show(request, "sql/lake/create.html", form)
+
+
+@require_GET
+def bucket(request: Request, name: str) -> HttpResponse:
+    folder = request.GET.get("folder", "").strip("/")
+    found, place = access.place(request, name, buckets.READ, folder)
+    form = UploadForm(initial={"folder": place.key})
+    context = _context(request, found, place)
+    return forms.show_part(request, "sql/lake/bucket.html", "sql/lake/_entries.html", form, context)
+
+
+def delete(request: Request, name: str) -> HttpResponse:
+    found = access.bucket(request, name, buckets.DELETE)
+    wanted = deletion.Deletion(
+        kind="bucket",
+        name=name,
+        warning="All files in it are deleted. A bucket that still has tables or schemas cannot be deleted.",
+        cancel_url=reverse("sql.bucket", args=[name]),
+    )
+    return deletion.confirm(request, wanted, lambda: buckets.delete(request.actor, found), ("sql.buckets",))
+
+
+@require_POST
+def upload(request: Request, name: str) -> HttpResponse:
+    folder = request.POST.get("folder", "").strip("/")
+    found, place = access.place(request, name, buckets.WRITE, folder)
+    form = UploadForm(request.POST, request.FILES)
+    if form.is_valid():
+        with forms.refusals_on(form):
+            for file in form.cleaned_data["content"]:
+                buckets.upload(request.actor, place, file.name, file, file.size)
+            count = len(form.cleaned_data["content"])
+            messages.success(request, f"{count} file{'s' if count > 1 else ''} uploaded.")
+            return _to_folder(request, place)
+    return forms.show(request, "sql/lake/bucket.html", form, _context(request, found, place))
+
+
+@require_GET
+def download(request: Request, name: str, key: str) -> StreamingHttpResponse:
+    _, place = access.place(request, name, buckets.READ, key)
+    return attachment(place, place.name)
+
+
+def delete_file(request: Request, name: str, key: str) -> HttpResponse:
+    _, place = access.place(request, name, buckets.WRITE, key)
+    wanted = deletion.Deletion(
+        kind="file",
+        name=place.name,
+        warning="Tables over its folder lose the rows that are in it.",
+        cancel_url=f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': place.folder.key})}",
+    )
+    return deletion.confirm(request, wanted, lambda: buckets.delete_file(request.actor, place), ("sql.bucket", name))
+
+
+def rules(request: Request, name: str) -> HttpResponse:
+    """The rules by which the bucket tells queues of its files; on POST add one."""
+    found = access.bucket(request, name, bucket_rules.CHANGE if request.method == "POST" else bucket_rules.READ)
+    form = RuleForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        with forms.refusals_on(form, denials_on="queue"):
+            rule = bucket_rules.create(request.actor, found, **form.cleaned_data)
+            messages.success(request, f"From now on the queue {rule.queue} is told what {rule.name} asks for.")
+            return htmx.done(request, "sql.bucket_rules", name)
+    table = configured(request, RuleTable(bucket_rules.states(found)))
+    context = {"bucket": found, "table": table}
+    return forms.show_part(request, "sql/lake/rules.html", "sql/lake/_rules.html", form, context)
+
+
+def delete_rule(request: Request, name: str, rule: str) -> HttpResponse:
+    found = access.rule(request, name, rule, bucket_rules.CHANGE)
+    wanted = deletion.Deletion(
+        kind="rule",
+        name=rule,
+        warning=f"The queue {found.queue} is told of no further changes. Events that wait are still delivered.",
+        cancel_url=reverse("sql.bucket_rules", args=[name]),
+    )
+    return deletion.confirm(
+        request, wanted, lambda: bucket_rules.delete(request.actor, found), ("sql.bucket_rules", name)
+    )
+
+
+@require_POST
+def send_again(request: Request, name: str, rule: str) -> HttpResponse:
+    """Try the events of a rule that were given up for another day."""
+    found = access.rule(request, name, rule, bucket_rules.CHANGE)
+    count = bucket_rules.send_again(request.actor, found)
+    messages.success(request, f"{count} event{'' if count == 1 else 's'} of {rule} will be sent again.")
+    return htmx.done(request, "sql.bucket_rules", name)
+
+
+def table(request: Request, name: str) -> HttpResponse:
+    """Propose the definition of a table over a folder; on POST carry it out as it is written by then."""
+    folder = request.GET.get("folder", "").strip("/")
+    _, place = access.place(request, name, buckets.READ, folder)
+    context: dict[str, Any] = {"bucket": name, "folder": folder}
+    if request.method != "POST":
+        context |= _proposal(request, place)
+        return render(request, "sql/lake/table.html", context)
+    form = TableForm(request.POST)
+    if form.is_valid():
+        with forms.refusals_on(form, denials_on="text"):
+            made = definitions.carry_out(request.actor, form.cleaned_data["text"])
+            messages.success(request, f"The table {made} is ready. Query it in the editor.")
+            return _to_folder(request, place)
+    return forms.show(request, "sql/lake/table.html", form, context)
+
+
+def _proposal(request: Request, place: Place) -> dict[str, Any]:
+    try:
+        text = definitions.propose(request.actor, place)
+    except Refused as refused:
+        return {"problem": refused.message}
+    except PermissionDenied as denied:
+        return {"problem": f"Not allowed: {denied}."}
+    return {"form": TableForm(initial={"text": text})}
+
+
+def _context(request: Request, found: Bucket, place: Place) -> dict[str, Any]:
+    context: dict[str, Any] = {
+        "bucket": found,
+        "folder": place.key,
+        "location": place.as_folder,
+        "crumbs": _crumbs(place.key),
+        "tables": buckets.tables_over(request.actor, place.as_folder),
+    }
+    try:
+        rows = buckets.entries(place)
+    except LakeError as error:
+        return context | {"problem": error.user_message}
+    return context | {"table": configured(request, EntryTable(rows))}
+
+
+def _crumbs(folder: str) -> list[tuple[str, str]]:
+    """Name and path of each folder on the way."""
+    parts = folder.split("/") if folder else []
+    return [(part, "/".join(parts[: number + 1])) for number, part in enumerate(parts)]
+
+
+def _to_folder(request: Request, place: Place) -> HttpResponse:
+    response = htmx.done(request, "sql.bucket", place.bucket)
+    header = "HX-Redirect" if request.htmx else "Location"
+    response[header] = f"{reverse('sql.bucket', args=[place.bucket])}?{urlencode({'folder': place.key})}"
+    return response

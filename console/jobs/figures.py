@@ -1,0 +1,54 @@
+"""The curves of a job as plotly figures; charts.js draws them in the colours of the page's theme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from console.pipelines.samples import Point
+from console.queues.figures import AMBER, BLUE, GREEN, VIOLET, Series, lines
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A figure under the title and the id that it has on the page."""
+
+    key: str
+    title: str
+    label: str
+    figure: dict[str, Any]
+
+
+def curves(points: Sequence[Point], seconds: int) -> list[Curve]:
+    """Rates, how long a batch takes, how far the watermark is behind, and the size of the state.
+
+    A job without a watermark, or without state, has no such curve.
+    """
+    unit, size = _unit(max((point.state_bytes or 0 for point in points), default=0))
+    wanted: list[tuple[str, str, str, dict[str, Series]]] = [
+        (
+            "rates", "Rows a second", "rows/s",
+            {"in": (BLUE, _of(points, "rows_in")), "out": (GREEN, _of(points, "rows_out"))},
+        ),
+        ("batches", "Duration of a batch, s", "s", {"batch": (AMBER, _of(points, "batch_ms", 1000))}),
+        ("delay", "Watermark behind the clock, s", "s", {"delay": (VIOLET, _of(points, "delay_ms", 1000))}),
+        ("state", f"State, {unit}", unit, {"state": (BLUE, _of(points, "state_bytes", size))}),
+    ]  # fmt: skip
+    at = [point.at for point in points]
+    return [
+        Curve(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
+        for key, title, unit, series in wanted
+        if key == "rates" or any(any(values) for _, values in series.values())
+    ]
+
+
+def _unit(most: int) -> tuple[str, int]:
+    """The unit in which sizes up to that have two figures and more, with its bytes."""
+    units = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+    return next(((name, size) for name, size in units.items() if most >= 10 * size), ("B", 1))
+
+
+def _of(points: Sequence[Point], name: str, unit: int = 1) -> list[float | None]:
+    values = [getattr(point, name) for point in points]
+    return [None if value is None else round(value / unit, 3) for value in values]

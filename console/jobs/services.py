@@ -1,0 +1,108 @@
+"""Jobs on behalf of a user: what is wrong with a text, saving one without its secrets, and deploying it."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from console.accounts.actor import Actor
+from console.catalog import queries as catalog
+from console.jobs import queues
+from console.jobs.compiler.planning import Checked, check
+from console.jobs.compiler.rows import Catalog
+from console.jobs.compiler.words import Text, tokens_of
+from console.pipelines import journal, samples, starts
+from console.pipelines import services as pipelines
+from console.pipelines.models import Kind, Pipeline, Savepoint, Secret, StartFrom, Variable, Version
+from console.web.errors import Refused
+
+
+def look(*, actor: Actor, text: str) -> Checked:
+    """What a text would do, with the variables, secrets, tables and queues that the actor has; nothing is saved."""
+    checked = check(
+        text,
+        variables=dict(Variable.objects.filter(tenant=actor.tenant).values_list("name", "value")),
+        secrets=set(Secret.objects.filter(tenant=actor.tenant).values_list("name", flat=True)),
+        catalog=_catalog(actor),
+        holder=actor.tenant.uid,
+    )
+    return queues.looked_at(actor, checked)
+
+
+@transaction.atomic
+def create(*, actor: Actor, name: str, text: str = "") -> Pipeline:
+    """A new job with its draft. Raises Refused for the name, and TextRefused as `save_draft` does."""
+    job = pipelines.create(actor=actor, name=name)
+    if text:
+        save_draft(actor=actor, pipeline=job, text=text)
+    return job
+
+
+@transaction.atomic
+def save_draft(*, actor: Actor, pipeline: Pipeline, text: str) -> Checked:
+    """Keep a draft, right or wrong; secrets that stand in it become secrets of the account, and names in the draft.
+
+    Raises TextRefused for one with a text or a comment that is not closed: secrets cannot be told behind it.
+    """
+    tokens_of(Text(text))
+    checked = look(actor=actor, text=text)
+    _keep_secrets(actor, checked)
+    pipelines.save_draft(actor=actor, pipeline=pipeline, draft=checked.text)
+    return checked
+
+
+@transaction.atomic
+def deploy(*, actor: Actor, pipeline: Pipeline, text: str) -> Version:
+    """A new version of the text. Raises TextRefused with the first thing that is wrong with it."""
+    if pipeline.kind != Kind.JOB:
+        raise Refused("NO_JOB", f"{pipeline.name} is no SQL job; its form is changed instead.")
+    checked = look(actor=actor, text=text)
+    if checked.plan is None:
+        raise checked.refusals[0]
+    _keep_secrets(actor, checked)
+    return pipelines.deploy(actor=actor, pipeline=pipeline, text=checked.text, plan=checked.plan)
+
+
+def delete(*, actor: Actor, pipeline: Pipeline) -> None:
+    """Delete the job with its versions, savepoints, samples and log. Raises Refused while it runs."""
+    key = pipeline.pk
+    pipelines.delete(actor=actor, pipeline=pipeline)
+    samples.forget(key)
+    journal.forget(key)
+
+
+def start(
+    *,
+    actor: Actor,
+    pipeline: Pipeline,
+    start_from: StartFrom = StartFrom.CHECKPOINT,
+    savepoint: Savepoint | None = None,
+) -> None:
+    """Ask for a start, if the actor may read and write all that the deployed plan does, and its queues fit it.
+
+    Raises Refused and PermissionDenied.
+    """
+    plan = starts.plan_of(pipeline, pipeline.version)
+    starts.given(actor, plan, pipelines.secret_values(actor.tenant, plan.secrets))
+    queues.require(actor, plan)
+    pipelines.start(actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version)
+
+
+def _keep_secrets(actor: Actor, checked: Checked) -> None:
+    for secret in checked.found_secrets:
+        pipelines.set_secret(actor=actor, name=secret.name, value=secret.value)
+
+
+def _catalog(actor: Actor) -> Catalog:
+    """The tables that the actor may query; without a schema the one table of the name, where there are not two."""
+    readable = catalog.readable_schemas(actor)
+    known = {
+        (schema.lower(), table.name.lower()): (schema, table.name) for schema in readable for table in readable[schema]
+    }
+
+    def find(schema: str, table: str) -> tuple[str, str] | None:
+        if schema:
+            return known.get((schema.lower(), table.lower()))
+        found = [place for (_, name), place in known.items() if name == table.lower()]
+        return found[0] if len(found) == 1 else None
+
+    return find

@@ -1,0 +1,62 @@
+"""The list of SQL jobs. States are the database's, rows and lag those of the worker's latest report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import django_tables2 as tables
+from django.utils.safestring import SafeString
+
+from console.pipelines.models import BUSY, Pipeline, State
+from console.pipelines.samples import Now, Point
+from console.web.paging import CellColumn, column
+from console.web.templatetags.gantry import ago, duration, number
+
+_NUMBER = column("num-cell")
+_DASH = "–"
+
+
+class JobTable(tables.Table):  # type: ignore[misc]
+    """Name, state, age, rates, lag, restarts and the last checkpoint."""
+
+    name = CellColumn(template_name="jobs/_name_cell.html", verbose_name="Job")
+    state = CellColumn(template_name="jobs/_state_cell.html", verbose_name="State")
+    running_at = tables.Column(verbose_name="Runs since", empty_values=())
+    rows_in = tables.Column(verbose_name="Rows/s in", empty_values=(), orderable=False, attrs=_NUMBER)
+    rows_out = tables.Column(verbose_name="Rows/s out", empty_values=(), orderable=False, attrs=_NUMBER)
+    lag = tables.Column(verbose_name="Lag", empty_values=(), orderable=False, attrs=_NUMBER)
+    restarts = tables.Column(verbose_name="Restarts", attrs=_NUMBER)
+    checkpoint = tables.Column(verbose_name="Last checkpoint", empty_values=(), orderable=False)
+
+    class Meta:
+        order_by = "name"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.nows: Mapping[int, Now] = {}
+
+    def render_running_at(self, record: Pipeline) -> SafeString | str:
+        return ago(record.running_at) if record.state in BUSY and record.running_at else _DASH
+
+    def render_rows_in(self, record: Pipeline) -> SafeString:
+        return number(self._point(record).rows_in)
+
+    def render_rows_out(self, record: Pipeline) -> SafeString:
+        return number(self._point(record).rows_out)
+
+    def render_lag(self, record: Pipeline) -> SafeString:
+        delay = self._point(record).delay_ms
+        return duration(None if delay is None else int(delay))
+
+    def render_checkpoint(self, record: Pipeline) -> SafeString | str:
+        now = self.nows.get(record.pk)
+        return ago(now.checkpoint_ms) if now is not None and now.checkpoint_ms else _DASH
+
+    def _point(self, record: Pipeline) -> Point:
+        return live_point(record, self.nows.get(record.pk))
+
+
+def live_point(job: Pipeline, now: Now | None) -> Point:
+    """The numbers of now; nothing is known of a job that does not run, or whose worker is silent."""
+    return now.point if now is not None and now.is_fresh and job.state == State.RUNNING else Point(0)

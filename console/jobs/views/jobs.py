@@ -1,0 +1,163 @@
+"""The list of SQL jobs, and the pages of one: overview, curves, checkpoints, log, versions."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from console.accounts.http import Request
+from console.jobs import access, figures, services
+from console.jobs.changes import changes
+from console.jobs.forms import JobForm
+from console.jobs.tables import JobTable
+from console.jobs.views.about import about, live
+from console.pipelines import journal, queries, samples
+from console.pipelines.models import BUSY, Kind, Pipeline, Version
+from console.web import deletion, forms, htmx
+from console.web.paging import configured, search_text
+
+RANGES = {
+    "15m": ("Last 15 minutes", 900),
+    "1h": ("Last hour", 3600),
+    "6h": ("Last 6 hours", 6 * 3600),
+    "1d": ("Last day", 24 * 3600),
+}
+_EVENTS_SHOWN = 100
+
+
+@require_GET
+def job_list(request: Request) -> HttpResponse:
+    tenant = access.jobs(request, access.QUERY)
+    text = search_text(request)
+    table = configured(request, JobTable(queries.pipelines(tenant, Kind.JOB, text)))
+    table.nows = samples.latest([row.record.pk for row in table.paginated_rows])
+    context = {
+        "table": table,
+        "q": text,
+        "may_create": access.may(request.actor, access.CREATE),
+        "sees_secrets": access.may(request.actor, access.LIST_SECRETS, thing="job-secret"),
+    }
+    return htmx.page(request, "jobs/list.html", "jobs/_list.html", context)
+
+
+def job_create(request: Request) -> HttpResponse:
+    access.jobs(request, access.CREATE, request.POST.get("name", "").strip() or "*")
+    form = JobForm(request.POST or None)
+    if form.is_valid():
+        name = form.cleaned_data["name"]
+        with forms.refusals_on(form):
+            services.create(actor=request.actor, name=name, text=form.text)
+            return redirect("jobs.editor", name)
+    return forms.show(request, "jobs/create.html", form)
+
+
+@require_GET
+def job_detail(request: Request, name: str) -> HttpResponse:
+    job = access.job(request, name, access.QUERY)
+    context = live(request, job) | _events(job)
+    return render(request, "jobs/detail.html", context | {"draws": context["graph"] is not None})
+
+
+@require_GET
+def job_live(request: Request, name: str) -> HttpResponse:
+    """What of the page changes by itself; tables that are open stay where they are.
+
+    The graph comes only to a page that has a place for it.
+    """
+    job = access.job(request, name, access.QUERY)
+    context = live(request, job) | _events(job)
+    draws = request.GET.get("graph") == "1" and context["graph"] is not None
+    return render(request, "jobs/_live.html", context | {"draws": draws, "is_refresh": True})
+
+
+@require_GET
+def job_statistics(request: Request, name: str) -> HttpResponse:
+    job = access.job(request, name, access.QUERY)
+    chosen = request.GET.get("range", "")
+    chosen = chosen if chosen in RANGES else "15m"
+    seconds = RANGES[chosen][1]
+    points = samples.curve(job.pk, seconds)
+    context = about(request, job, "statistics") | {
+        "ranges": [(key, title, key == chosen) for key, (title, _) in RANGES.items()],
+        "points": points,
+        "rows": list(reversed(points))[:200],
+        "curves": figures.curves(points, seconds),
+    }
+    return htmx.page(request, "jobs/statistics.html", "jobs/_statistics.html", context)
+
+
+@require_GET
+def job_checkpoints(request: Request, name: str) -> HttpResponse:
+    job = access.job(request, name, access.QUERY)
+    context = about(request, job, "checkpoints") | {
+        "now": samples.latest([job.pk]).get(job.pk),
+        "savepoints": queries.savepoints(job)[:_EVENTS_SHOWN],
+    }
+    return htmx.page(request, "jobs/checkpoints.html", "jobs/_checkpoints.html", context)
+
+
+@require_GET
+def job_log(request: Request, name: str) -> HttpResponse:
+    """The log; with a cursor the lines behind it, which htmx puts below those that are there."""
+    job = access.job(request, name, access.QUERY)
+    after = request.GET.get("after", "")
+    lines = journal.lines(job.pk, after)
+    cursor = lines[-1].cursor if lines else after
+    context = about(request, job, "log") | {"lines": lines, "cursor": cursor}
+    return htmx.page(request, "jobs/log.html", "jobs/_log_more.html", context)
+
+
+@require_GET
+def version_list(request: Request, name: str) -> HttpResponse:
+    job = access.job(request, name, access.QUERY)
+    context = about(request, job, "versions") | {
+        "versions": queries.versions(job)[:_EVENTS_SHOWN],
+        "ran_version": queries.running_version(job),
+    }
+    return render(request, "jobs/versions.html", context)
+
+
+@require_GET
+def version_detail(request: Request, name: str, number: int) -> HttpResponse:
+    """A version, and what differs from the one before it, or from the one that was chosen."""
+    job = access.job(request, name, access.QUERY)
+    version = _version(job, str(number))
+    chosen = request.GET.get("against", "")
+    before = _version(job, chosen) if chosen else queries.version(job, number - 1)
+    context = about(request, job, "versions") | {
+        "version": version,
+        "before": before,
+        "lines": changes(before.text, version.text) if before is not None else [],
+        "numbers": [one.number for one in queries.versions(job)[:_EVENTS_SHOWN] if one.number != number],
+        "draft_differs": job.version_id == version.pk and job.draft != version.text,
+    }
+    return render(request, "jobs/version.html", context)
+
+
+def job_delete(request: Request, name: str) -> HttpResponse:
+    job = access.job(request, name, access.DELETE)
+    warning = "Its versions, its savepoints and its log are deleted with it; what it has written stays."
+    if job.state in BUSY:
+        warning = f"It is {job.get_state_display().lower()}: stop it first."
+    cancel_url = reverse("jobs.detail", args=[name])
+    wanted = deletion.Deletion(kind="SQL job", name=name, warning=warning, cancel_url=cancel_url)
+
+    def act() -> None:
+        services.delete(actor=request.actor, pipeline=job)
+        messages.success(request, f"The job {name} is deleted.")
+
+    return deletion.confirm(request, wanted, act, ("jobs.list",))
+
+
+def _events(job: Pipeline) -> dict[str, object]:
+    return {"events": queries.events(job)[:_EVENTS_SHOWN]}
+
+
+def _version(job: Pipeline, number: str) -> Version:
+    found = queries.version(job, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if found is None:
+        raise Http404("no such version")
+    return found

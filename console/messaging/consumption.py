@@ -1,0 +1,88 @@
+"""Which groups have consumed one message, judged from offsets (vendor operation message/trace).
+
+After an offset was reset the judgement can be wrong: nothing records single deliveries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from brokercore.client import Admin, ConsumerConnection, MessageQueue
+from brokercore.client.errors import BrokerError, ConsumerNotOnline
+from console.accounts.models import Tenant
+from console.messaging.records import MessageRecord
+from console.topics.models import Group, Topic
+
+MAX_GROUPS = 50
+
+
+class TrackType(StrEnum):
+    """What became of a message in a group."""
+
+    CONSUMED = "CONSUMED"
+    CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
+    NOT_CONSUME_YET = "NOT_CONSUME_YET"
+    NOT_ONLINE = "NOT_ONLINE"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Track:
+    """The state of a message in one group; `explanation` for UNKNOWN."""
+
+    group_id: str
+    track_type: TrackType
+    explanation: str = ""
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Tracks of an account's groups. `others`: groups of other accounts that consume the topic too."""
+
+    tracks: list[Track]
+    others: int
+    left_out: int
+
+
+def delivery_tracks(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) -> Tracks:
+    """Judge each group of `tenant` that consumes the topic. Raises ClientError when the broker does not answer."""
+    names = [name for name in admin.topics.groups(topic.physical_name) if name != topic.physical_name]
+    own = {g.physical_name: g for g in Group.objects.filter(owner=tenant, physical_name__in=names)}
+    committed = admin.offsets.all_committed()
+    queue = MessageQueue(topic.physical_name, message.position.broker_name, message.position.queue_id)
+    tracks = [
+        _judge(admin, own[name], queue, message, committed.get((topic.physical_name, name), {}))
+        for name in sorted(own)[:MAX_GROUPS]
+    ]
+    return Tracks(tracks, others=len(names) - len(own), left_out=max(0, len(own) - MAX_GROUPS))
+
+
+def _judge(
+    admin: Admin, group: Group, queue: MessageQueue, message: MessageRecord, committed: dict[MessageQueue, int]
+) -> Track:
+    try:
+        connection = admin.clients.consumers(group.physical_name)
+    except ConsumerNotOnline:
+        return Track(group.group_id, TrackType.NOT_ONLINE, "No consumer of the group is connected.")
+    except BrokerError as error:
+        return Track(group.group_id, TrackType.UNKNOWN, error.user_message)
+    if problem := _cannot_judge(connection, message):
+        return Track(group.group_id, TrackType.UNKNOWN, problem)
+    if committed.get(queue, 0) <= message.position.offset:
+        return Track(group.group_id, TrackType.NOT_CONSUME_YET)
+    subscription = connection.subscriptions.get(queue.topic)
+    if subscription and subscription.tags and message.tag not in subscription.tags:
+        explanation = f"The group subscribes to {subscription.expression}."
+        return Track(group.group_id, TrackType.CONSUMED_BUT_FILTERED, explanation)
+    return Track(group.group_id, TrackType.CONSUMED)
+
+
+def _cannot_judge(connection: ConsumerConnection, message: MessageRecord) -> str:
+    if connection.message_model == "BROADCASTING":
+        return "The group is in broadcasting mode: each client keeps its own offsets."
+    if connection.consume_type == "CONSUME_ACTIVELY":
+        return "The group pulls: only its clients know whether they consumed what they pulled."
+    if message.waits:
+        return "The message still waits for its delivery time."
+    return ""

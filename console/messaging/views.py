@@ -1,0 +1,305 @@
+"""Pages of messages, of a group's consumers and its offsets, and of dead letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages as notices
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from console.accounts.actor import Actor
+from console.accounts.http import Request
+from console.instances import access as instances
+from console.instances import broker
+from console.instances.models import Instance
+from console.messaging import consumption, dead_letters, queries, records, services
+from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, RangeForm, ResetForm, TimeSearchForm
+from console.messaging.queries import FOREVER_MS, Source
+from console.messaging.records import MessageRecord, Position
+from console.messaging.status import diagnose, group_status, thread_stack
+from console.metrics.queries import dead_letter_counts
+from console.topics import access as topics
+from console.topics.models import Group, Topic
+from console.topics.queries import visible_groups, visible_topics
+from console.web import forms, htmx
+from console.web.errors import Refused
+
+TABS = {"time": TimeSearchForm, "id": IdSearchForm, "key": KeySearchForm}
+TITLES = {"time": "By topic and time", "id": "By message ID", "key": "By key"}
+_SUGGESTED_TOPICS = 300
+
+
+@require_GET
+def search(request: Request, instance_id: str) -> HttpResponse:
+    """Find messages by topic and time, by id or by key; with a `topic` in the query the search runs at once."""
+    instance = topics.instance(request, instance_id, "mq:QueryInstance")
+    tab = request.GET.get("by", "time")
+    if tab not in TABS:
+        raise Http404("no such search")
+    submitted = "search" in request.GET or "task" in request.GET
+    form = TABS[tab](
+        request.GET if submitted else None,
+        actor=request.actor,
+        instance=instance,
+        initial={"topic": request.GET.get("topic", "")},
+    )
+    context: dict[str, Any] = {
+        "instance": instance,
+        "tab": tab,
+        "tabs": _tabs(instance, tab),
+        "names": _suggestions(request.actor, instance),
+    }
+    if form.is_valid():
+        topic: Topic = form.cleaned_data["topic"]
+        topics.topic(request, instance_id, topic.name, "mq:QueryMessage")
+        with forms.refusals_on(form):
+            context |= {"topic": topic} | _found(request, tab, Source.of_topic(topic), form.cleaned_data)
+    return forms.show_part(request, "messaging/search.html", "messaging/_search.html", form, context)
+
+
+@require_GET
+def message(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
+    """One message with everything known of it; htmx asks for the body card in another form."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
+    record, copies = _open(request, Source.of_topic(topic), message_id)
+    context = {
+        "instance": topic.instance,
+        "topic": topic,
+        "message": record,
+        "copies": copies,
+        "body": records.view(record.body, request.GET.get("body", "")),
+        "place": str(record.position),
+    }
+    return htmx.page(request, "messaging/message.html", "messaging/_body.html", context)
+
+
+@require_GET
+def body(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
+    """The body's bytes as a download, never as something a browser would show."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
+    record, _ = _open(request, Source.of_topic(topic), message_id)
+    return download(record)
+
+
+@require_GET
+def track(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
+    """Which groups have consumed the message."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
+    record, _ = _open(request, Source.of_topic(topic), message_id)
+    found = consumption.delivery_tracks(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
+    return render(request, "messaging/_tracks.html", {"instance": topic.instance, "found": found})
+
+
+@require_http_methods(["GET", "POST"])
+def publish(request: Request, instance_id: str, name: str) -> HttpResponse:
+    """Publish a test message of the topic's type."""
+    topic = topics.topic(request, instance_id, name, "mq:PUB")
+    context: dict[str, Any] = {"instance": topic.instance, "topic": topic}
+    if request.method == "GET":
+        return forms.show(request, "messaging/publish.html", PublishForm(topic=topic), context)
+    form = PublishForm(request.POST, topic=topic)
+    if form.is_valid():
+        arguments = form.arguments()
+        with forms.refusals_on(form):
+            result = services.publish_test_message(request.actor, topic, **arguments)
+            context |= {"result": result, "deliver_at_ms": arguments["deliver_at_ms"]}
+    return forms.show_part(request, "messaging/publish.html", "messaging/_publish.html", form, context)
+
+
+def download(record: MessageRecord) -> HttpResponse:
+    """An answer with a body as a file."""
+    response = HttpResponse(record.body, content_type="application/octet-stream")
+    response["Content-Disposition"] = (
+        f'attachment; filename="message-{record.position.queue_id}-{record.position.offset}.bin"'
+    )
+    return response
+
+
+def _found(request: Request, tab: str, source: Source, cleaned: dict[str, Any]) -> dict[str, Any]:
+    if tab == "id":
+        return {"found": queries.find_by_id(source, cleaned["message_id"])}
+    if tab == "key":
+        begin, end = cleaned.get("begin") or 0, cleaned.get("end")
+        return {"found": queries.find_by_key(source, cleaned["key"], begin, FOREVER_MS if end is None else end + 999)}
+    page = page_number(request)
+    if task_id := request.GET.get("task"):
+        return {"page": queries.next_page(request.actor, source, task_id, page)}
+    return {
+        "page": queries.search_by_time(
+            request.actor,
+            source,
+            cleaned["begin_ms"],
+            cleaned["end_ms"],
+            newest_first=cleaned.get("order") != "oldest",
+            tag=cleaned.get("tag", ""),
+        )
+    }
+
+
+def page_number(request: Request) -> int:
+    """The page asked for, 1 when the query says nothing useful."""
+    text = request.GET.get("page", "1")
+    return int(text) if text.isdecimal() and len(text) < 4 else 1
+
+
+def _open(request: Request, source: Source, message_id: str) -> tuple[MessageRecord, list[MessageRecord]]:
+    """The message of a link, by its place (`at`) or by its id, and other entries with the same id."""
+    position = Position.parse(request.GET.get("at", ""))
+    if position is not None:
+        record = queries.message_at(source, position)
+        if record is not None and message_id in (record.message_id, record.offset_message_id):
+            return record, []
+    found = queries.find_by_id(source, message_id)
+    if not found:
+        raise Http404("no such message")
+    return found[0], found[1:]
+
+
+def _tabs(instance: Instance, chosen: str) -> list[dict[str, Any]]:
+    here = reverse("messaging.search", args=[instance.instance_id])
+    return [{"title": title, "url": f"{here}?by={key}", "active": key == chosen} for key, title in TITLES.items()]
+
+
+def _suggestions(actor: Actor, instance: Instance) -> list[str]:
+    """Topics to choose from: those the caller may query."""
+    found = visible_topics(actor, instance, "mq:QueryMessage")
+    return list(found.values_list("name", flat=True)[:_SUGGESTED_TOPICS])
+
+
+@require_GET
+def status(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """Consumer status: progress per topic and queue, connections; htmx asks for it again to refresh."""
+    group = topics.group(request, instance_id, group_id, "mq:QueryGroup")
+    context = {"instance": group.instance, "group": group, "status": group_status(group)}
+    return htmx.page(request, "messaging/status.html", "messaging/_status.html", context)
+
+
+@require_GET
+def clients(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """What the clients say of themselves; slow, so the status page asks for it when it is there."""
+    group = topics.group(request, instance_id, group_id, "mq:QueryGroup")
+    context = {"instance": group.instance, "group": group, "diagnosis": diagnose(group)}
+    return render(request, "messaging/_clients.html", context)
+
+
+@require_GET
+def stack(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """The thread stacks of one client."""
+    group = topics.group(request, instance_id, group_id, "mq:QueryGroup")
+    client_id = request.GET.get("client", "")
+    context = {
+        "instance": group.instance,
+        "group": group,
+        "client_id": client_id,
+        "stack": thread_stack(group, client_id),
+    }
+    return htmx.page(request, "messaging/stack.html", "messaging/_stack.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """Reset the offset in one topic: the form, then what it would skip or repeat, then the reset."""
+    group = topics.group(request, instance_id, group_id, "mq:ResetOffset")
+    data = request.POST if request.method == "POST" else request.GET if "to" in request.GET else None
+    form = ResetForm(data, initial={"topic": request.GET.get("topic", "")})
+    context = {"instance": group.instance, "group": group, "names": _topic_names(request.actor, group)}
+    if data is None:
+        return forms.show(request, "messaging/reset.html", form, context)
+    if form.is_valid():
+        topic = topics.topic(request, instance_id, form.cleaned_data["topic"], "mq:QueryTopic")
+        target = form.cleaned_data["target"]
+        with forms.refusals_on(form):
+            if request.method == "POST":
+                services.reset_offset(request.actor, group, topic, target)
+                notices.success(request, f"The offset of {group.group_id} in {topic.name} was reset.")
+                return htmx.done(request, "messaging.status", instance_id, group_id)
+            context |= {"topic": topic, "preview": services.preview_reset(group, topic, target)}
+    return forms.show_part(request, "messaging/reset.html", "messaging/_reset.html", form, context)
+
+
+def _topic_names(actor: Actor, group: Group) -> list[str]:
+    """Topics of the group's instance that it may be reset in, at most 300 as suggestions."""
+    return list(visible_topics(actor, group.instance).values_list("name", flat=True)[:300])
+
+
+@require_GET
+def dead_letter_index(request: Request, instance_id: str) -> HttpResponse:
+    """The groups of the instance with the number of letters of each, as last sampled."""
+    instance = instances.instance(request, instance_id, "mq:QueryGroup")
+    counts, age_seconds = dead_letter_counts(instance)
+    groups = visible_groups(request.actor, instance)
+    rows = [(group, counts.get(group.physical_name, 0)) for group in groups]
+    rows.sort(key=lambda row: -row[1])
+    context = {"instance": instance, "rows": rows, "age_seconds": age_seconds}
+    return render(request, "messaging/dead_letter_index.html", context)
+
+
+@require_GET
+def dead_letter_list(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """The letters of a group by the time they died, newest first."""
+    group = topics.group(request, instance_id, group_id, "mq:QueryMessage")
+    form = RangeForm(request.GET if "range" in request.GET else {"range": "3d"})
+    context: dict[str, Any] = {"instance": group.instance, "group": group}
+    if form.is_valid():
+        with forms.refusals_on(form):
+            context |= _letters(request, group, form)
+    return forms.show_part(request, "messaging/dead_letters.html", "messaging/_dead_letters.html", form, context)
+
+
+@require_GET
+def dead_letter(request: Request, instance_id: str, group_id: str, reference: str) -> HttpResponse:
+    """One letter with everything known of it."""
+    group = topics.group(request, instance_id, group_id, "mq:QueryMessage")
+    found = dead_letters.find(group, reference)
+    if found is None:
+        raise Http404("no such dead letter")
+    if "download" in request.GET:
+        return download(found.record)
+    context = {
+        "instance": group.instance,
+        "group": group,
+        "message": found.record,
+        "body": records.view(found.record.body, request.GET.get("body", "")),
+        "resends": dead_letters.resends(group, [found.record]).get(found.record.offset_message_id, []),
+    }
+    return htmx.page(request, "messaging/dead_letter.html", "messaging/_body.html", context)
+
+
+@require_POST
+def resend(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """Resend the selected letters to the group; answers with a result for each."""
+    group = topics.group(request, instance_id, group_id, "mq:ResendDeadLetter")
+    references = request.POST.getlist("letter")
+    context: dict[str, Any] = {"instance": group.instance, "group": group}
+    try:
+        if not references:
+            raise Refused("BIZ_FIELD_CHECK_INVALID", "Select the dead letters to resend.")
+        results = services.resend_dead_letters(request.actor, group, references)
+    except Refused as refusal:
+        context["refusal"] = refusal.message
+        return htmx.invalid(request, _results_template(request), context)
+    letters = [result.letter for result in results if result.letter]
+    noted = dead_letters.resends(group, letters)
+    marks = [(dead_letter.position, noted.get(dead_letter.offset_message_id, [])) for dead_letter in letters]
+    context |= {"results": results, "marks": marks}
+    return htmx.page(request, "messaging/resent.html", "messaging/_resent.html", context)
+
+
+def _results_template(request: Request) -> str:
+    return "messaging/_resent.html" if htmx.is_fragment(request) else "messaging/resent.html"
+
+
+def _letters(request: Request, group: Group, form: RangeForm) -> dict[str, Any]:
+    if task_id := request.GET.get("task"):
+        page = dead_letters.next_page(request.actor, group, task_id, page_number(request))
+    else:
+        begin_ms, end_ms = form.cleaned_data["begin_ms"], form.cleaned_data["end_ms"]
+        found = dead_letters.search(request.actor, group, begin_ms, end_ms)
+        if found is None:
+            return {"never": True}
+        page = found
+    noted = dead_letters.resends(group, page.messages)
+    return {"page": page, "letters": [(m, noted.get(m.offset_message_id, [])) for m in page.messages]}

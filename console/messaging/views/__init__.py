@@ -1,1 +1,0 @@
-"""Pages of messages, consumer status and dead letters."""

@@ -1,0 +1,705 @@
+"""SQL jobs of the account: their texts, versions and life, and the secrets and variables that texts name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.db.models import QuerySet
+from pydantic import Field, StringConstraints
+
+from console.jobs import access, services
+from console.jobs.compiler.planning import Checked
+from console.jobs.compiler.words import LONGEST_TEXT, TextRefused
+from console.jobs.tables import live_point
+from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page
+from console.openapi.registry import (
+    NOTHING,
+    Boolean,
+    Call,
+    Choice,
+    Nothing,
+    Parameters,
+    Positive,
+    Result,
+    operation,
+)
+from console.pipelines import journal, queries, samples
+from console.pipelines import services as pipelines
+from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Version
+from console.web.errors import Refused
+
+_SYMBOLS = {
+    access.NOT_FOUND: "BIZ_JOB_NOT_FOUND",
+    "NAME_TAKEN": "BIZ_JOB_EXISTED",
+    "JOB_TEXT_INVALID": "BIZ_JOB_TEXT_REFUSED",
+    "NOT_DEPLOYED": "BIZ_JOB_STATE_INVALID",
+    "DEPLOYED_MEANWHILE": "BIZ_JOB_STATE_INVALID",
+    "PIPELINE_BUSY": "BIZ_JOB_STATE_INVALID",
+    "PIPELINE_NOT_RUNNING": "BIZ_JOB_STATE_INVALID",
+    "STATE_DOES_NOT_FIT": "BIZ_JOB_STATE_INVALID",
+    "QUEUE_DOES_NOT_FIT": "BIZ_JOB_STATE_INVALID",
+    "QUEUE_SERVICE_UNAVAILABLE": INVOKE,
+    "SAVEPOINT_OF_ANOTHER": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SAVEPOINT_MISSING": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SECRET_NOT_FOUND": "BIZ_SECRET_NOT_FOUND",
+    "VARIABLE_NOT_FOUND": "BIZ_VARIABLE_NOT_FOUND",
+    "PLAN_OUTDATED": "BIZ_JOB_STATE_INVALID",
+    "TOPIC_NOT_FOUND": "BIZ_TOPIC_NOT_FOUND",
+    "GROUP_NOT_FOUND": "BIZ_SUBSCRIPTION_NOT_FOUND",
+    "JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "RUNNING_JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "TOO_MANY_WAITING": THROTTLED,
+}
+_MISSES = ("BIZ_JOB_NOT_FOUND",)
+_STATES = (*_MISSES, "BIZ_JOB_STATE_INVALID")
+
+JobName = Annotated[str, Field(min_length=1, max_length=64, description="Name of the job.", examples=["late_flights"])]
+JobText = Annotated[
+    str,
+    StringConstraints(strip_whitespace=False, min_length=1, max_length=LONGEST_TEXT),
+    Field(
+        description="The whole text. A secret that stands in it is saved separately.",
+        examples=["create temporary table seen (id bigint) with ('connector' = 'datagen');"],
+    ),
+]
+SecretName = Annotated[str, Field(min_length=1, max_length=128, description="Name of the secret.", examples=["key_id"])]
+VariableName = Annotated[
+    str, Field(min_length=1, max_length=64, description="Name of the variable.", examples=["endpoint"])
+]
+Value = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, max_length=16_384)]
+
+
+class JobOnly(Parameters):
+    job: JobName
+
+
+class JobList(Parameters):
+    job: Annotated[str, Field(max_length=64, description="Part of the names looked for, in any case.")] = ""
+    currentPage: Positive = Field(default=1, description="The page, from 1.")
+    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Jobs a page, 1 to 100.")
+
+
+class JobCreate(JobOnly):
+    text: Annotated[
+        str,
+        StringConstraints(strip_whitespace=False, max_length=LONGEST_TEXT),
+        Field(description="The draft, right or wrong. A secret that stands in it is saved separately."),
+    ] = ""
+
+
+class JobWithText(JobOnly):
+    text: JobText
+
+
+class TextOnly(Parameters):
+    text: JobText
+
+
+class JobStart(JobOnly):
+    startFrom: Annotated[
+        Literal["checkpoint", "savepoint", "nothing"],
+        Field(description="checkpoint: where it stopped, or the beginning when it never ran."),
+    ] = "checkpoint"
+    savepoint: Annotated[str, Field(max_length=19, description="ID of the savepoint, with startFrom=savepoint.")] = ""
+
+
+class JobStop(JobOnly):
+    withSavepoint: Annotated[Boolean, Field(description="Whether to keep a savepoint.")] = False
+
+
+class VersionOnly(JobOnly):
+    version: Positive = Field(description="Number of the version.")
+
+
+class Paged(Parameters):
+    currentPage: Positive = Field(default=1, description="The page, from 1.")
+    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Entries a page, 1 to 100.")
+
+
+class JobPage(Paged, JobOnly):
+    pass
+
+
+class JobLog(JobOnly):
+    after: Annotated[str, Field(max_length=32, description="The cursor of the last line that is known.")] = ""
+
+
+class SecretOnly(Parameters):
+    secret: SecretName
+
+
+class SecretPut(SecretOnly):
+    value: Annotated[Value, Field(description="The value; it is never told again.")]
+
+
+class VariableOnly(Parameters):
+    variable: VariableName
+
+
+class VariablePut(VariableOnly):
+    value: Annotated[Value, Field(description="The value; versions that are deployed keep the old one.")]
+
+
+class JobRow(Result):
+    """A job."""
+
+    job: str
+    state: str = Field(description="draft, starting, running, stopping, stopped, failed or finished.")
+    reason: str = Field(description="Why it failed, or starts again; else empty.")
+    line: int | None = Field(description="Line of the text that the reason is about.")
+    version: int | None = Field(description="The deployed version; null for a draft.")
+    restarts: int = Field(description="After failures and lost workers, since it was started.")
+    createTime: int = Field(description="Milliseconds since the epoch.")
+    startTime: int | None = Field(description="When it was asked to start, ms.")
+    runningSince: int | None = Field(description="Since when its queries run, ms.")
+    endTime: int | None = Field(description="When it ended, ms.")
+    rowsInPerSecond: float | None = Field(description="Of the last batches; null when it does not run.")
+    rowsOutPerSecond: float | None = Field(description="Of the last batches; null when it does not run.")
+    lag: int | None = Field(description="Milliseconds that the watermark is behind the clock; null without one.")
+    lastCheckpoint: int | None = Field(description="When the last batch was committed, ms.")
+
+
+class JobDo(JobRow):
+    """A job with its texts."""
+
+    draft: str = Field(description="What is being written; no secret in it.")
+    text: str = Field(description="Of the deployed version; empty for a draft.")
+
+
+class Refusal(Result):
+    """Something that is wrong with a text."""
+
+    line: int
+    column: int
+    message: str
+
+
+class PlannedSource(Result):
+    name: str
+    connector: str
+    format: str
+
+
+class PlannedInsert(Result):
+    sink: str
+    line: int
+    sql: str = Field(description="What Spark runs.")
+    output: str = Field(description="append, or update where a group's row comes again.")
+
+
+class Validated(Result):
+    """What a text would do."""
+
+    valid: bool
+    refusals: list[Refusal] = Field(description="All that is wrong, by its place; empty for a valid text.")
+    warnings: list[str]
+    mode: str = Field(description="streaming or batch; empty when the text is not valid.")
+    sources: list[PlannedSource]
+    inserts: list[PlannedInsert]
+    tables: list[str] = Field(description="Tables of the catalog that it reads.")
+    secrets: list[str] = Field(description="Names of the secrets that it needs.")
+
+
+class Kept(Validated):
+    """A draft that was kept, and what it would do."""
+
+    text: str = Field(description="As it is kept: without secrets.")
+
+
+class VersionRow(Result):
+    """A version."""
+
+    version: int
+    author: str
+    createTime: int = Field(description="Milliseconds since the epoch.")
+
+
+class VersionDo(VersionRow):
+    """A version with its text."""
+
+    text: str
+
+
+class EventDo(Result):
+    """Something that happened to a job."""
+
+    event: str = Field(description="A state, or claimed, lost, restarting, deployed, savepoint.")
+    message: str
+    version: int | None
+    time: int = Field(description="Milliseconds since the epoch.")
+
+
+class LogLine(Result):
+    """A line of a job's log."""
+
+    cursor: str
+    level: str = Field(description="info, warning, error, or print for rows of a table `print`.")
+    text: str
+    time: int = Field(description="Milliseconds since the epoch.")
+
+
+class SavepointDo(Result):
+    """A savepoint."""
+
+    savepoint: str = Field(description="Its ID.")
+    version: int | None
+    createTime: int = Field(description="Milliseconds since the epoch.")
+
+
+class SecretDo(Result):
+    """A secret, of which the value is not told."""
+
+    secret: str
+    changeTime: int = Field(description="Milliseconds since the epoch.")
+
+
+class VariableDo(Result):
+    """A variable."""
+
+    variable: str
+    value: str
+
+
+@operation(
+    "job/list",
+    service="Job",
+    summary="SQL jobs, page by page",
+    description="By name. A page behind the last is empty and tells the true total.",
+    parameters=JobList,
+    result=JobRow,
+    paged=True,
+    extension=True,
+)
+def list_jobs(call: Call, parameters: JobList) -> Page:
+    found = queries.pipelines(access.require_right(call.actor, access.QUERY, "*"), Kind.JOB, parameters.job)
+    start = (parameters.currentPage - 1) * parameters.pageSize
+    rows = list(found[start : start + parameters.pageSize])
+    nows = samples.latest([job.pk for job in rows])
+    entries = [JobRow(**_row(job, nows.get(job.pk))) for job in rows]
+    return Page(entries, parameters.currentPage, parameters.pageSize, found.count())
+
+
+@operation(
+    "job/get",
+    service="Job",
+    summary="A SQL job with its texts",
+    parameters=JobOnly,
+    result=JobDo,
+    errors=_MISSES,
+    extension=True,
+)
+def get(call: Call, parameters: JobOnly) -> JobDo:
+    return _described(_job(call, parameters, access.QUERY))
+
+
+@operation(
+    "job/create",
+    service="Job",
+    summary="Create a SQL job",
+    description="A draft, which is deployed by job/deploy. The name has 1 to 64 letters, digits, hyphens and "
+    "underscores.",
+    parameters=JobCreate,
+    result=JobDo,
+    changes=True,
+    errors=("BIZ_JOB_EXISTED", "BIZ_JOB_QUOTA_EXCEEDED", "BIZ_JOB_TEXT_REFUSED"),
+    extension=True,
+)
+def create(call: Call, parameters: JobCreate) -> JobDo:
+    access.require_right(call.actor, access.CREATE, parameters.job)
+    with _told():
+        services.create(actor=call.actor, name=parameters.job, text=parameters.text)
+    return _described(_found(call, parameters.job))
+
+
+@operation(
+    "job/update",
+    service="Job",
+    summary="Save the draft of a SQL job",
+    description="Right or wrong: what is wrong is told in `refusals`. What runs stays as it is.",
+    parameters=JobWithText,
+    result=Kept,
+    changes=True,
+    errors=(*_MISSES, "BIZ_JOB_TEXT_REFUSED"),
+    extension=True,
+)
+def update(call: Call, parameters: JobWithText) -> Kept:
+    job = _job(call, parameters, access.UPDATE)
+    with _told():
+        checked = services.save_draft(actor=call.actor, pipeline=job, text=parameters.text)
+    return Kept(**_validated(checked), text=checked.text)
+
+
+@operation(
+    "job/validate",
+    service="Job",
+    summary="What a text would do, or all that is wrong with it",
+    description="Nothing is saved, and no job is needed.",
+    parameters=TextOnly,
+    result=Validated,
+    extension=True,
+)
+def validate(call: Call, parameters: TextOnly) -> Validated:
+    access.require_right(call.actor, access.QUERY, "*")
+    with _told():
+        return Validated(**_validated(services.look(actor=call.actor, text=parameters.text)))
+
+
+@operation(
+    "job/deploy",
+    service="Job",
+    summary="Make a new version of a SQL job",
+    description="The next start runs it; what runs goes on with its version. A text that is deployed already makes no "
+    "new version.",
+    parameters=JobWithText,
+    result=VersionRow,
+    changes=True,
+    errors=(*_MISSES, "BIZ_JOB_TEXT_REFUSED"),
+    extension=True,
+)
+def deploy(call: Call, parameters: JobWithText) -> VersionRow:
+    job = _job(call, parameters, access.UPDATE)
+    with _told():
+        return VersionRow(**_version(services.deploy(actor=call.actor, pipeline=job, text=parameters.text)))
+
+
+@operation(
+    "job/start",
+    service="Job",
+    summary="Start the deployed version of a SQL job",
+    description="It runs with the rights of who starts it. A start from what does not fit the version is refused.",
+    parameters=JobStart,
+    result=Nothing,
+    changes=True,
+    errors=(
+        *_STATES,
+        "BIZ_SAVEPOINT_NOT_FOUND",
+        "BIZ_SECRET_NOT_FOUND",
+        "BIZ_TOPIC_NOT_FOUND",
+        "BIZ_SUBSCRIPTION_NOT_FOUND",
+        "BIZ_JOB_QUOTA_EXCEEDED",
+    ),
+    extension=True,
+)
+def start(call: Call, parameters: JobStart) -> dict[str, Any]:
+    job = _job(call, parameters, access.START)
+    with _told():
+        services.start(
+            actor=call.actor,
+            pipeline=job,
+            start_from=StartFrom(parameters.startFrom),
+            savepoint=_savepoint(job, parameters.savepoint),
+        )
+    return NOTHING
+
+
+@operation(
+    "job/stop",
+    service="Job",
+    summary="Stop a SQL job",
+    description="It has stopped when job/get says so.",
+    parameters=JobStop,
+    result=Nothing,
+    changes=True,
+    errors=_STATES,
+    extension=True,
+)
+def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
+    job = _job(call, parameters, access.STOP)
+    with _told():
+        pipelines.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
+    return NOTHING
+
+
+@operation(
+    "job/delete",
+    service="Job",
+    summary="Delete a SQL job with its versions and savepoints",
+    parameters=JobOnly,
+    result=Nothing,
+    changes=True,
+    errors=_STATES,
+    extension=True,
+)
+def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
+    job = _job(call, parameters, access.DELETE)
+    with _told():
+        services.delete(actor=call.actor, pipeline=job)
+    return NOTHING
+
+
+@operation(
+    "job/versions",
+    service="Job",
+    summary="Versions of a SQL job, the newest first",
+    parameters=JobPage,
+    result=VersionRow,
+    paged=True,
+    errors=_MISSES,
+    extension=True,
+)
+def versions(call: Call, parameters: JobPage) -> Page:
+    found = queries.versions(_job(call, parameters, access.QUERY))
+    return _page(parameters, found, lambda version: VersionRow(**_version(version)))
+
+
+@operation(
+    "job/version",
+    service="Job",
+    summary="The text of a version",
+    parameters=VersionOnly,
+    result=VersionDo,
+    errors=(*_MISSES, "BIZ_VERSION_NOT_FOUND"),
+    extension=True,
+)
+def version(call: Call, parameters: VersionOnly) -> VersionDo:
+    job = _job(call, parameters, access.QUERY)
+    found = queries.version(job, parameters.version)
+    if found is None:
+        raise Refused("BIZ_VERSION_NOT_FOUND", f"{job.name} has no version {parameters.version}.", "version")
+    return VersionDo(**_version(found), text=found.text)
+
+
+@operation(
+    "job/events",
+    service="Job",
+    summary="What happened to a SQL job, the newest first",
+    parameters=JobPage,
+    result=EventDo,
+    paged=True,
+    errors=_MISSES,
+    extension=True,
+)
+def events(call: Call, parameters: JobPage) -> Page:
+    found = queries.events(_job(call, parameters, access.QUERY))
+    return _page(
+        parameters,
+        found,
+        lambda one: EventDo(event=one.kind, message=one.sentence, version=one.version, time=_ms(one.at)),
+    )
+
+
+@operation(
+    "job/log",
+    service="Job",
+    summary="The log of a SQL job, with the rows of its tables print",
+    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first.",
+    parameters=JobLog,
+    result=list[LogLine],
+    errors=_MISSES,
+    extension=True,
+)
+def log(call: Call, parameters: JobLog) -> list[LogLine]:
+    lines = journal.lines(_job(call, parameters, access.QUERY).pk, parameters.after)
+    return [LogLine(cursor=one.cursor, level=one.level, text=one.text, time=one.at_ms) for one in lines]
+
+
+@operation(
+    "job/savepoints",
+    service="Job",
+    summary="Savepoints of a SQL job, the newest first",
+    parameters=JobPage,
+    result=SavepointDo,
+    paged=True,
+    errors=_MISSES,
+    extension=True,
+)
+def savepoints(call: Call, parameters: JobPage) -> Page:
+    found = queries.savepoints(_job(call, parameters, access.QUERY))
+    return _page(
+        parameters,
+        found,
+        lambda one: SavepointDo(
+            savepoint=str(one.pk), version=one.version.number if one.version else None, createTime=_ms(one.created_at)
+        ),
+    )
+
+
+@operation(
+    "job/secrets",
+    service="Job",
+    summary="Names of the secrets of SQL jobs",
+    parameters=Paged,
+    result=SecretDo,
+    paged=True,
+    extension=True,
+)
+def secrets(call: Call, parameters: Paged) -> Page:
+    tenant = access.require_right(call.actor, access.LIST_SECRETS, "*", "job-secret")
+    found = queries.secrets(tenant)
+    return _page(parameters, found, lambda one: SecretDo(secret=one.name, changeTime=_ms(one.changed_at)))
+
+
+@operation(
+    "job/putSecret",
+    service="Job",
+    summary="Save a secret of SQL jobs, or its new value",
+    description="A text names it as `${secret_values.<name>}`; jobs have it from their next start on.",
+    parameters=SecretPut,
+    result=Nothing,
+    changes=True,
+    extension=True,
+)
+def put_secret(call: Call, parameters: SecretPut) -> dict[str, Any]:
+    access.require_right(call.actor, access.PUT_SECRET, parameters.secret, "job-secret")
+    with _told():
+        pipelines.set_secret(actor=call.actor, name=parameters.secret, value=parameters.value)
+    return NOTHING
+
+
+@operation(
+    "job/deleteSecret",
+    service="Job",
+    summary="Delete a secret of SQL jobs",
+    parameters=SecretOnly,
+    result=Nothing,
+    changes=True,
+    errors=("BIZ_SECRET_NOT_FOUND",),
+    extension=True,
+)
+def delete_secret(call: Call, parameters: SecretOnly) -> dict[str, Any]:
+    access.require_right(call.actor, access.DELETE_SECRET, parameters.secret, "job-secret")
+    with _told():
+        pipelines.delete_secret(actor=call.actor, name=parameters.secret)
+    return NOTHING
+
+
+@operation(
+    "job/variables",
+    service="Job",
+    summary="Variables of SQL jobs",
+    parameters=Paged,
+    result=VariableDo,
+    paged=True,
+    extension=True,
+)
+def variables(call: Call, parameters: Paged) -> Page:
+    tenant = access.require_right(call.actor, access.LIST_SECRETS, "*", "job-variable")
+    return _page(parameters, queries.variables(tenant), lambda one: VariableDo(variable=one.name, value=one.value))
+
+
+@operation(
+    "job/putVariable",
+    service="Job",
+    summary="Save a variable of SQL jobs, or its new value",
+    description="A text names it as `${<name>}`.",
+    parameters=VariablePut,
+    result=Nothing,
+    changes=True,
+    extension=True,
+)
+def put_variable(call: Call, parameters: VariablePut) -> dict[str, Any]:
+    access.require_right(call.actor, access.PUT_SECRET, parameters.variable, "job-variable")
+    with _told():
+        pipelines.set_variable(actor=call.actor, name=parameters.variable, value=parameters.value)
+    return NOTHING
+
+
+@operation(
+    "job/deleteVariable",
+    service="Job",
+    summary="Delete a variable of SQL jobs",
+    parameters=VariableOnly,
+    result=Nothing,
+    changes=True,
+    errors=("BIZ_VARIABLE_NOT_FOUND",),
+    extension=True,
+)
+def delete_variable(call: Call, parameters: VariableOnly) -> dict[str, Any]:
+    access.require_right(call.actor, access.DELETE_SECRET, parameters.variable, "job-variable")
+    with _told():
+        pipelines.delete_variable(actor=call.actor, name=parameters.variable)
+    return NOTHING
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Refusals by the symbols of this API."""
+    try:
+        yield
+    except TextRefused as refused:
+        raise Refused(_SYMBOLS[refused.symbol], refused.message, "text") from refused
+    except Refused as refused:
+        raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
+
+
+def _job(call: Call, parameters: JobOnly, action: str) -> Pipeline:
+    with _told():
+        return access.require_job(call.actor, action, parameters.job)
+
+
+def _found(call: Call, name: str) -> Pipeline:
+    """The job that was made a moment ago."""
+    found = queries.pipeline(call.actor.tenant, Kind.JOB, name)
+    if found is None:
+        raise Refused("BIZ_JOB_NOT_FOUND", f"There is no job {name}.", "job")
+    return found
+
+
+def _savepoint(job: Pipeline, key: str) -> Savepoint | None:
+    found = queries.savepoint(job, key) if key else None
+    if key and found is None:
+        raise Refused("SAVEPOINT_OF_ANOTHER", f"{job.name} has no savepoint {key}.", "savepoint")
+    return found
+
+
+def _described(job: Pipeline) -> JobDo:
+    now = samples.latest([job.pk]).get(job.pk)
+    return JobDo(**_row(job, now), draft=job.draft, text=job.version.text if job.version else "")
+
+
+def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
+    point = live_point(job, now)
+    return {
+        "job": job.name,
+        "state": job.state,
+        "reason": job.reason,
+        "line": job.line,
+        "version": job.version.number if job.version else None,
+        "restarts": job.restarts,
+        "createTime": _ms(job.created_at),
+        "startTime": _ms(job.started_at) if job.started_at else None,
+        "runningSince": _ms(job.running_at) if job.running_at else None,
+        "endTime": _ms(job.ended_at) if job.ended_at else None,
+        "rowsInPerSecond": point.rows_in,
+        "rowsOutPerSecond": point.rows_out,
+        "lag": point.delay_ms,
+        "lastCheckpoint": now.checkpoint_ms if now is not None else None,
+    }
+
+
+def _validated(checked: Checked) -> dict[str, Any]:
+    plan = checked.plan
+    refusals = [Refusal(line=one.line, column=one.column, message=one.sentence) for one in checked.refusals]
+    return {
+        "valid": plan is not None,
+        "refusals": refusals,
+        "warnings": list(checked.warnings),
+        "mode": plan.settings.mode if plan else "",
+        "sources": [
+            PlannedSource(name=one.name, connector=one.connector, format=one.format)
+            for one in (plan.sources if plan else ())
+        ],
+        "inserts": [
+            PlannedInsert(sink=one.sink, line=one.line, sql=one.sql, output=one.output)
+            for one in (plan.inserts if plan else ())
+        ],
+        "tables": [".".join(one) for one in (plan.tables if plan else ())],
+        "secrets": list(plan.secrets if plan else ()),
+    }
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return {"version": version.number, "author": version.author, "createTime": _ms(version.created_at)}
+
+
+def _page(parameters: Paged, found: QuerySet[Any], told: Callable[[Any], Result]) -> Page:
+    start = (parameters.currentPage - 1) * parameters.pageSize
+    entries = [told(one) for one in found[start : start + parameters.pageSize]]
+    return Page(entries, parameters.currentPage, parameters.pageSize, found.count())
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from console.overview import views
+
+urlpatterns = [
+    path("", views.overview, name="instances.overview"),
+    path("overview/figures", views.overview_figures, name="instances.overview_figures"),
+    path("overview/storage", views.overview_storage, name="instances.overview_storage"),
+    path("overview/limits", views.overview_limits, name="instances.overview_limits"),
+    path("overview/tasks", views.overview_tasks, name="instances.overview_tasks"),
+]

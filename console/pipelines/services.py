@@ -1,0 +1,234 @@
+"""Writes of pipelines on behalf of a user: drafts, versions, start and stop, secrets and variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max, Q
+from django.utils import timezone
+
+from analytics.pipelines.plan import Plan
+from console.accounts.actor import Actor
+from console.accounts.crypto import decrypt, encrypt
+from console.accounts.models import Tenant
+from console.audit import record as audit
+from console.celery import app
+from console.pipelines import queries
+from console.pipelines.fitting import misfit
+from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
+from console.rights import limits
+from console.web.after_commit import after_commit
+from console.web.errors import Refused
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_LONGEST_VALUE = 16 * 1024
+#: Tasks, by name: they stand above.
+_LOOK, _REMOVE = "console.pipelines.tasks.look", "console.pipelines.tasks.remove"
+#: What keeps state over the rows of a stream, which another text does not fit.
+
+
+def create(*, actor: Actor, name: str, draft: str = "", kind: Kind = Kind.JOB) -> Pipeline:
+    """A new draft. Raises Refused for a name that is taken or cannot be one, and where the account has too many."""
+    if not _NAME.fullmatch(name):
+        raise Refused("NAME_INVALID", "A name has 1 to 64 letters, digits, hyphens and underscores.", "name")
+    try:
+        with transaction.atomic():
+            limits.check_jobs(actor.tenant)
+            pipeline = Pipeline.objects.create(
+                tenant=actor.tenant, name=name, draft=draft, kind=kind, **_requester(actor)
+            )
+            _record(actor, "create", pipeline)
+    except IntegrityError as error:
+        raise Refused("NAME_TAKEN", f"There is a pipeline {name} already.", "name") from error
+    return pipeline
+
+
+@transaction.atomic
+def save_draft(*, actor: Actor, pipeline: Pipeline, draft: str) -> None:
+    """Keep what is being written; what runs stays as it is. The text has no secrets (`console.jobs`)."""
+    Pipeline.objects.filter(pk=pipeline.pk).update(draft=draft)
+    _record(actor, "save", pipeline)
+
+
+@transaction.atomic
+def deploy(*, actor: Actor, pipeline: Pipeline, text: str, plan: Plan) -> Version:
+    """A new version of the text; the next start runs it. One that is the deployed one's equal is that one."""
+    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    stored = plan.to_json()
+    if locked.version is not None and (locked.version.text, locked.version.plan) == (text, stored):
+        return locked.version
+    last = Version.objects.filter(pipeline=locked).aggregate(last=Max("number"))["last"] or 0
+    version = Version.objects.create(pipeline=locked, number=last + 1, text=text, plan=stored, author=actor.name[:150])
+    state = State.STOPPED if locked.state == State.DRAFT else locked.state
+    Pipeline.objects.filter(pk=locked.pk).update(version=version, draft=text, state=state)
+    Event.objects.create(pipeline=locked, kind="deployed", fence=locked.fence, version=version.number)
+    _record(actor, "deploy", pipeline, {"version": version.number})
+    return version
+
+
+@transaction.atomic
+def start(
+    *,
+    actor: Actor,
+    pipeline: Pipeline,
+    start_from: StartFrom = StartFrom.CHECKPOINT,
+    savepoint: Savepoint | None = None,
+    judged: Version | None = None,
+) -> None:
+    """Ask for a start of the deployed version; from now on the pipeline runs with the rights of the actor.
+
+    `judged` is the version that was looked at for that. Raises Refused when another one was deployed meanwhile,
+    without a version, while it runs, without the savepoint, where the state does not fit the plan, and
+    where as many of the account run as may.
+    """
+    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    if locked.version is None:
+        raise Refused("NOT_DEPLOYED", f"{locked.name} has no version yet; deploy its draft first.")
+    if judged is not None and judged.pk != locked.version.pk:
+        raise Refused(
+            "DEPLOYED_MEANWHILE",
+            f"Version {locked.version.number} of {locked.name} was deployed meanwhile; look at it, and start it again.",
+        )
+    if locked.state in BUSY:
+        raise Refused("PIPELINE_BUSY", f"{locked.name} is {State(locked.state).label.lower()}; stop it first.")
+    if (start_from == StartFrom.SAVEPOINT) != (savepoint is not None):
+        raise Refused(
+            "SAVEPOINT_MISSING", "A start from a savepoint names it, and another one names none.", "savepoint"
+        )
+    if savepoint is not None and savepoint.pipeline_id != locked.pk:
+        raise Refused("SAVEPOINT_OF_ANOTHER", f"The savepoint is not one of {locked.name}.", "savepoint")
+    if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):
+        raise Refused("STATE_DOES_NOT_FIT", reason, "start_from")
+    limits.check_running_jobs(actor.tenant)
+    now = timezone.now()
+    Pipeline.objects.filter(pk=locked.pk).update(
+        state=State.STARTING, started_version=locked.version, start_from=start_from, savepoint=savepoint,
+        stop_with_savepoint=False, worker="", heartbeat_at=None, due_at=None, failures=0, losses=0, restarts=0,
+        started_at=now, running_at=None, ended_at=None, reason="", line=None, **_requester(actor),
+    )  # fmt: skip
+    detail: dict[str, object] = {"version": locked.version.number, "from": str(start_from)}
+    Event.objects.create(pipeline=locked, kind=State.STARTING, fence=locked.fence, version=locked.version.number)
+    _record(actor, "start", pipeline, detail)
+    after_commit(hand_over)
+
+
+@transaction.atomic
+def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
+    """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run."""
+    changes = {"stop_with_savepoint": with_savepoint}
+    busy = Pipeline.objects.filter(pk=pipeline.pk)
+    # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
+    idle = busy.filter(Q(state=State.STARTING) | Q(state=State.STOPPING), worker="")
+    if idle.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes):
+        Event.objects.create(pipeline=pipeline, kind=State.STOPPED)
+    elif busy.filter(state__in=(State.STARTING, State.RUNNING)).update(state=State.STOPPING, **changes):
+        Event.objects.create(pipeline=pipeline, kind=State.STOPPING)
+    elif not busy.filter(state=State.STOPPING).exists():
+        raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
+    _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
+    after_commit(hand_over)
+
+
+def hand_over() -> None:
+    """Tell the workers to look at once; they look every second by themselves, so a lost message costs no more."""
+    app.send_task(_LOOK, retry=False)
+
+
+@transaction.atomic
+def delete(*, actor: Actor, pipeline: Pipeline) -> None:
+    """Delete the pipeline with its versions, and its state in the lake. Raises Refused while it runs."""
+    if not Pipeline.objects.filter(pk=pipeline.pk).exclude(state__in=BUSY).delete()[0]:
+        raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
+    _record(actor, "delete", pipeline)
+    location = queries.location_of(pipeline)
+    after_commit(app.send_task, _REMOVE, [location], retry=False)
+
+
+@transaction.atomic
+def set_secret(*, actor: Actor, name: str, value: str) -> None:
+    """Save a secret, or its new value. Raises Refused for what cannot be one."""
+    if not _SECRET_NAME.fullmatch(name):
+        raise Refused(
+            "NAME_INVALID", "A secret's name has 1 to 128 letters, digits, points, hyphens and underscores.", "name"
+        )
+    _require_value(value)
+    Secret.objects.update_or_create(tenant=actor.tenant, name=name, defaults={"value_encrypted": encrypt(value)})
+    audit.record(actor, "pipelines.secret.set", name)
+
+
+@transaction.atomic
+def delete_secret(*, actor: Actor, name: str) -> None:
+    """Delete a secret. Raises Refused for one that there is not."""
+    if not Secret.objects.filter(tenant=actor.tenant, name=name).delete()[0]:
+        raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}.", "name")
+    audit.record(actor, "pipelines.secret.delete", name)
+
+
+@transaction.atomic
+def set_variable(*, actor: Actor, name: str, value: str) -> None:
+    """Save a variable, or its new value; versions that are deployed keep the old one. Raises Refused."""
+    if not _VARIABLE_NAME.fullmatch(name) or name == "secret_values":
+        raise Refused(
+            "NAME_INVALID",
+            "A variable's name has 1 to 64 letters, digits, hyphens and underscores, a letter first.",
+            "name",
+        )
+    _require_value(value)
+    Variable.objects.update_or_create(tenant=actor.tenant, name=name, defaults={"value": value})
+    audit.record(actor, "pipelines.variable.set", name)
+
+
+@transaction.atomic
+def delete_variable(*, actor: Actor, name: str) -> None:
+    """Delete a variable; versions that are deployed keep its value. Raises Refused for one that there is not."""
+    if not Variable.objects.filter(tenant=actor.tenant, name=name).delete()[0]:
+        raise Refused("VARIABLE_NOT_FOUND", f"There is no variable {name}.", "name")
+    audit.record(actor, "pipelines.variable.delete", name)
+
+
+def secret_values(tenant: Tenant, names: Iterable[str]) -> dict[str, str]:
+    """The values for a start. Raises Refused, which names the first that there is not."""
+    wanted = list(names)
+    found = {
+        secret.name: decrypt(secret.value_encrypted) for secret in Secret.objects.filter(tenant=tenant, name__in=wanted)
+    }
+    for name in wanted:
+        if name not in found:
+            raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}; save it before the start.")
+    return found
+
+
+def _require_value(value: str) -> None:
+    if not value or len(value) > _LONGEST_VALUE:
+        raise Refused("VALUE_INVALID", f"A value has 1 to {_LONGEST_VALUE} characters.", "value")
+
+
+def _misfit(pipeline: Pipeline, savepoint: Savepoint | None) -> str:
+    """Why the state of what ran before does not fit the deployed version; empty when it does, or when there is none."""
+    ran = savepoint.version if savepoint is not None else _last_that_ran(pipeline)
+    if ran is None or pipeline.version is None or ran.pk == pipeline.version.pk:
+        return ""
+    return misfit(Plan.from_json(ran.plan), Plan.from_json(pipeline.version.plan))
+
+
+def _last_that_ran(pipeline: Pipeline) -> Version | None:
+    number = pipeline.events.filter(kind=State.RUNNING).values_list("version", flat=True).first()
+    return pipeline.versions.filter(number=number).first() if number else None
+
+
+def _requester(actor: Actor) -> dict[str, object]:
+    return {
+        "creator": actor.user,
+        "role": actor.role,
+        "requester": actor.name[:150],
+        "source_ip": actor.source_ip,
+        "secure_transport": actor.secure,
+    }
+
+
+def _record(actor: Actor, verb: str, pipeline: Pipeline, detail: dict[str, object] | None = None) -> None:
+    audit.record(actor, f"pipelines.{pipeline.kind}.{verb}", pipeline.name, detail=detail or {})

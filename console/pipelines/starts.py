@@ -1,0 +1,216 @@
+"""A pipeline in the words of analytics: its plan, and beside it what its starter may read and write at this moment.
+
+Only a worker calls `spec_of`: what it returns has the values of secrets, and Gantry's own key for queues and topics of
+the account. That key goes to Gantry's own services and nowhere else: a table has it only where the text names neither
+an address nor a key, and only once the permission decision has let the starter use that queue or topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from analytics.pipelines.plan import Plan, Sink, Source, Value, filled
+from analytics.specs import TableSpec
+from brokercore.names import wrap
+from brokercore.policy import mq_resource
+from console.accounts.access import require
+from console.accounts.actor import Actor, acting_later
+from console.catalog import locations, targets
+from console.catalog import queries as catalog
+from console.instances import broker
+from console.instances.models import Cluster
+from console.pipelines import addresses, queries, services
+from console.pipelines.lifecycle import Lease
+from console.pipelines.models import Pipeline, StartFrom, Version
+from console.queues import access as queues
+from console.topics.access import is_reachable, received_grants
+from console.topics.models import Group, Topic
+from console.web.errors import Refused
+
+if TYPE_CHECKING:
+    from analytics.pipelines.runner import Start
+
+Options = Mapping[str, Value]
+SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
+_GIVEN_SECRETS = ("accessKeySecret", "accessKey")
+#: What is shorter is in any sentence by chance.
+_SHORTEST_HIDDEN = 4
+_LONGEST_REASON = 4_000
+#: In the name of a savepoint's folder, before the savepoint's own name (analytics/pipelines/checkpoints.py).
+_SAVEPOINT = "savepoint-"
+
+
+def spec_of(lease: Lease) -> Start:
+    """What the engine is told. Raises Refused and PermissionDenied, for what a further start is refused too."""
+    from analytics.pipelines import checkpoints
+    from analytics.pipelines.runner import Start
+
+    pipeline = _pipeline(lease)
+    plan = plan_of(pipeline, pipeline.started_version)
+    starter = starter_of(pipeline)
+    secrets = services.secret_values(pipeline.tenant, plan.secrets)
+    origins = {StartFrom.CHECKPOINT: checkpoints.CHECKPOINT, StartFrom.NOTHING: checkpoints.NOTHING}
+    if pipeline.savepoint is not None:
+        name = pipeline.savepoint.folder.rstrip("/").rpartition("/")[2].removeprefix(_SAVEPOINT)
+        origin = f"{checkpoints.SAVEPOINT}{name}"
+    else:
+        origin = origins.get(StartFrom(pipeline.start_from), checkpoints.CHECKPOINT)
+    return Start(
+        pipeline=f"{pipeline.tenant.uid}-{pipeline.pk}",
+        tenant=pipeline.tenant.uid,
+        plan=plan,
+        location=queries.location_of(pipeline),
+        number=lease.fence,
+        origin=origin,
+        secrets=secrets,
+        tables=_tables(starter, plan),
+        decide=locations.decider(starter, locations.READ),
+        given=given(starter, plan, secrets) | addresses.judged(plan, secrets),
+        begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
+    )
+
+
+def hidden(spec: Start) -> dict[str, str]:
+    """What no reason of a failure may tell: values of secrets and of keys that were given, and what stands for each."""
+    found = {value: f"${{secret_values.{name}}}" for name, value in spec.secrets.items()}
+    for options in spec.given.values():
+        found |= {str(options[name]): f"({name})" for name in _GIVEN_SECRETS if name in options}
+    return {value: name for value, name in found.items() if len(value) >= _SHORTEST_HIDDEN}
+
+
+def without(hidden: Mapping[str, str], text: str) -> str:
+    """A text with what stands for the values in their places; of a long one the beginning."""
+    for value in sorted(hidden, key=len, reverse=True):  # one may be a part of another
+        text = text.replace(value, hidden[value])
+    return text[:_LONGEST_REASON]
+
+
+def require_still(lease: Lease) -> None:
+    """Ask again while it runs. Raises Refused and PermissionDenied when its starter may not run it any more."""
+    pipeline = _pipeline(lease)
+    plan = plan_of(pipeline, pipeline.started_version)
+    given(starter_of(pipeline), plan, services.secret_values(pipeline.tenant, plan.secrets))
+
+
+def plan_of(pipeline: Pipeline, version: Version | None) -> Plan:
+    """The plan of one of its versions. Raises Refused for one of another version of the product, and without any."""
+    if version is None:
+        raise Refused("NOT_DEPLOYED", f"{pipeline.name} has no version yet; deploy its draft first.")
+    try:
+        return Plan.from_json(version.plan)
+    except ValueError as error:
+        raise Refused("PLAN_OUTDATED", f"{error} Deploy {pipeline.name} again.") from error
+
+
+def starter_of(pipeline: Pipeline) -> Actor:
+    """Who started it, with the rights of now. Raises Refused for who was disabled or deleted since."""
+    starter = acting_later(
+        tenant=pipeline.tenant,
+        user=pipeline.creator,
+        role=pipeline.role,
+        source_ip=pipeline.source_ip,
+        secure=pipeline.secure_transport,
+        request_id=str(pipeline.pk),
+    )
+    if starter is None:
+        raise Refused(
+            "STARTER_GONE",
+            f"{pipeline.requester}, who started {pipeline.name}, was disabled or deleted; somebody else has to.",
+        )
+    return starter
+
+
+def given(starter: Actor, plan: Plan, secrets: Mapping[str, str]) -> dict[str, dict[str, Value]]:
+    """Address and key for each table of the account's own, by the table's name in small letters.
+
+    Asks for every right that the plan takes beside the catalog's tables: on queues, topics, groups and folders. Raises
+    Refused for what is not there, and PermissionDenied.
+    """
+    found: dict[str, dict[str, Value]] = {}
+    for table, options in _with_options(plan, secrets):
+        if table.connector == "mns" and "accessKeyId" not in options:
+            found[table.name.lower()] = _own_queue(starter, options)
+        elif table.connector == "mq" and "accessId" not in options:
+            found[table.name.lower()] = _own_topic(starter, table, options)
+        elif table.connector == "filesystem":
+            _require_folder(starter, table, options)
+    return found
+
+
+def _with_options(plan: Plan, secrets: Mapping[str, str]) -> Iterator[tuple[Source | Sink, Options]]:
+    """The tables, with the values of secrets: a name may be one too."""
+    tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
+    for table in tables:
+        yield table, filled(table.options, secrets)
+
+
+def _own_queue(starter: Actor, options: Options) -> dict[str, Value]:
+    for action in ("mns:ReceiveMessage", "mns:DeleteMessage"):
+        queues.require_queue(starter, action, str(options["queueName"]))
+    return {
+        "endpoint": settings.SMQ_ADDRESS,
+        "accessKeyId": settings.BROKER_ACCESS_KEY_ID,
+        "accessKeySecret": settings.BROKER_ACCESS_KEY_SECRET,
+        "account": starter.tenant.uid,
+    }
+
+
+def _own_topic(starter: Actor, table: Source | Sink, options: Options) -> dict[str, Value]:
+    name = wrap(str(options.get("instanceID", "")), str(options["topic"]))
+    topic = _topic(starter, name)
+    if topic is None:
+        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own for the table {table.name}.")
+    action = SUBSCRIBE if isinstance(table, Source) else PUBLISH
+    require(starter, action, mq_resource(topic.physical_name), owner=topic.instance.tenant)
+    if isinstance(table, Source):
+        _require_group(starter, table, options)
+    return _reached(topic.instance.cluster)
+
+
+def _topic(starter: Actor, name: str) -> Topic | None:
+    found = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(physical_name=name).first()
+    if found is None or found.instance.tenant_id == starter.tenant.pk:
+        return found
+    return found if received_grants(starter).filter(topic=found).exists() else None
+
+
+def _require_group(starter: Actor, table: Source, options: Options) -> None:
+    name = wrap(str(options.get("instanceID", "")), str(options["consumerGroup"]))
+    owned = Group.objects.select_related("owner", "creator").filter(owner=starter.tenant, physical_name=name)
+    group = owned.first()
+    if group is None or not is_reachable(starter, group):
+        raise Refused("GROUP_NOT_FOUND", f"There is no group {name} of the account's own for the table {table.name}.")
+    require(starter, SUBSCRIBE, mq_resource(group.physical_name), owner=group.owner, holder=group.holder)
+
+
+def _reached(cluster: Cluster) -> dict[str, Value]:
+    key = broker.system_credentials()
+    return {"endpoint": cluster.namesrv, "accessId": key.access_key_id, "accessKey": key.access_key_secret}
+
+
+def _require_folder(starter: Actor, table: Source | Sink, options: Options) -> None:
+    action = locations.READ if isinstance(table, Source) else locations.WRITE
+    path = locations.checked(starter, str(options["path"]), action)
+    if action == locations.WRITE:
+        targets.require_own_bucket(path)
+
+
+def _tables(starter: Actor, plan: Plan) -> dict[str, list[TableSpec]]:
+    """The catalog's tables that the plan names, as far as the starter may query them."""
+    wanted = {(schema.lower(), table.lower()) for schema, table in plan.tables}
+    if not wanted:
+        return {}
+    owned = locations.buckets_of(starter.tenant)
+    found = {
+        schema: [targets.table_spec(table, owned) for table in tables if (schema.lower(), table.name.lower()) in wanted]
+        for schema, tables in catalog.readable_schemas(starter).items()
+    }
+    return {schema: tables for schema, tables in found.items() if tables}
+
+
+def _pipeline(lease: Lease) -> Pipeline:
+    related = ("tenant", "started_version", "savepoint", "creator__tenant", "role__tenant")
+    return Pipeline.objects.select_related(*related).get(pk=lease.pipeline_id)

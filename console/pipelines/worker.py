@@ -1,0 +1,413 @@
+"""What a pipeline worker process does: claims pipelines that wait, keeps them running, ends them.
+
+One thread shows every second that the process lives, and claims; each pipeline has a thread of its own, which starts
+it, looks after it and writes down its end. Whoever has lost a lease kills the queries and writes nothing: another
+worker has the pipeline, or will have it at once.
+
+The JVM is expendable. When it dies the pipelines in it are given back, the process ends, and whoever started it starts
+it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError, Error, close_old_connections, connection
+from django.db.models import Q
+from redis.exceptions import RedisError
+
+from analytics import engine, errors
+from console.pipelines import journal, lifecycle, samples, starts
+from console.pipelines.lifecycle import Lease, LeaseLost
+from console.pipelines.models import Pipeline, State
+from console.sql.heartbeats import worker_name
+from console.sql.worker import ENGINE_LOST_EXIT, ENGINE_UNAVAILABLE_EXIT
+from console.web.errors import Refused
+
+if TYPE_CHECKING:
+    from analytics.pipelines.runner import Pipeline as Running
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: How often a worker shows that it lives and looks for work, seconds.
+BEAT_S = 1.0
+#: How often the thread of a pipeline looks whether it is to end, seconds.
+LOOK_S = 0.2
+#: How often a report is kept, and how often its starter's rights are looked at again, seconds.
+REPORT_S, RIGHTS_S = 1.0, 10.0
+#: Lines that are printed in that time and shown; of more the last ones.
+MOST_PRINTED = 200
+#: How long a batch that is under way may take to end when the process does, seconds; it is repeated else.
+_PATIENCE_S = 2.0
+#: How long the threads of pipelines may take to end when the process does, seconds; the launcher's patience is 5.
+_END_S = 3.0
+#: What a further start is refused as well.
+_FOR_GOOD = (Refused, PermissionDenied, errors.PipelineRefused, errors.QueryRefused)
+
+
+class Life:
+    """One pipeline that this process holds, from its claim to its end."""
+
+    def __init__(self, worker: Worker, lease: Lease) -> None:
+        self.lease = lease
+        #: By the monotonic clock, when the last sign of life was given.
+        self.beaten = time.monotonic()
+        self._worker = worker
+        self._telling = Telling(lease.pipeline_id)
+        #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
+        self._hidden: dict[str, str] = {}
+        self._stop = threading.Event()
+        self._leave = threading.Event()
+        self._lost = threading.Event()
+        self.thread = threading.Thread(target=self._live, name=f"pipeline {lease.pipeline_id}", daemon=True)
+
+    def stop(self) -> None:
+        """A user asks for its end."""
+        self._stop.set()
+
+    def leave(self) -> None:
+        """The process ends: leave it to another one."""
+        self._leave.set()
+
+    def lose(self) -> None:
+        """Another one has it: end it, and write nothing."""
+        self._lost.set()
+
+    def _live(self) -> None:
+        try:
+            self._run()
+        except LeaseLost as lost:
+            log.warning("%s; it is ended here", lost)
+        except Exception:
+            # The border of the thread: the lease ends by itself, and the pipeline is claimed again.
+            log.exception("pipeline %s was given up", self.lease.pipeline_id)
+        finally:
+            self._worker.forget(self)
+            connection.close()
+
+    def _run(self) -> None:
+        from analytics.pipelines import runner
+
+        try:
+            spec = self._insist(lambda: starts.spec_of(self.lease))
+            self._hidden = starts.hidden(spec)
+            running = runner.start(spec)
+        except Exception as error:  # noqa: BLE001  told to the pipeline's owner, or to the log by its number
+            self._end(error)
+            return
+        try:
+            self._keep(running)
+        except Exception:
+            running.abandon()
+            raise
+
+    def _keep(self, running: Running) -> None:
+        """Until its end, whatever it comes by. Raises LeaseLost."""
+        self._require_lease()
+        self._insist(lambda: lifecycle.run(self.lease))
+        self._telling.say(f"Its queries run in {self.lease.worker}, with the number {self.lease.fence}.")
+        looked = time.monotonic()
+        while not running.wait(LOOK_S):
+            self._require_lease()
+            if self._stop.is_set():
+                self._carry_out_stop(running)
+                return
+            if self._leave.is_set():
+                running.abandon(_PATIENCE_S)
+                lifecycle.release(self.lease)
+                return
+            self._telling.look(running)
+            if time.monotonic() - looked >= RIGHTS_S:
+                looked = time.monotonic()
+                if (refusal := self._refusal()) is not None:
+                    running.abandon()
+                    self._end(refusal)
+                    return
+        self._telling.look(running, last=True)
+        if running.failure is None:
+            self._insist(lambda: lifecycle.finish(self.lease))
+            self._telling.say("It has come to its end.")
+        else:
+            self._end(running.failure)
+
+    def _insist(self, ask: Callable[[], T]) -> T:
+        """Ask the database until it answers: what has come to its end does not run again because of an outage.
+
+        Raises LeaseLost.
+        """
+        while True:
+            self._require_lease()
+            try:
+                return ask()
+            except Error as error:
+                log.warning("pipeline %s waits for the database: %s", self.lease.pipeline_id, error)
+                connection.close()
+                self._lost.wait(BEAT_S)
+
+    def _require_lease(self) -> None:
+        if self._lost.is_set():
+            raise LeaseLost(f"pipeline {self.lease.pipeline_id} is not {self.lease.worker}'s any more")
+
+    def _refusal(self) -> Exception | None:
+        """Why its starter may not run it any more; None while that is so, or cannot be told."""
+        try:
+            starts.require_still(self.lease)
+        except (Refused, PermissionDenied) as refused:
+            return refused
+        except DatabaseError as error:
+            log.warning("the rights of pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
+        return None
+
+    def _carry_out_stop(self, running: Running) -> None:
+        asked = Pipeline.objects.values_list("stop_with_savepoint", flat=True)
+        wanted = self._insist(lambda: asked.get(pk=self.lease.pipeline_id))
+        try:
+            folder = running.stop(f"{self.lease.fence:08}" if wanted else "")
+        except errors.AnalyticsError as error:
+            self._end(error)
+            return
+        self._require_lease()
+        self._telling.look(running, last=True)
+        if folder:
+            self._insist(lambda: lifecycle.keep_savepoint(self.lease, folder))
+        self._insist(lambda: lifecycle.stop(self.lease))
+        self._telling.say("It has stopped." if not folder else f"It has stopped, with the savepoint {folder}.")
+
+    def _end(self, error: Exception) -> None:
+        """Write down why it ended, or could not be started. Raises LeaseLost."""
+        self._require_lease()
+        if isinstance(error, errors.PipelineFenced):
+            if error.number is None:
+                raise LeaseLost(error.user_message) from error
+            lifecycle.outrank(self.lease, error.number)
+            return
+        if isinstance(error, errors.EngineLost | errors.EngineUnavailable):
+            self._worker.end_without_engine(error)
+            return
+        if isinstance(error, errors.AnalyticsError):
+            reason = error.user_message
+        elif isinstance(error, Refused):
+            reason = error.message
+        elif isinstance(error, PermissionDenied):
+            reason = f"Its starter may not run it: {error}."
+        else:
+            log.error("pipeline %s cannot be run", self.lease.pipeline_id, exc_info=error)
+            reason = f"Internal error; the log of the worker has the reason under pipeline {self.lease.pipeline_id}."
+        reason = starts.without(self._hidden, reason)
+        line, for_good = getattr(error, "line", None), isinstance(error, _FOR_GOOD)
+        if isinstance(error, errors.EngineBusy):
+            self._insist(lambda: lifecycle.lose(self.lease, reason))
+        else:
+            self._insist(lambda: lifecycle.fail(self.lease, reason, line=line, for_good=for_good))
+        self._telling.say(reason, "error")
+
+
+class Telling:
+    """Keeps what one running pipeline tells of itself, figures and lines for its page; Redis may be away."""
+
+    def __init__(self, pipeline_id: int) -> None:
+        self._pipeline_id = pipeline_id
+        self._kept = 0.0
+
+    def look(self, running: Running, *, last: bool = False) -> None:
+        """Keep a report and what was printed, when it is time."""
+        now = time.monotonic()
+        if now - self._kept < REPORT_S and not last:
+            return
+        self._kept = now
+        with _redis_may_be_away(self._pipeline_id):
+            samples.keep(self._pipeline_id, running.report())
+            if printed := running.printed():
+                journal.write_all(self._pipeline_id, "print", printed[-MOST_PRINTED:])
+
+    def say(self, text: str, level: journal.Level = "info") -> None:
+        """A line in the pipeline's log."""
+        with _redis_may_be_away(self._pipeline_id):
+            journal.write(self._pipeline_id, level, text)
+
+
+@contextlib.contextmanager
+def _redis_may_be_away(pipeline_id: int) -> Iterator[None]:
+    try:
+        yield
+    except RedisError as error:
+        log.warning("what pipeline %s tells is not kept: %s", pipeline_id, error)
+
+
+class Worker:
+    """All pipelines of this process."""
+
+    def __init__(self) -> None:
+        self.name = worker_name()
+        self._lives: dict[int, Life] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._started = False
+        self._is_warm = False
+
+    def start(self) -> None:
+        """Look for pipelines from now on."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        threading.Thread(target=self._work, name="pipelines", daemon=True).start()
+
+    def wake(self) -> None:
+        """Look at once."""
+        self.start()
+        self._wake.set()
+
+    def leave(self) -> None:
+        """Give all pipelines back, since the process ends, and wait a little for that."""
+        self._ending.set()
+        lives = self._held()
+        for life in lives:
+            life.leave()
+        deadline = time.monotonic() + _END_S
+        for life in lives:
+            life.thread.join(max(0.0, deadline - time.monotonic()))
+        for life in self._held():  # busy with a start, or with a batch: the next one fences it off
+            life.lose()
+            lifecycle.release(life.lease)
+
+    def forget(self, life: Life) -> None:
+        """A pipeline has ended here."""
+        with self._lock:
+            if self._lives.get(life.lease.pipeline_id) is life:
+                del self._lives[life.lease.pipeline_id]
+        self._wake.set()
+
+    def end_without_engine(self, error: errors.AnalyticsError) -> None:
+        """Give all pipelines back and end this process: a dead JVM cannot be used again."""
+        with self._lock:
+            if self._ending.is_set():
+                return
+            self._ending.set()
+        log.error("Spark is lost (%s); this worker ends", error.user_message)
+        for life in self._held():
+            life.lose()
+            try:
+                lifecycle.lose(life.lease, error.user_message)
+            except (LeaseLost, DatabaseError) as lost:
+                log.warning("pipeline %s was not given back: %s", life.lease.pipeline_id, lost)
+        is_lost = isinstance(error, errors.EngineLost)
+        _exit(ENGINE_LOST_EXIT if is_lost else ENGINE_UNAVAILABLE_EXIT)
+
+    def look(self) -> None:
+        """One turn: signs of life, requests to stop, and what waits."""
+        for life in self._held():
+            self._beat(life)
+        if self._ending.is_set():
+            return
+        if engine.is_lost():
+            self.end_without_engine(errors.EngineLost("The engine has ended."))
+            return
+        for pipeline_id in lifecycle.waiting():
+            if len(self._held()) >= settings.PIPELINES_PER_WORKER:
+                return
+            lease = lifecycle.claim(pipeline_id, self.name)
+            if lease is not None:
+                self._begin(lease)
+
+    def _work(self) -> None:
+        while not self._ending.is_set():
+            self._wake.wait(BEAT_S)
+            self._wake.clear()
+            try:
+                self.look()
+                self._warm_once()
+            except Exception:
+                # The border of the thread: without it all pipelines of the process would lose their signs of life.
+                log.exception("a look at the pipelines failed; trying again")
+                connection.close()
+            close_old_connections()
+        connection.close()
+
+    def _beat(self, life: Life) -> None:
+        try:
+            state = lifecycle.beat(life.lease)
+        except LeaseLost:
+            life.lose()
+        except Error as error:
+            log.warning("pipeline %s gives no sign of life: %s", life.lease.pipeline_id, error)
+            # Others may have it by now: the fence in the state's folder is the last word, but nothing is to run twice.
+            if time.monotonic() - life.beaten >= lifecycle.LEASE.total_seconds():
+                life.lose()
+        else:
+            life.beaten = time.monotonic()
+            if state == State.STOPPING:
+                life.stop()
+
+    def _begin(self, lease: Lease) -> None:
+        life = Life(self, lease)
+        with self._lock:
+            self._lives[lease.pipeline_id] = life
+        life.thread.start()
+
+    def _held(self) -> list[Life]:
+        with self._lock:
+            return list(self._lives.values())
+
+    def _warm_once(self) -> None:
+        """Start Spark with the first pipeline that is being written, or was ever started; who has none pays no JVM.
+
+        The demo's job is deployed, and waits for its first start.
+        """
+        if not self._is_warm and Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
+            self._is_warm = True
+            threading.Thread(target=self._warm, name="warm", daemon=True).start()
+
+    def _warm(self) -> None:
+        from analytics.pipelines import runner
+
+        try:
+            runner.warm()
+        except (errors.EngineLost, errors.EngineUnavailable) as error:
+            self.end_without_engine(error)
+        except errors.AnalyticsError as error:
+            log.warning("the warm start of pipelines failed: %s", error.user_message)
+        finally:
+            connection.close()
+
+
+worker = Worker()
+
+
+def _exit(status: int) -> None:
+    os._exit(status)
+
+
+def _is_pipeline_worker() -> bool:
+    return os.environ.get("GANTRY_WARM_PIPELINES") == "true"
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def begin(**_: Any) -> None:
+    """Look for pipelines, with or without a message of Celery's."""
+    if _is_pipeline_worker():
+        worker.start()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def leave(**_: Any) -> None:
+    """Give the pipelines back: another worker goes on from their checkpoints."""
+    worker.leave()
+
+
+@worker_shutdown.connect  # type: ignore[untyped-decorator]
+def stop_engine(**_: Any) -> None:
+    """Stop Spark with its JVM."""
+    if _is_pipeline_worker():
+        engine.stop()

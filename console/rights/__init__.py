@@ -1,0 +1,1 @@
+"""What accounts and resources together decide: the compiled table, limits counted, the simulator."""

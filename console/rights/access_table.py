@@ -1,0 +1,170 @@
+"""The table of rights that the embedded broker decides by: compiled from the database, published to Redis.
+
+Its keys and rows are those of `brokercore.policy.table`. A disabled or expired key is simply absent. The table is
+compiled whole, so that nothing old can linger.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from django.conf import settings
+from redis.exceptions import WatchError
+
+from brokercore.policy import mns_resource, mq_resource
+from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, VERSION, KeyRow
+from console.accounts.credentials import actor_of, usable_keys
+from console.accounts.models import AccessKey, Policy
+from console.celery import app
+from console.rights import limits
+from console.rights.resources import resources
+from console.web.after_commit import after_commit
+from console.web.redis import connection
+
+_ALL = {"Effect": "Allow", "Action": "*", "Resource": "*", "Source": "tenant administrator"}
+_POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
+
+_Grants = defaultdict[int, list[dict[str, Any]]]
+
+
+def publish_on_commit() -> None:
+    """Publish once the current transaction has committed; a repair task publishes each minute as well."""
+    after_commit(publish)
+    carry_over_on_commit()
+
+
+def carry_over_on_commit() -> None:
+    """Once the current transaction has committed, have a worker carry rights over to a cluster that keeps its own.
+
+    For changes that the embedded broker's table says nothing of as well: a cluster is told each topic by its name.
+    """
+    if not settings.EMBEDDED_BROKER:
+        after_commit(_carry_over)
+
+
+def _carry_over() -> None:
+    """A lost request is mended by the sweep of console.cluster."""
+    app.send_task("console.cluster.tasks.synchronise", retry=False)
+
+
+def publish() -> bool:
+    """Compile and publish the table; returns whether it had changed.
+
+    Two publishers may run at once, and the one that read the database earlier may come to write later: whoever finds
+    another version than the one it began with compiles again, so that no disabled key comes back.
+    """
+    client = connection()
+    with client.pipeline(transaction=True) as pipeline:
+        while True:
+            pipeline.watch(VERSION)  # type: ignore[no-untyped-call]
+            table = {key: row.encode() for key, row in compiled().items()}
+            found = resources.get()
+            tables = {KEYS: table, HOLDERS: found.holders(), OWNERS: found.owners(), LIMITS: limits.published()}
+            if all(pipeline.hgetall(key) == rows for key, rows in tables.items()):
+                return False
+            pipeline.multi()
+            for key, rows in tables.items():
+                pipeline.delete(key)
+                if rows:
+                    pipeline.hset(key, items=[word for pair in rows.items() for word in pair])
+            pipeline.incr(VERSION)
+            try:
+                pipeline.execute()
+            except WatchError:
+                continue
+            return True
+
+
+def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
+    """Publish who may use one group (None: it was deleted), without compiling everything."""
+
+    def change() -> None:
+        with connection().pipeline(transaction=True) as pipeline:
+            if holder is None:
+                pipeline.hdel(HOLDERS, physical_name)
+            else:
+                pipeline.hset(HOLDERS, physical_name, holder)
+            pipeline.incr(VERSION)
+            pipeline.execute()
+
+    after_commit(change)
+    carry_over_on_commit()
+
+
+def compiled() -> dict[str, KeyRow]:
+    """The rights of every usable AccessKey by its id."""
+    tables = _Tables()
+    return {key.access_key_id: tables.entry(key) for key in usable_keys().prefetch_related(*_POLICIES)}
+
+
+class _Tables:
+    """What all entries have in common, read once."""
+
+    def __init__(self) -> None:
+        self._boundaries = _boundaries()
+        self._user_grants, self._tenant_grants = _grants()
+        self._policies: dict[int, list[dict[str, Any]]] = {}
+
+    def entry(self, key: AccessKey) -> KeyRow:
+        """One AccessKey's row."""
+        actor = actor_of(key)
+        tenant = actor.tenant
+        received = self._user_grants[key.user_id] if key.user_id and not actor.is_account else []
+        return KeyRow(
+            secret=key.secret_encrypted,
+            tenant=tenant.uid,
+            region=settings.REGION,
+            principal=actor.name,
+            is_account=actor.is_account or actor.role is not None,
+            token=key.security_token or None,
+            expires_ms=int(key.expires_at.timestamp() * 1000) if key.expires_at else None,
+            boundary=[
+                mq_resource(f"MQ_INST_{tenant.uid}_*"),
+                mns_resource(tenant.uid, "*"),
+                *self._boundaries[tenant.uid],
+            ],
+            statements=[_ALL] if actor.is_account else self._statements(key),
+            grants=received,
+            delegated=self._tenant_grants[tenant.pk],
+        )
+
+    def _statements(self, key: AccessKey) -> list[dict[str, Any]]:
+        found: dict[int, Policy] = {}
+        holders: list[Any] = [key.role] if key.role else [key.user, *key.user.user_groups.all()] if key.user else []
+        for holder in holders:
+            found |= {policy.pk: policy for policy in holder.policies.all()}
+        return [row for policy in found.values() for row in self._rows(policy)]
+
+    def _rows(self, policy: Policy) -> list[dict[str, Any]]:
+        """The statements of a policy, with its name for the broker's explanation; worked out once a policy."""
+        if policy.pk not in self._policies:
+            self._policies[policy.pk] = [row | {"Source": policy.name} for row in policy.document.get("Statement", [])]
+        return self._policies[policy.pk]
+
+
+def _boundaries() -> defaultdict[str, list[str]]:
+    """Bare topic names of default instances by the account's uid; namespaced ones are covered by one pattern."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for physical_name, uid in resources.get().owners().items():
+        names[uid].append(mq_resource(physical_name))
+    return names
+
+
+def _grants() -> tuple[_Grants, _Grants]:
+    """Granted statements by user and by tenant."""
+    users: _Grants = defaultdict(list)
+    tenants: _Grants = defaultdict(list)
+    for grant in resources.get().grants():
+        statement = grant.statement
+        row = {
+            "Effect": "Allow",
+            "Action": list(statement.actions),
+            "Resource": list(statement.resources),
+            "Source": statement.source,
+        }
+        if grant.user_id:
+            users[grant.user_id].append(row)
+        elif grant.tenant_id:
+            tenants[grant.tenant_id].append(row)
+    return users, tenants

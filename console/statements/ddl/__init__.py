@@ -1,0 +1,1 @@
+"""Definitions of schemas and tables as text: read, not decided. Pure."""

@@ -1,0 +1,132 @@
+"""What accounts, rights and instances ask of topics, groups and grants, as the protocols there say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from brokercore.names import group_of
+from brokercore.policy import Statement, mq_resource
+from console.accounts.actor import Actor
+from console.accounts.models import Tenant, User
+from console.instances.models import Instance
+from console.rights.resources import Granted, Target
+from console.topics import services
+from console.topics.models import Grant, Group, Topic, group_holder
+from console.web.errors import Refused
+
+
+def granted_to_user(user_id: int) -> tuple[Statement, ...]:
+    """Statements of the grants that the user received itself."""
+    return tuple(grant.statement for grant in Grant.objects.filter(user_id=user_id).select_related("topic"))
+
+
+def granted_to_account(tenant_id: int) -> tuple[Statement, ...]:
+    """Statements of the grants that the account received."""
+    return tuple(grant.statement for grant in Grant.objects.filter(tenant_id=tenant_id).select_related("topic"))
+
+
+def granted_to_users(users: list[User]) -> Iterable[tuple[int, Statement]]:
+    """Statements of the grants that any of the users received itself, each with the user's id."""
+    for grant in Grant.objects.filter(user__in=users).select_related("topic"):
+        yield grant.user_id, grant.statement  # type: ignore[misc]
+
+
+def groups_made_by(users: list[User]) -> Iterable[tuple[int, str]]:
+    """The maker's id and the physical name of each group that any of the users made."""
+    return Group.objects.filter(creator__in=users).values_list("creator", "physical_name")
+
+
+def groups_kept_from(user: User, tenant: Tenant) -> list[tuple[int | None, str]]:
+    """The maker's id and the physical name of the account's groups that are neither shared nor made by the user."""
+    rows = Group.objects.filter(owner=tenant, shared=False).order_by("pk")
+    return list(rows.exclude(creator=user).values_list("creator", "physical_name"))
+
+
+def grants() -> Iterable[Granted]:
+    """All grants."""
+    for grant in Grant.objects.select_related("topic"):
+        yield Granted(grant.user_id, grant.tenant_id, grant.statement)
+
+
+def holders() -> dict[str, str]:
+    """Who may use each group, by its physical name (`brokercore.policy.Grantee.holders`)."""
+    rows = Group.objects.values_list(
+        "physical_name", "owner__uid", "creator__username", "creator__is_tenant_admin", "shared"
+    )
+    return {
+        name: group_holder(uid, "" if is_admin else creator or "", shared=shared)
+        for name, uid, creator, is_admin, shared in rows
+    }
+
+
+def owners() -> dict[str, str]:
+    """Whose each topic of a default instance is; the others' names tell it."""
+    rows = Topic.objects.filter(instance__independent_naming=False)
+    return dict(rows.values_list("physical_name", "instance__tenant__uid"))
+
+
+def topics_of(tenant: Tenant) -> int:
+    """How many topics the account has."""
+    return Topic.objects.filter(instance__tenant=tenant).count()
+
+
+def groups_of(tenant: Tenant) -> int:
+    """How many groups the account made, in instances of others too."""
+    return Group.objects.filter(owner=tenant).count()
+
+
+def names_like(tenant: Tenant, text: str, most: int) -> list[str]:
+    """The first instances, topics and groups of the account that fit, `most` of each, as they stand in resources."""
+    topics = Topic.objects.filter(instance__tenant=tenant).filter(Q(name__icontains=text) | Q(physical_name=text))
+    groups = Group.objects.filter(owner=tenant).filter(Q(group_id__icontains=text) | Q(physical_name=text))
+    instances = Instance.objects.filter(tenant=tenant).filter(Q(name__icontains=text) | Q(instance_id__icontains=text))
+    return [
+        *instances.order_by("instance_id").values_list("instance_id", flat=True)[:most],
+        *topics.order_by("name").values_list("physical_name", flat=True)[:most],
+        *groups.order_by("group_id").values_list("physical_name", flat=True)[:most],
+    ]
+
+
+def named(tenant: Tenant, name: str) -> Target:
+    """The instance, topic or group that a name on the wire means to the account.
+
+    Of other accounts nothing is looked up but that they are others.
+    """
+    resource = mq_resource(name)
+    bare = group_of(name) or name
+    group = Group.objects.filter(physical_name=bare).select_related("owner", "creator").first()
+    if group is not None and group.owner_id == tenant.pk:
+        sharing = "shared: policies decide" if group.shared else f"used by {group.creator or tenant} and the account"
+        return Target(mq_resource(bare), tenant, group.holder, f"A group of the account, {sharing}.")
+    topic = Topic.objects.filter(physical_name=name).select_related("instance__tenant").first()
+    if topic is not None and topic.instance.tenant_id == tenant.pk:
+        return Target(resource, tenant, about=f"A topic of instance {topic.instance.instance_id}.")
+    uid = name.removeprefix("MQ_INST_").partition("_")[0] if name.startswith("MQ_INST_") else ""
+    if group is not None or topic is not None or (uid and uid != tenant.uid):
+        return Target(resource, Tenant(uid=uid), about="It belongs to another account: only grants count.")
+    return Target(resource, tenant)
+
+
+def counted(instances: QuerySet[Instance]) -> QuerySet[Instance]:
+    """The same instances, each with `topic_count` and `group_count`."""
+    # Two joins would count every topic once for every group: twelve million rows for one large instance.
+    return instances.annotate(topic_count=_count_of(Topic), group_count=_count_of(Group))
+
+
+def _count_of(model: type[Topic | Group]) -> Coalesce:
+    rows = model.objects.filter(instance=OuterRef("pk")).order_by().values("instance")
+    return Coalesce(Subquery(rows.annotate(number=Count("pk")).values("number")), 0)
+
+
+def clear(*, actor: Actor, instance: Instance) -> None:
+    """Delete the groups that other accounts made here for topics shared with them: no topic is left for them.
+
+    Raises Refused BIZ_INSTANCE_NOT_EMPTY when the instance's account still has topics or groups in it.
+    """
+    if instance.topics.exists() or instance.groups.filter(owner=instance.tenant).exists():
+        raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
+    for group in instance.groups.select_related("instance__cluster", "owner"):
+        services.delete_group(actor=actor, group=group)

@@ -1,0 +1,1 @@
+"""SQL jobs of the console."""

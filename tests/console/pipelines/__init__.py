@@ -1,0 +1,1 @@
+"""Pipelines: their life, and what users do with them."""

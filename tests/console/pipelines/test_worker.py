@@ -1,0 +1,356 @@
+"""What a pipeline worker does, whatever the engine answers. tests/pipelines/test_worker.py has Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from django.db import DatabaseError, InterfaceError
+from pytest_django import Settings
+
+from analytics import engine, errors
+from analytics.pipelines import runner
+from analytics.pipelines.reports import InsertReport, Report
+from console.accounts.models import User
+from console.pipelines import journal, lifecycle, samples, services, starts, worker
+from console.pipelines.lifecycle import Lease
+from console.pipelines.models import Pipeline, Savepoint, StartFrom, State
+from console.pipelines.worker import Worker
+from console.sql.worker import ENGINE_LOST_EXIT
+from tests.console.pipelines.conftest import plan_of
+from tests.support.broker import eventually
+from tests.support.cast import Cast
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PATIENCE_SECONDS = 30.0
+
+
+class Run:
+    """What the engine has started, in place of a pipeline on Spark."""
+
+    def __init__(self, spec: runner.Start) -> None:
+        self.spec = spec
+        self.failure: errors.AnalyticsError | None = None
+        self.ended = threading.Event()
+        self.was_abandoned = False
+        self.was_stopped_with: str | None = None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        return self.ended.wait(seconds)
+
+    def end(self, failure: errors.AnalyticsError | None = None) -> None:
+        self.failure = failure
+        self.ended.set()
+
+    def abandon(self, patience_s: float = 0.0) -> None:
+        self.was_abandoned = True
+        self.ended.set()
+
+    def stop(self, savepoint: str = "") -> str:
+        self.was_stopped_with = savepoint
+        self.ended.set()
+        return f"{self.spec.location}savepoint-{savepoint}/" if savepoint else ""
+
+    def report(self) -> Report:
+        return Report((InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5),))
+
+    def printed(self) -> list[str]:
+        return ["+I(7)"]
+
+
+@dataclass
+class Engine:
+    """What was asked of the engine, and what it answers."""
+
+    runs: list[Run] = field(default_factory=list)
+    refusal: Exception | None = None
+    exits: list[int] = field(default_factory=list)
+
+    def start(self, spec: runner.Start) -> Run:
+        if self.refusal is not None:
+            raise self.refusal
+        self.runs.append(Run(spec))
+        return self.runs[-1]
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    made = Engine()
+    monkeypatch.setattr(runner, "start", made.start)
+    monkeypatch.setattr(engine, "is_lost", lambda: False)
+    monkeypatch.setattr(worker, "_exit", made.exits.append)
+    monkeypatch.setattr(services, "hand_over", lambda: None)
+    return made
+
+
+@pytest.fixture
+def process() -> Iterator[Worker]:
+    """A worker process whose turns the test takes."""
+    made = Worker()
+    yield made
+    made.leave()
+
+
+def state(pipeline: Pipeline) -> str:
+    pipeline.refresh_from_db()
+    return pipeline.state
+
+
+def until(process: Worker, pipeline: Pipeline, wanted: State) -> None:
+    """Take turns until the pipeline is in a state."""
+
+    def reached() -> bool:
+        process.look()
+        return state(pipeline) == wanted
+
+    eventually(reached, PATIENCE_SECONDS)
+
+
+def running(process: Worker, pipeline: Pipeline, spark: Engine) -> Run:
+    until(process, pipeline, State.RUNNING)
+    return spark.runs[-1]
+
+
+def told(pipeline: Pipeline) -> list[str]:
+    return [line.text for line in journal.lines(pipeline.pk)]
+
+
+def test_it_runs_what_waits_and_tells_of_it(process: Worker, started: Pipeline, spark: Engine) -> None:
+    run = running(process, started, spark)
+    assert (run.spec.number, run.spec.origin) == (started.fence, "nothing")
+    assert run.spec.location == f"oss://gantry-pipelines/{started.tenant.uid}/{started.pk}/"
+    eventually(lambda: started.pk in samples.latest([started.pk]), PATIENCE_SECONDS)
+    assert samples.latest([started.pk])[started.pk].point.rows_in == 2.5
+    eventually(lambda: "+I(7)" in told(started), PATIENCE_SECONDS)
+
+
+def test_a_stop_keeps_a_savepoint_when_it_is_to_and_a_start_goes_on_from_it(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    running(process, started, spark)
+    services.stop(actor=cast.actor("alice"), pipeline=started, with_savepoint=True)
+    until(process, started, State.STOPPED)
+    savepoint = Savepoint.objects.get()
+    assert savepoint.folder == f"{spark.runs[0].spec.location}savepoint-00000001/"
+    assert savepoint.version == started.version
+
+    services.start(actor=cast.actor("alice"), pipeline=started, start_from=StartFrom.SAVEPOINT, savepoint=savepoint)
+    again = running(process, started, spark)
+    assert (again.spec.number, again.spec.origin) == (2, "savepoint:00000001")
+    services.stop(actor=cast.actor("alice"), pipeline=started)
+    until(process, started, State.STOPPED)
+    assert again.was_stopped_with == ""
+    services.start(actor=cast.actor("alice"), pipeline=started)
+    assert running(process, started, spark).spec.origin == "checkpoint"
+
+
+def test_what_comes_to_its_end_is_finished(process: Worker, started: Pipeline, spark: Engine) -> None:
+    running(process, started, spark).end()
+    until(process, started, State.FINISHED)
+    eventually(lambda: "It has come to its end." in told(started), PATIENCE_SECONDS)
+
+
+def test_a_failure_is_told_with_its_line_and_starts_again_after_a_pause(
+    process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    running(process, started, spark).end(errors.PipelineFailed("The topic is gone.", 7))
+    eventually(lambda: state(started) == State.STARTING, PATIENCE_SECONDS)
+    assert (started.reason, started.line, started.worker, started.restarts) == ("The topic is gone.", 7, "", 1)
+    assert started.due_at is not None
+    eventually(lambda: "The topic is gone." in told(started), PATIENCE_SECONDS)
+    again = running(process, started, spark)  # the pause is a second
+    assert (again.spec.number, again.spec.origin) == (2, "checkpoint")
+
+
+def test_a_machine_that_is_too_busy_is_no_failure_of_the_pipeline(
+    process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    for number in (1, 2):
+        running(process, started, spark).end(errors.EngineBusy("The machine is busy."))
+        eventually(lambda: state(started) == State.STARTING, PATIENCE_SECONDS)
+        assert (started.failures, started.restarts, started.reason) == (0, number, "The machine is busy.")
+        Pipeline.objects.filter(pk=started.pk).update(due_at=None)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [errors.PipelineRefused("The query gives 2 columns."), errors.QueryRefused("No such table.")],
+    ids=["pipeline", "query"],
+)
+def test_what_is_refused_is_not_tried_again(
+    process: Worker, started: Pipeline, spark: Engine, refusal: errors.AnalyticsError
+) -> None:
+    spark.refusal = refusal
+    until(process, started, State.FAILED)
+    assert started.reason == refusal.user_message
+
+
+def test_a_fault_of_ours_is_told_by_its_number_alone(process: Worker, started: Pipeline, spark: Engine) -> None:
+    spark.refusal = ZeroDivisionError("secret")
+    eventually(lambda: _looked(process) and "Internal error" in _reason(started), PATIENCE_SECONDS)
+    assert "secret" not in started.reason
+
+
+def _looked(process: Worker) -> bool:
+    process.look()
+    return True
+
+
+def _reason(pipeline: Pipeline) -> str:
+    pipeline.refresh_from_db()
+    return pipeline.reason
+
+
+def test_who_has_lost_the_lease_kills_its_queries_and_writes_nothing(
+    process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    run = running(process, started, spark)
+    Pipeline.objects.filter(pk=started.pk).update(worker="another", fence=9)
+    process.look()
+    eventually(lambda: run.was_abandoned, PATIENCE_SECONDS)
+    eventually(lambda: not process._held(), PATIENCE_SECONDS)
+    started.refresh_from_db()
+    assert (started.state, started.worker, started.fence) == (State.RUNNING, "another", 9)
+
+
+def test_one_that_is_fenced_off_writes_nothing(process: Worker, started: Pipeline, spark: Engine) -> None:
+    running(process, started, spark).end(errors.PipelineFenced("Taken over."))
+    eventually(lambda: not process._held(), PATIENCE_SECONDS)
+    assert (state(started), started.reason) == (State.RUNNING, "")
+
+
+def test_a_state_of_a_later_start_than_the_database_knows_is_taken_over(
+    process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    spark.refusal = errors.PipelineFenced("Held by the runner with the number 41; 1 is too low.", 41)
+    process.look()
+    eventually(lambda: started.events.filter(kind="lost").exists(), PATIENCE_SECONDS)
+    spark.refusal = None
+    assert running(process, started, spark).spec.number == 42
+
+
+@pytest.mark.parametrize("error", [DatabaseError("the disk is full"), InterfaceError("connection already closed")])
+def test_an_end_that_the_database_does_not_take_is_told_once_it_does(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(worker, "BEAT_S", 0.05)
+    run = running(process, started, spark)
+    finish, asked = lifecycle.finish, threading.Semaphore(0)
+    outage = threading.Event()
+
+    def away(lease: Lease) -> None:
+        asked.release()
+        if not outage.is_set():
+            raise error
+        finish(lease)
+
+    monkeypatch.setattr(lifecycle, "finish", away)
+    run.end()
+    for _ in range(3):
+        assert asked.acquire(timeout=PATIENCE_SECONDS)
+    assert state(started) == State.RUNNING
+    outage.set()
+    until(process, started, State.FINISHED)
+    assert len(spark.runs) == 1
+
+
+def test_a_database_that_is_away_at_a_start_is_no_failure_of_the_pipeline(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "BEAT_S", 0.05)
+    answers = iter([DatabaseError("the disk is full"), InterfaceError("connection already closed")])
+    spec_of = starts.spec_of
+
+    def away(lease: Lease) -> runner.Start:
+        for error in answers:
+            raise error
+        return spec_of(lease)
+
+    monkeypatch.setattr(starts, "spec_of", away)
+    running(process, started, spark)
+    assert (started.failures, started.restarts, started.fence) == (0, 0, 1)
+
+
+def test_a_further_attempt_is_told_to_be_of_the_same_start(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    first = running(process, started, spark)
+    first.end(errors.PipelineFailed("The topic is away."))
+    eventually(lambda: state(started) == State.STARTING, PATIENCE_SECONDS)
+    Pipeline.objects.filter(pk=started.pk).update(due_at=None)
+    second = running(process, started, spark)
+    assert first.spec.begun == second.spec.begun != ""
+    second.end()
+    until(process, started, State.FINISHED)
+    services.start(actor=cast.actor("alice"), pipeline=started)
+    assert running(process, started, spark).spec.begun != first.spec.begun
+
+
+def test_a_dead_engine_gives_all_back_and_ends_the_process(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = services.create(actor=cast.actor("alice"), name="other")
+    services.deploy(actor=cast.actor("alice"), pipeline=other, text="SELECT 1", plan=plan_of())
+    services.start(actor=cast.actor("alice"), pipeline=other, start_from=StartFrom.NOTHING)
+    running(process, started, spark)
+    until(process, other, State.RUNNING)
+    monkeypatch.setattr(engine, "is_lost", lambda: True)
+
+    process.look()
+
+    assert spark.exits == [ENGINE_LOST_EXIT]
+    for pipeline in (started, other):
+        assert (state(pipeline), pipeline.worker, pipeline.losses) == (State.STARTING, "", 1)
+        assert pipeline.due_at is not None
+    eventually(lambda: all(run.was_abandoned for run in spark.runs), PATIENCE_SECONDS)
+
+
+def test_a_process_that_ends_gives_its_pipelines_back(process: Worker, started: Pipeline, spark: Engine) -> None:
+    run = running(process, started, spark)
+    process.leave()
+    assert (state(started), started.worker, run.was_abandoned) == (State.STARTING, "", True)
+    assert lifecycle.waiting() == [started.pk]
+    process.look()
+    assert state(started) == State.STARTING  # this one takes nothing on any more
+
+
+def test_it_ends_when_its_starter_is_disabled(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "RIGHTS_S", 0.0)
+    run = running(process, started, spark)
+    User.objects.filter(pk=cast.alice.pk).update(is_active=False)
+    until(process, started, State.FAILED)
+    assert run.was_abandoned
+    assert "who started late_flights, was disabled or deleted" in started.reason
+
+
+def test_a_process_holds_so_many_and_no_more(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, settings: Settings
+) -> None:
+    settings.PIPELINES_PER_WORKER = 1
+    other = services.create(actor=cast.actor("alice"), name="other")
+    services.deploy(actor=cast.actor("alice"), pipeline=other, text="SELECT 1", plan=plan_of())
+    services.start(actor=cast.actor("alice"), pipeline=other, start_from=StartFrom.NOTHING)
+    running(process, started, spark)
+    process.look()
+    assert state(other) == State.STARTING
+    spark.runs[0].end()
+    until(process, other, State.RUNNING)
+
+
+def test_a_lease_is_given_up_where_no_sign_of_life_can_be_given(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = running(process, started, spark)
+    (life,) = process._held()
+    life.beaten -= lifecycle.LEASE.total_seconds()
+
+    def away(lease: Lease) -> State:
+        raise DatabaseError("away")
+
+    monkeypatch.setattr(lifecycle, "beat", away)
+    process.look()
+    eventually(lambda: run.was_abandoned, PATIENCE_SECONDS)

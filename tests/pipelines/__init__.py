@@ -1,0 +1,1 @@
+"""The engine of pipelines, and its worker, with real parts."""

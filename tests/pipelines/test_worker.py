@@ -1,0 +1,237 @@
+"""The worker of pipelines as `make up` starts it, on real parts: text, plan, claim, Spark; and what stays after kills.
+
+Worker, JVM and readers are killed as by a machine that loses its power; the next worker goes on from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+from django.utils import timezone
+
+from brokercore.smq.client import QueueClient
+from brokercore.smq.wire.messages import Draft
+from console.jobs import services as jobs
+from console.pipelines import journal, lifecycle, samples, services
+from console.pipelines.models import Pipeline, StartFrom, State
+from tests.support.broker import BrokerProcess, eventually
+from tests.support.cast import Cast, cast, console, queues, running_queues
+from tests.support.queue_service import QueueServiceProcess
+
+__all__ = ["cast", "console", "queues", "running_queues"]
+pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+PATIENCE_SECONDS = 180.0
+ENGINE_LOST = 70
+TEXT = """SET 'execution.checkpointing.interval' = '2s';
+SET 'execution.batch-interval' = '500ms';
+CREATE TEMPORARY TABLE numbers (n STRING) WITH ('connector' = 'mns', 'queueName' = 'numbers', 'format' = 'raw',
+  'batchSize' = '16', 'pollingWaitTime' = '1s');
+CREATE TEMPORARY TABLE seen (n STRING, times BIGINT) WITH ('connector' = 'print');
+INSERT INTO seen SELECT n, COUNT(*) FROM numbers GROUP BY n;
+"""
+ENDS = """SET 'execution.runtime-mode' = 'batch';
+CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '5',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '5');
+CREATE TEMPORARY TABLE seen (n BIGINT) WITH ('connector' = 'print');
+INSERT INTO seen SELECT n FROM made;
+"""
+
+
+class WorkerProcess:
+    """`celery worker -Q pipelines` on the test's database."""
+
+    def __init__(self, broker: BrokerProcess, queues: QueueServiceProcess) -> None:
+        self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-worker-", suffix=".log")  # noqa: SIM115
+        environ = os.environ | {
+            "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+            "REDIS_URL": broker.redis_url,
+            "GANTRY_NAMESRV": broker.namesrv,
+            "GANTRY_EMBEDDED_BROKER": "true",
+            "GANTRY_MASTER_KEY": broker.master_key,
+            "GANTRY_BROKER_ACCESS_KEY_ID": broker.access_key_id,
+            "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.access_key_secret,
+            "GANTRY_SMQ_ADDRESS": queues.address,
+            "GANTRY_SMQ_PORT": str(queues.port),
+            "GANTRY_WARM_PIPELINES": "true",
+            "CELERY_SKIP_CHECKS": "true",
+            "SPARK_URL": "local[2]",
+        }
+        command = [sys.executable, "-m", "celery", "-A", "console.celery", "--quiet", "worker", "-Q", "pipelines"]
+        command += ["-P", "threads", "-c", "2", "-n", f"pipelines-{os.getpid()}@%h", "--loglevel", "INFO"]
+        command += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        self.process = subprocess.Popen(
+            command,
+            env=environ,
+            cwd=django_settings.BASE_DIR,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    @property
+    def log(self) -> str:
+        return Path(self._log.name).read_text(encoding="utf-8", errors="replace")
+
+    def jvm(self) -> int | None:
+        """Process id of the JVM below the worker."""
+        return next((pid for pid in _below(self.process.pid) if _name(pid) == "java"), None)
+
+    def kill(self) -> None:
+        """End it with all below it, at once."""
+        for pid in [*_below(self.process.pid), self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _below(pid: int) -> list[int]:
+    """All processes that it has started, and those that they have."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *_below(child)]
+    return found
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+@pytest.fixture
+def start_worker(broker: BrokerProcess, queues: QueueServiceProcess) -> Iterator[Callable[[], WorkerProcess]]:
+    """Starts workers; all are killed at the end."""
+    workers: list[WorkerProcess] = []
+
+    def start() -> WorkerProcess:
+        workers.append(WorkerProcess(broker, queues))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.kill()
+
+
+@pytest.fixture
+def numbers(cast: Cast, queues: QueueServiceProcess) -> Iterator[QueueClient]:
+    """A queue of acme's own."""
+    client = QueueClient(
+        queues.address, queues.access_key_id, queues.access_key_secret, account=cast.acme.uid, timeout_s=40
+    )
+    client.create_queue("numbers", {"VisibilityTimeout": 10})
+    yield client
+    client.close()
+
+
+def started(cast: Cast, text: str, name: str) -> Pipeline:
+    actor = cast.actor("alice")
+    job = services.create(actor=actor, name=name)
+    jobs.deploy(actor=actor, pipeline=job, text=text)
+    job = Pipeline.objects.select_related("version", "tenant").get(pk=job.pk)
+    jobs.start(actor=actor, pipeline=job, start_from=StartFrom.NOTHING)
+    job.refresh_from_db()
+    return job
+
+
+def fill(client: QueueClient, numbers: range) -> None:
+    for begin in range(numbers.start, numbers.stop, 16):
+        client.send_batch("numbers", [Draft(b"%d" % n) for n in range(begin, min(begin + 16, numbers.stop))])
+
+
+def left(client: QueueClient) -> int:
+    found = client.queue("numbers")
+    return found.active + found.inactive + found.delayed
+
+
+def is_in(job: Pipeline, state: State) -> bool:
+    lifecycle.sweep()  # as the beat does
+    job.refresh_from_db()
+    return job.state == state
+
+
+def wait(condition: Callable[[], bool], worker: WorkerProcess) -> None:
+    def met() -> bool:
+        assert worker.process.poll() is None, worker.log[-4000:]
+        return condition()
+
+    try:
+        eventually(met, PATIENCE_SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{worker.log[-4000:]}") from error
+
+
+def printed(job: Pipeline) -> set[str]:
+    return {line.text for line in journal.lines(job.pk) if line.level == "print"}
+
+
+def test_a_killed_worker_or_engine_costs_no_message_and_none_counts_twice(
+    cast: Cast, numbers: QueueClient, start_worker: Callable[[], WorkerProcess]
+) -> None:
+    job = started(cast, TEXT, "counts")
+    fill(numbers, range(40))
+    first = start_worker()
+    wait(lambda: is_in(job, State.RUNNING) and left(numbers) == 0, first)
+
+    fill(numbers, range(40, 80))
+    first.kill()
+    # The lease of a dead worker ends after a while; here it ends at once.
+    Pipeline.objects.filter(pk=job.pk).update(heartbeat_at=timezone.now() - lifecycle.LEASE - timedelta(seconds=1))
+    second = start_worker()
+    wait(lambda: is_in(job, State.RUNNING) and left(numbers) == 0, second)
+    assert job.restarts == 1
+
+    jvm = second.jvm()
+    assert jvm is not None
+    fill(numbers, range(80, 120))
+    os.kill(jvm, signal.SIGKILL)
+    assert second.process.wait(60) == ENGINE_LOST, second.log[-4000:]
+    job.refresh_from_db()
+    assert (job.state, job.worker) == (State.STARTING, "")
+    third = start_worker()
+    wait(lambda: is_in(job, State.RUNNING) and left(numbers) == 0, third)
+    wait(lambda: printed(job) >= {f"+I({n}, 1)" for n in range(120)}, third)
+    assert printed(job) == {f"+I({n}, 1)" for n in range(120)}
+
+    services.stop(actor=cast.actor("alice"), pipeline=job, with_savepoint=True)
+    wait(lambda: is_in(job, State.STOPPED), third)
+    savepoint = job.savepoints.get()
+    fences = [event.fence for event in job.events.filter(kind="claimed").order_by("pk")]
+    assert fences == [1, 2, 3]
+    now = samples.latest([job.pk])[job.pk]
+    assert now.point.state_rows == 120
+
+    fill(numbers, range(120, 130))
+    jobs.start(actor=cast.actor("alice"), pipeline=job, start_from=StartFrom.SAVEPOINT, savepoint=savepoint)
+    wait(lambda: is_in(job, State.RUNNING) and left(numbers) == 0, third)
+    wait(lambda: f"+I({129}, 1)" in printed(job), third)
+    third.process.send_signal(signal.SIGTERM)
+    assert third.process.wait(60) == 0, third.log[-4000:]
+    job.refresh_from_db()
+    assert (job.state, job.worker) == (State.STARTING, "")
+
+
+def test_a_batch_job_runs_to_its_end_and_a_refused_one_fails_for_good(
+    cast: Cast, numbers: QueueClient, start_worker: Callable[[], WorkerProcess]
+) -> None:
+    job = started(cast, ENDS, "ends")
+    refused = started(cast, TEXT, "refused")
+    numbers.delete_queue("numbers")
+    worker = start_worker()
+    wait(lambda: is_in(job, State.FINISHED), worker)
+    wait(lambda: printed(job) == {f"+I({n})" for n in range(1, 6)}, worker)
+    wait(lambda: is_in(refused, State.FAILED), worker)
+    assert refused.reason.startswith("The queue numbers of the table numbers cannot be read: ")
+    assert refused.restarts == 0

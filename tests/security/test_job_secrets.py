@@ -1,0 +1,79 @@
+"""Secrets of an account stand where nothing shows them, and whoever may only write texts learns none of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from analytics.pipelines.plan import SECRET
+from console.jobs.compiler.connectors.known import CONNECTORS, SINK, SOURCE
+from console.pipelines import starts
+from tests.console.jobs.compiler.texts import (
+    DATAGEN,
+    FILES,
+    MNS,
+    MQ_SINK,
+    MQ_SOURCE,
+    plan,
+    read_job,
+    refusal,
+    write_job,
+)
+
+pytestmark = pytest.mark.process
+STOLEN = "${secret_values.stolen}"
+#: Where a text would write what the secret is: into rows, messages, names of folders, or the log of the job.
+SHOWN = [
+    read_job("a INT", {**MNS, "format": "csv", "csv.null-literal": STOLEN}),
+    read_job("a INT", {**MNS, "format": "json", "json.timestamp-format.pattern": STOLEN}),
+    read_job("a INT", {**FILES, "path": f"oss://demo-bucket/{STOLEN}/"}),
+    read_job("a INT", {**FILES, "source.path.regex-pattern": STOLEN}),
+    read_job("a INT", {**MQ_SOURCE, "tag": STOLEN}),
+    write_job("a INT", {**MQ_SINK, "tag": STOLEN}),
+    write_job("a INT", {**FILES, "partition.default-name": STOLEN}),
+    write_job("a INT", {"connector": "print", "print-identifier": STOLEN}),
+    write_job("a INT", {"connector": "print", "print-identifier": f"x{STOLEN}y"}),
+    read_job(f"a INT, b AS '{STOLEN}'", DATAGEN),
+    read_job("a INT", DATAGEN).replace("SELECT *", f"SELECT '{STOLEN}'"),
+    read_job("a INT", DATAGEN).replace("SELECT *", f"SELECT * FROM (VALUES ('{STOLEN}')) AS v(x) UNION ALL SELECT *"),
+    f"SET 'pipeline.name' = '{STOLEN}';" + read_job("a INT", DATAGEN),
+    f"SET '{STOLEN}' = 'x';" + read_job("a INT", DATAGEN),
+]
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_a_secret_cannot_stand_where_its_value_would_be_shown(text: str) -> None:
+    told = refusal(text, secrets={"id", "secret", "stolen"})
+    assert "cannot stand here" in told or "there is no setting" in told.lower() or "no setting" in told, told
+
+
+def test_every_other_option_is_known_to_hide_what_it_is_given() -> None:
+    hiding = {
+        (one.name, option.name)
+        for one in CONNECTORS.values()
+        for option in one.options
+        if option.secret or option.may_be_secret
+    }
+    assert hiding == {
+        *(("mns", name) for name in ("endpoint", "region", "accessKeyId", "accessKeySecret")),
+        *(("mq", name) for name in ("endpoint", "accessId", "accessKey")),
+    }
+    assert {SOURCE, SINK} == {"source", "sink"}
+
+
+def test_a_plan_has_the_names_of_secrets_only() -> None:
+    made = plan(read_job("a INT", {**MNS, "endpoint": STOLEN}), secrets={"id", "secret", "stolen"})
+    assert SECRET.findall(made.to_json()) == ["stolen", "id", "secret"]
+
+
+def test_a_reason_tells_no_secret_and_no_key() -> None:
+    hidden = {
+        "hunter22": "${secret_values.stolen}",
+        "hunter22-and-more": "${secret_values.longer}",
+        "sEcReT": "(accessKey)",
+    }
+    told = "The queue service at hunter22-and-more cannot be reached as hunter22 with sEcReT: refused."
+    assert starts.without(hidden, told) == (
+        "The queue service at ${secret_values.longer} cannot be reached as ${secret_values.stolen} with (accessKey):"
+        " refused."
+    )
+    assert len(starts.without(hidden, "hunter22 " * 10_000)) <= 4_000
