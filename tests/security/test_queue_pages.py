@@ -34,11 +34,8 @@ HOSTILE = (
 @pytest.fixture
 def acmes(cast: Cast, queues: QueueServiceProcess) -> Iterator[QueueClient]:
     """A client of acme's queues."""
-    client = QueueClient(
-        queues.address, queues.access_key_id, queues.access_key_secret, account=cast.acme.uid, timeout_s=40
-    )
-    yield client
-    client.close()
+    with queues.client(cast.acme.uid, QueueClient) as client:
+        yield client
 
 
 @pytest.mark.parametrize("decodes", ["0", "1"])

@@ -6,10 +6,10 @@ import http.client
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from email.utils import formatdate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -21,6 +21,13 @@ ACCOUNT = "1234567890123456"
 #: Enough for a start on a busy machine, and for what comes at once on any.
 PATIENCE_SECONDS = 40.0
 _READY = re.compile(r"ready smq=(http://\S+)")
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Made = TypeVar("Made", bound=Closable)
 
 
 class Keys(NamedTuple):
@@ -101,6 +108,14 @@ class QueueServiceProcess(ServerProcess):
         self.allow(keys.id, keys.secret, row)
         eventually(lambda: self.call("GET", "/queues", keys=keys).code != "SignatureDoesNotMatch", PATIENCE_SECONDS)
         return keys
+
+    @contextmanager
+    def client(self, account: str, make: Callable[..., Made]) -> Iterator[Made]:
+        """A client of the account's queues or topics with the key that may do everything, as the console has one."""
+        with closing(
+            make(self.address, self.access_key_id, self.access_key_secret, account=account, timeout_s=40)
+        ) as made:
+            yield made
 
     def call(
         self, method: str, target: str, body: bytes = b"", *, keys: Keys, headers: Mapping[str, str] | None = None

@@ -29,11 +29,8 @@ KEYED = OWN.replace(
 
 @pytest.fixture
 def acmes(cast: Cast, queues: QueueServiceProcess) -> Iterator[QueueClient]:
-    client = QueueClient(
-        queues.address, queues.access_key_id, queues.access_key_secret, account=cast.acme.uid, timeout_s=40
-    )
-    yield client
-    client.close()
+    with queues.client(cast.acme.uid, QueueClient) as client:
+        yield client
 
 
 def test_a_queue_that_hides_for_too_short_a_time_is_refused_with_its_place(cast: Cast, acmes: QueueClient) -> None:

@@ -14,8 +14,5 @@ from tests.support.queue_service import QueueServiceProcess
 @pytest.fixture
 def acmes(cast: Cast, queues: QueueServiceProcess) -> Iterator[QueueClient]:
     """A client of acme's queues, as any program has one."""
-    client = QueueClient(
-        queues.address, queues.access_key_id, queues.access_key_secret, account=cast.acme.uid, timeout_s=40
-    )
-    yield client
-    client.close()
+    with queues.client(cast.acme.uid, QueueClient) as client:
+        yield client

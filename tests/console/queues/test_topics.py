@@ -24,11 +24,8 @@ SUBSCRIPTION = {"name": "s", "receiver": "orders", "strategy": "BACKOFF_RETRY", 
 @pytest.fixture
 def acmes(cast: Cast, queues: QueueServiceProcess) -> Iterator[TopicClient]:
     """A client of acme's topics, as any program has one."""
-    client = TopicClient(
-        queues.address, queues.access_key_id, queues.access_key_secret, account=cast.acme.uid, timeout_s=40
-    )
-    yield client
-    client.close()
+    with queues.client(cast.acme.uid, TopicClient) as client:
+        yield client
 
 
 def page(cast: Cast, url_name: str, *arguments: str, who: str = "alice", **query: str) -> str:
