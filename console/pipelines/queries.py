@@ -12,8 +12,6 @@ from console.accounts.models import Tenant
 from console.catalog.storage import STATES_BUCKET
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, State, Variable, Version
 
-#: The bucket of the lake that has the states of pipelines; no account can have one of this name.
-BUCKET = STATES_BUCKET
 #: A worker looks every second, so that a wait of this length tells nothing.
 _USUAL_WAIT = timedelta(seconds=3)
 
@@ -89,4 +87,4 @@ def waits_for(pipeline: Pipeline) -> str:
 
 def location_of(pipeline: Pipeline) -> str:
     """The folder of the lake that has the pipeline's state, and savepoints, and nothing else."""
-    return f"oss://{BUCKET}/{pipeline.tenant.uid}/{pipeline.pk}/"
+    return f"oss://{STATES_BUCKET}/{pipeline.tenant.uid}/{pipeline.pk}/"
