@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from analytics import lake
-from analytics.errors import EngineBusy, PipelineFailed
+from analytics.errors import EngineBusy, PipelineFailed, PipelineFenced
 from analytics.pipelines import checkpoints, executors
 from analytics.pipelines.executors import Executors, Needs
 from analytics.pipelines.plan import Insert, Plan, Settings
@@ -119,22 +120,23 @@ def test_a_start_tells_what_an_executor_lacks(
 
     monkeypatch.setattr(Executors, "_any", lambda _: True)
     cluster.require(held, [("late", here)])
+    not_shared = checkpoints.claim(new_location(), 2)
+    not_shared.state.rmdir()
     with pytest.raises(
-        PipelineFailed, match=r"^An executor of .* cannot write the folder of the job's state: GANTRY_LAK"
+        PipelineFailed, match=r"^An executor .* cannot write the folder of the job's state: GANTRY_LAKE "
     ):
-        cluster.require(checkpoints.Held(new_location(), 2), [("late", here)])
+        cluster.require(not_shared, [("late", here)])
+    with pytest.raises(PipelineFenced):  # nothing is lacking: it is another runner's by now
+        cluster.require(replace(not_shared, number=1), [])
     problem = Needs(str(held.state), (("late", away),)).problem()
     assert problem.startswith("An executor of the Spark cluster cannot reach the brokers of the table late. ")
     assert f"No connection to 127.0.0.1:{closed}" in problem
-    monkeypatch.setattr(executors, "Needs", NotThere)
-    with pytest.raises(PipelineFailed, match=r"cannot run Gantry's code \(No module named 'gantry_of_tomorrow'\): it"):
+    monkeypatch.setattr(executors, "Needs", OfTests)
+    with pytest.raises(
+        PipelineFailed, match=r"cannot run Gantry's code \(No module named 'tests'\): it needs the same"
+    ):
         cluster.require(held, [])
 
 
-class NotThere(Needs):
-    """What a machine without our code says of all of it."""
-
-    def problem(self) -> str:
-        """Import what is not there."""
-        __import__("gantry_of_tomorrow")
-        return ""
+class OfTests(Needs):
+    """Code that is on no machine where tasks run."""
