@@ -35,6 +35,7 @@ def live(request: Request, job: Pipeline) -> dict[str, Any]:
         "graph": _graph(job, now, ran),
         "ran_version": ran,
         "is_stale": job.state in BUSY and job.version is not None and ran not in (None, job.version.number),
+        "waits_for": queries.waits_for(job),
         "connectors": now.report.connectors if now is not None else {},
     }
 

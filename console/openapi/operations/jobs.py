@@ -147,7 +147,7 @@ class JobRow(Result):
 
     job: str
     state: str = Field(description="draft, starting, running, stopping, stopped, failed or finished.")
-    reason: str = Field(description="Why it failed, or starts again; else empty.")
+    reason: str = Field(description="Why it failed, starts again or waits; else empty.")
     line: int | None = Field(description="Line of the text that the reason is about.")
     version: int | None = Field(description="The deployed version; null for a draft.")
     restarts: int = Field(description="After failures and lost workers, since it was started.")
@@ -655,7 +655,7 @@ def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
     return {
         "job": job.name,
         "state": job.state,
-        "reason": job.reason,
+        "reason": job.reason or queries.waits_for(job),
         "line": job.line,
         "version": job.version.number if job.version else None,
         "restarts": job.restarts,
