@@ -57,7 +57,7 @@ def save_draft(*, actor: Actor, pipeline: Pipeline, draft: str) -> None:
 @transaction.atomic
 def deploy(*, actor: Actor, pipeline: Pipeline, text: str, plan: Plan) -> Version:
     """A new version of the text; the next start runs it. One that is the deployed one's equal is that one."""
-    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    locked = _locked(pipeline)
     stored = plan.to_json()
     if locked.version is not None and (locked.version.text, locked.version.plan) == (text, stored):
         return locked.version
@@ -85,7 +85,7 @@ def start(
     without a version, while it runs, without the savepoint, where the state does not fit the plan, and
     where as many of the account run as may.
     """
-    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    locked = _locked(pipeline)
     if locked.version is None:
         raise Refused("NOT_DEPLOYED", f"{locked.name} has no version yet; deploy its draft first.")
     if judged is not None and judged.pk != locked.version.pk:
@@ -142,6 +142,7 @@ def hand_over() -> None:
 def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the pipeline with its versions, and its state in the lake. Raises Refused while it runs."""
     if not Pipeline.objects.filter(pk=pipeline.pk).exclude(state__in=BUSY).delete()[0]:
+        _locked(pipeline)
         raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
     _record(actor, "delete", pipeline)
     location = queries.location_of(pipeline)
@@ -199,6 +200,14 @@ def secret_values(tenant: Tenant, names: Iterable[str]) -> dict[str, str]:
     for name in wanted:
         if name not in found:
             raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}; save it before the start.")
+    return found
+
+
+def _locked(pipeline: Pipeline) -> Pipeline:
+    """The pipeline as it is now, which nobody changes until the transaction ends. Raises Refused when it is gone."""
+    found = Pipeline.objects.select_for_update(of=("self",)).select_related("version").filter(pk=pipeline.pk).first()
+    if found is None:
+        raise Refused("JOB_NOT_FOUND", f"There is no job {pipeline.name} any more.", "name")
     return found
 
 
