@@ -45,6 +45,8 @@ BEAT_S = 1.0
 LOOK_S = 0.2
 #: How often a report is kept, and how often its starter's rights are looked at again, seconds.
 REPORT_S, RIGHTS_S = 1.0, 10.0
+#: How often a worker without Spark looks whether anybody writes a job, seconds: it starts Spark long before the start.
+WARM_S = 10.0
 #: Lines that are printed in that time and shown; of more the last ones.
 MOST_PRINTED = 200
 #: How long a batch that is under way may take to end when the process does, seconds; it is repeated else.
@@ -255,6 +257,8 @@ class Worker:
         self._ending = threading.Event()
         self._started = False
         self._is_warm = False
+        #: By the monotonic clock, when it is looked next whether there is anything to be warm for.
+        self._warm_due = 0.0
 
     def start(self) -> None:
         """Look for pipelines from now on."""
@@ -365,7 +369,10 @@ class Worker:
 
         The demo's job is deployed, and waits for its first start.
         """
-        if not self._is_warm and Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
+        if self._is_warm or time.monotonic() < self._warm_due:
+            return
+        self._warm_due = time.monotonic() + WARM_S
+        if Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
             self._is_warm = True
             threading.Thread(target=self._warm, name="warm", daemon=True).start()
 

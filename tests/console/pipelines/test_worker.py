@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from analytics import engine, errors
@@ -354,3 +355,18 @@ def test_a_lease_is_given_up_where_no_sign_of_life_can_be_given(
     monkeypatch.setattr(lifecycle, "beat", away)
     process.look()
     eventually(lambda: run.was_abandoned, PATIENCE_SECONDS)
+
+
+def test_whether_spark_is_to_start_is_asked_every_ten_seconds_and_not_with_every_turn(
+    cast: Cast, process: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed = threading.Event()
+    monkeypatch.setattr(runner, "warm", warmed.set)
+    process._warm_once()
+    services.create(actor=cast.actor("alice"), name="draft")
+    with CaptureQueriesContext(connection) as asked:
+        process._warm_once()
+    assert not asked.captured_queries and not warmed.is_set()
+    process._warm_due = 0.0
+    process._warm_once()
+    assert warmed.wait(PATIENCE_SECONDS)
