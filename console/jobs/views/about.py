@@ -16,6 +16,7 @@ _ACTIONS = {
     "delete": access.DELETE,
     "start": access.START,
     "stop": access.STOP,
+    "delete_savepoint": access.DELETE_SAVEPOINT,
 }
 
 

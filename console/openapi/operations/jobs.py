@@ -43,6 +43,8 @@ _SYMBOLS = {
     "QUEUE_SERVICE_UNAVAILABLE": INVOKE,
     "SAVEPOINT_OF_ANOTHER": "BIZ_SAVEPOINT_NOT_FOUND",
     "SAVEPOINT_MISSING": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SAVEPOINT_NOT_FOUND": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SAVEPOINT_IN_USE": "BIZ_JOB_STATE_INVALID",
     "SECRET_NOT_FOUND": "BIZ_SECRET_NOT_FOUND",
     "VARIABLE_NOT_FOUND": "BIZ_VARIABLE_NOT_FOUND",
     "PLAN_OUTDATED": "BIZ_JOB_STATE_INVALID",
@@ -107,6 +109,10 @@ class JobStart(JobOnly):
 
 class JobStop(JobOnly):
     withSavepoint: Annotated[Boolean, Field(description="Whether to keep a savepoint.")] = False
+
+
+class SavepointOnly(JobOnly):
+    savepoint: Annotated[str, Field(min_length=1, max_length=19, description="ID of the savepoint.", examples=["7"])]
 
 
 class VersionOnly(JobOnly):
@@ -225,7 +231,7 @@ class VersionDo(VersionRow):
 class EventDo(Result):
     """Something that happened to a job."""
 
-    event: str = Field(description="A state, or claimed, lost, restarting, deployed, savepoint.")
+    event: str = Field(description="A state, or claimed, lost, restarting, deployed, savepoint, savepoint deleted.")
     message: str
     version: int | None
     time: int = Field(description="Milliseconds since the epoch.")
@@ -244,6 +250,7 @@ class SavepointDo(Result):
     """A savepoint."""
 
     savepoint: str = Field(description="Its ID.")
+    name: str = Field(description="Of its folder, and as pages call it.")
     version: int | None
     createTime: int = Field(description="Milliseconds since the epoch.")
 
@@ -511,10 +518,32 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
         found,
         lambda one: SavepointDo(
             savepoint=str(one.pk),
+            name=one.name,
             version=one.version.number if one.version else None,
             createTime=milliseconds(one.created_at),
         ),
     )
+
+
+@operation(
+    "job/deleteSavepoint",
+    service="Job",
+    summary="Delete one savepoint of a SQL job",
+    description="With its files. What runs has a copy of its own; while a start from it is under way it is refused.",
+    parameters=SavepointOnly,
+    result=Nothing,
+    changes=True,
+    errors=(*_STATES, "BIZ_SAVEPOINT_NOT_FOUND"),
+    extension=True,
+)
+def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
+    job = _job(call, parameters, access.DELETE_SAVEPOINT)
+    with _told():
+        found = _savepoint(job, parameters.savepoint)
+        if found is None:
+            raise Refused("SAVEPOINT_NOT_FOUND", f"{job.name} has no savepoint of this ID.", "savepoint")
+        pipelines.delete_savepoint(actor=call.actor, pipeline=job, savepoint=found)
+    return NOTHING
 
 
 @operation(

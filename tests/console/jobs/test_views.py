@@ -19,7 +19,7 @@ from console.jobs.beginnings import BEGINNINGS
 from console.pipelines import journal, lifecycle, samples
 from console.pipelines import services as pipelines
 from console.pipelines.lifecycle import Lease
-from console.pipelines.models import Pipeline, Secret, StartFrom, State, Variable, Version
+from console.pipelines.models import Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.queues import services as queue_services
 from tests.console.jobs.conftest import TEXT, reloaded
 from tests.support.cast import Cast
@@ -236,6 +236,20 @@ def test_a_job_is_started_and_stopped_with_a_savepoint(cast: Cast, deployed: Pip
     act(cast, "jobs.start", "late", start_from="savepoint", savepoint=str(savepoint.pk))
     started = reloaded(cast)
     assert (started.start_from, started.savepoint_id) == (StartFrom.SAVEPOINT, savepoint.pk)
+
+
+def test_one_savepoint_is_deleted_when_its_name_was_typed(cast: Cast, deployed: Pipeline) -> None:
+    kept, other = (Savepoint.objects.create(pipeline=deployed, folder=f"oss://x/savepoint-{n}/") for n in (7, 8))
+    key = str(kept.pk)
+    assert reverse("jobs.savepoint_delete", args=["late", key]) in page(cast, "jobs.checkpoints", "late")
+    assert "Type <strong" in page(cast, "jobs.savepoint_delete", "late", key)
+    assert act(cast, "jobs.savepoint_delete", "late", key, name="8").status_code == 422
+    assert cast.client("charlie").post(reverse("jobs.savepoint_delete", args=["late", key])).status_code == 404
+    assert cast.client("nora").post(reverse("jobs.savepoint_delete", args=["late", key])).status_code == 403
+    response = act(cast, "jobs.savepoint_delete", "late", key, name="7")
+    assert response["HX-Redirect"] == reverse("jobs.checkpoints", args=["late"])
+    assert list(deployed.savepoints.all()) == [other]
+    assert act(cast, "jobs.savepoint_delete", "late", key, name="7").status_code == 404
 
 
 def test_a_start_that_cannot_be_is_said_in_the_dialog(cast: Cast, deployed: Pipeline) -> None:

@@ -55,6 +55,11 @@ def test_a_job_is_made_deployed_started_stopped_and_deleted(alice: Caller) -> No
     assert [event["event"] for event in alice("job/events", job="late", pageSize="3")["data"]] == [
         "stopped", "starting", "stopped",
     ]  # fmt: skip
+    assert savepoint["name"] == "1"
+    assert alice.symbol("job/deleteSavepoint", job="late", savepoint=savepoint["savepoint"]) == "SUCCESS"
+    for gone in (savepoint["savepoint"], "x", "9" * 19):
+        assert alice.symbol("job/deleteSavepoint", job="late", savepoint=gone) == "BIZ_SAVEPOINT_NOT_FOUND"
+    assert alice.data("job/savepoints", job="late") == []
     assert alice.symbol("job/delete", job="late") == "SUCCESS"
     assert alice.symbol("job/get", job="late") == "BIZ_JOB_NOT_FOUND"
     channels = Entry.objects.filter(action__startswith="pipelines.job.").values_list("channel", flat=True)
@@ -215,4 +220,4 @@ def test_an_account_has_so_many_jobs(alice: Caller, monkeypatch: pytest.MonkeyPa
 
 def test_every_operation_of_a_job_is_one_of_ours() -> None:
     found = [operation for path, operation in OPERATIONS.items() if path.startswith("job/")]
-    assert len(found) == 20 and all(operation.extension for operation in found)
+    assert len(found) == 21 and all(operation.extension for operation in found)

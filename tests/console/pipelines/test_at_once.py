@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import connection
 from pytest_django import Settings as Settings_
 
 from console.pipelines import lifecycle, services
-from console.pipelines.models import BUSY, Pipeline, StartFrom, State
+from console.pipelines.models import BUSY, Pipeline, Savepoint, StartFrom, State
 from console.web.errors import Refused
 from tests.console.pipelines.conftest import plan_of
 from tests.support.cast import Cast
@@ -23,6 +24,7 @@ PATIENCE_SECONDS = 120.0
 def nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Celery runs beside these tests."""
     monkeypatch.setattr(services, "hand_over", lambda: None)
+    monkeypatch.setattr(services, "after_commit", lambda *_, **__: None)
 
 
 def at_once(*acts: Callable[[], object]) -> list[str]:
@@ -58,10 +60,7 @@ def test_of_starts_at_once_only_as_many_run_as_there_are_places(cast: Cast, sett
     jobs = [deployed(cast, f"job-{number}") for number in range(7)]
     services.start(actor=cast.actor("alice"), pipeline=jobs[0], start_from=StartFrom.NOTHING)
     actor = cast.actor("alice")
-    acts = [
-        lambda job=job: services.start(actor=actor, pipeline=job, start_from=StartFrom.NOTHING)  # type: ignore[misc]
-        for job in jobs[1:]
-    ]
+    acts = [partial(services.start, actor=actor, pipeline=job, start_from=StartFrom.NOTHING) for job in jobs[1:]]
     assert at_once(*acts) == ["RUNNING_JOB_LIMIT"] * 5 + ["done"]
     assert Pipeline.objects.filter(state__in=BUSY).count() == 2
 
@@ -71,8 +70,8 @@ def test_a_job_is_started_or_deleted_and_never_both(cast: Cast) -> None:
     for number in range(3):
         job = deployed(cast, f"job-{number}")
         outcomes = at_once(
-            lambda job=job: services.delete(actor=actor, pipeline=job),  # type: ignore[misc]
-            lambda job=job: services.start(actor=actor, pipeline=job, start_from=StartFrom.NOTHING),  # type: ignore[misc]
+            partial(services.delete, actor=actor, pipeline=job),
+            partial(services.start, actor=actor, pipeline=job, start_from=StartFrom.NOTHING),
         )
         left = Pipeline.objects.filter(pk=job.pk).first()
         assert outcomes == (["JOB_NOT_FOUND", "done"] if left is None else ["PIPELINE_BUSY", "done"])
@@ -86,11 +85,41 @@ def test_a_job_that_stops_is_not_deleted_under_its_worker(cast: Cast) -> None:
     assert lease is not None
     lifecycle.run(lease)
     services.stop(actor=cast.actor("alice"), pipeline=job, with_savepoint=True)
-    delete = lambda: services.delete(actor=cast.actor("alice"), pipeline=job)  # noqa: E731
-    assert at_once(delete, lambda: lifecycle.keep_savepoint(lease, "oss://x/savepoint-00000001/")) == [
+    delete = partial(services.delete, actor=cast.actor("alice"), pipeline=job)
+    assert at_once(delete, partial(lifecycle.keep_savepoint, lease, "oss://x/savepoint-00000001/")) == [
         "PIPELINE_BUSY", "done",
     ]  # fmt: skip
     assert job.savepoints.count() == 1
     lifecycle.stop(lease)
     delete()
     assert not Pipeline.objects.filter(pk=job.pk).exists()
+
+
+def test_of_those_who_delete_one_savepoint_at_once_one_does_and_others_go_beside_it(cast: Cast) -> None:
+    job = deployed(cast, "job")
+    first, second = (Savepoint.objects.create(pipeline=job, folder=f"oss://x/savepoint-{n}/") for n in (1, 2))
+    actor = cast.actor("alice")
+    acts = [
+        partial(services.delete_savepoint, actor=actor, pipeline=job, savepoint=one)
+        for one in (Savepoint(pk=first.pk, folder=first.folder), Savepoint(pk=first.pk, folder=first.folder), second)
+    ]
+    assert at_once(*acts) == ["SAVEPOINT_NOT_FOUND", "done", "done"]
+    assert not job.savepoints.exists()
+    assert job.events.filter(kind="savepoint deleted").count() == 2
+
+
+def test_a_savepoint_is_started_from_or_deleted_and_never_both(cast: Cast) -> None:
+    actor = cast.actor("alice")
+    for number in range(3):
+        job = deployed(cast, f"job-{number}")
+        one = Savepoint.objects.create(pipeline=job, version=job.versions.first(), folder="oss://x/savepoint-1/")
+        same = Savepoint(pk=one.pk, pipeline=job, folder=one.folder)
+        outcomes = at_once(
+            partial(services.delete_savepoint, actor=actor, pipeline=job, savepoint=same),
+            partial(services.start, actor=actor, pipeline=job, start_from=StartFrom.SAVEPOINT, savepoint=one),
+        )
+        job.refresh_from_db()
+        if job.state == State.STARTING:
+            assert outcomes == ["SAVEPOINT_IN_USE", "done"] and job.savepoint_id == one.pk
+        else:
+            assert outcomes == ["SAVEPOINT_OF_ANOTHER", "done"] and not job.savepoints.exists()
