@@ -67,7 +67,7 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
     samples.forget(key)
-    journal.forget(key)
+    journal.forget(actor.tenant.uid, key)
 
 
 def start(

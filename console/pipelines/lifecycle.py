@@ -13,7 +13,7 @@ slept, or its network did) changes nothing any more, even while it still runs. E
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -42,6 +42,8 @@ class Lease:
     pipeline_id: int
     worker: str
     fence: int
+    #: The ID of whose pipeline it is, where a worker has claimed it.
+    account: str = field(default="", compare=False)
 
 
 class LeaseLost(Exception):  # noqa: N818
@@ -56,8 +58,8 @@ def claim(pipeline_id: int, worker: str) -> Lease | None:
         if not waiting.update(worker=worker, fence=F("fence") + 1, heartbeat_at=now, due_at=None):
             return None
         # The row is this transaction's, so the number is this claim's.
-        fence = Pipeline.objects.values_list("fence", flat=True).get(pk=pipeline_id)
-        lease = Lease(pipeline_id, worker, fence)
+        fence, account = Pipeline.objects.values_list("fence", "tenant__uid").get(pk=pipeline_id)
+        lease = Lease(pipeline_id, worker, fence, account)
         _tell(lease, "claimed", f"{worker} begins to start it.")
     return lease
 

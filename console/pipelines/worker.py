@@ -65,7 +65,7 @@ class Life:
         #: By the monotonic clock, when the last sign of life was given.
         self.beaten = time.monotonic()
         self._worker = worker
-        self._telling = Telling(lease.pipeline_id)
+        self._telling = Telling(lease)
         #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
         self._hidden: dict[str, str] = {}
         self._stop = threading.Event()
@@ -217,8 +217,8 @@ class Life:
 class Telling:
     """Keeps what one running pipeline tells of itself, figures and lines for its page; Redis may be away."""
 
-    def __init__(self, pipeline_id: int) -> None:
-        self._pipeline_id = pipeline_id
+    def __init__(self, lease: Lease) -> None:
+        self._account, self._pipeline_id = lease.account, lease.pipeline_id
         self._kept = 0.0
 
     def look(self, running: Running, *, last: bool = False) -> None:
@@ -230,12 +230,12 @@ class Telling:
         with _redis_may_be_away(self._pipeline_id):
             samples.keep(self._pipeline_id, running.report())
             if printed := running.printed():
-                journal.write_all(self._pipeline_id, "print", printed[-MOST_PRINTED:])
+                journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
 
     def say(self, text: str, level: journal.Level = "info") -> None:
         """A line in the pipeline's log."""
         with _redis_may_be_away(self._pipeline_id):
-            journal.write(self._pipeline_id, level, text)
+            journal.write(self._account, self._pipeline_id, level, text)
 
 
 @contextlib.contextmanager

@@ -108,6 +108,8 @@ def job_log(request: Request, name: str) -> HttpResponse:
     lines = journal.lines(job.pk, after)
     cursor = lines[-1].cursor if lines else after
     context = about(request, job, "log") | {"lines": lines, "cursor": cursor}
+    if not htmx.is_fragment(request):
+        context |= {"kept": journal.kept(job.pk), "is_from_oldest": bool(after)}
     return htmx.page(request, "jobs/log.html", "jobs/_log_more.html", context)
 
 

@@ -490,7 +490,8 @@ def events(call: Call, parameters: JobPage) -> Page:
     "job/log",
     service="Job",
     summary="The log of a SQL job, with the rows of its tables print",
-    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first.",
+    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first. "
+    f"A log keeps {journal.MOST_KEPT:,} lines, 1 MiB at most; older ones are gone.",
     parameters=JobLog,
     result=list[LogLine],
     errors=_MISSES,

@@ -287,20 +287,32 @@ def test_curves_have_the_same_numbers_in_a_table(cast: Cast, deployed: Pipeline)
 
 def test_the_log_goes_on_behind_what_is_shown(cast: Cast, deployed: Pipeline) -> None:
     assert "Nothing was written yet." in page(cast, "jobs.log", "late")
-    journal.write(deployed.pk, "print", "+I(<1>)")
+    journal.write(cast.acme.uid, deployed.pk, "print", "+I(<1>)")
     shown = page(cast, "jobs.log", "late")
     assert "+I(&lt;1&gt;)" in shown
     cursor = re.search(r"\?after=([\d-]+)", shown)
     assert cursor is not None
-    journal.write(deployed.pk, "error", "It broke.")
+    journal.write(cast.acme.uid, deployed.pk, "error", "It broke.")
     more = page(cast, "jobs.log", "late", part=True, after=cursor[1])
     assert more.count("<li") == 1 and "It broke." in more
     assert re.search(r'id="log-cursor"[^>]*hx-swap-oob="true"', more)
 
 
+def test_a_log_says_that_older_lines_are_gone_and_where_the_oldest_ones_are(cast: Cast, deployed: Pipeline) -> None:
+    journal.write_all(cast.acme.uid, deployed.pk, "print", [f"+I({n})" for n in range(journal.MOST_KEPT)])
+    shown = page(cast, "jobs.log", "late")
+    assert "older lines are gone" not in shown and "+I(0)" not in shown
+    assert shown.count('class="log-print"') == journal.MOST_SHOWN and "?after=0-0" in shown
+    oldest = page(cast, "jobs.log", "late", after="0-0")
+    assert "+I(0)" in oldest and "Begin with the oldest" not in oldest
+    journal.write_all(cast.acme.uid, deployed.pk, "print", ["one more"] * 3)
+    shown = page(cast, "jobs.log", "late")
+    assert re.search(r'<span class="num" title="3">3</span> older lines are gone', shown)
+
+
 def test_a_log_has_the_lines_of_its_job_alone(cast: Cast, deployed: Pipeline) -> None:
     other = pipelines.create(actor=cast.actor("alice"), name="other")
-    journal.write(other.pk, "info", "of the other one")
+    journal.write(cast.acme.uid, other.pk, "info", "of the other one")
     assert "of the other one" not in page(cast, "jobs.log", "late")
 
 
@@ -318,7 +330,7 @@ def test_versions_are_compared(cast: Cast, deployed: Pipeline) -> None:
 
 def test_a_job_is_deleted_when_its_name_was_typed(cast: Cast, deployed: Pipeline) -> None:
     samples.keep(deployed.pk, REPORT)
-    journal.write(deployed.pk, "info", "x")
+    journal.write(cast.acme.uid, deployed.pk, "info", "x")
     assert act(cast, "jobs.delete", "late", name="lat").status_code == 422
     response = act(cast, "jobs.delete", "late", name="late")
     assert response["HX-Redirect"] == reverse("jobs.list")

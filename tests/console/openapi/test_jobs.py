@@ -110,9 +110,9 @@ def test_jobs_are_listed_page_by_page(alice: Caller, cast: Cast) -> None:
 
 def test_a_log_is_read_from_a_cursor_on(alice: Caller, cast: Cast) -> None:
     job = pipelines.create(actor=cast.actor("alice"), name="late")
-    journal.forget(job.pk)
+    journal.forget(cast.acme.uid, job.pk)
     for text in ("one", "two"):
-        journal.write(job.pk, "print", text)
+        journal.write(cast.acme.uid, job.pk, "print", text)
     first, _ = alice.data("job/log", job="late")
     assert (first["level"], first["text"]) == ("print", "one")
     assert [one["text"] for one in alice.data("job/log", job="late", after=first["cursor"])] == ["two"]
