@@ -7,6 +7,7 @@
           insert-late/         Spark's checkpoint of the insert into the table late
           source-flights/      messages that were received and not deleted yet (spool)
           ended                of a batch job that has come to its end
+          waiting-late-…       a request of the sink late that is tried again (waits)
       savepoint-<name>/        a copy of a state
 
 A runner takes the folder over by renaming it to its own number. That is one step of the file system: from then on
@@ -29,6 +30,7 @@ from pathlib import Path
 
 from analytics import lake
 from analytics.errors import LakeError, PipelineFenced, PipelineRefused
+from analytics.pipelines import waits
 
 _RUN = re.compile(r"run-(\d{8})")
 _SAVEPOINT = "savepoint-"
@@ -93,6 +95,7 @@ def claim(location: str, number: int, origin: str = CHECKPOINT) -> Held:
     held.state.mkdir(exist_ok=True)
     for lock in held.state.glob("source-*/lock"):
         lock.unlink()  # an older runner that lives on keeps its lock on a file that nobody finds
+    waits.forget(held.state)
     for number_, folder in _runs(top):
         if number_ < number:  # what a runner without a state made up
             shutil.rmtree(folder, ignore_errors=True)

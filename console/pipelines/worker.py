@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
@@ -35,6 +36,7 @@ from console.web.errors import Refused
 
 if TYPE_CHECKING:
     from analytics.pipelines.runner import Pipeline as Running
+    from analytics.pipelines.waits import Waiting
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -102,7 +104,7 @@ class Life:
 
         try:
             spec = self._insist(lambda: starts.spec_of(self.lease))
-            self._hidden = starts.hidden(spec)
+            self._hidden = self._telling.hidden = starts.hidden(spec)
             running = runner.start(spec)
         except Exception as error:  # noqa: BLE001  told to the pipeline's owner, or to the log by its number
             self._end(error)
@@ -220,6 +222,10 @@ class Telling:
     def __init__(self, lease: Lease) -> None:
         self._account, self._pipeline_id = lease.account, lease.pipeline_id
         self._kept = 0.0
+        #: Sinks that waited at the last look.
+        self._waiting: frozenset[str] = frozenset()
+        #: As that of its Life.
+        self.hidden: dict[str, str] = {}
 
     def look(self, running: Running, *, last: bool = False) -> None:
         """Keep a report and what was printed, when it is time."""
@@ -228,9 +234,22 @@ class Telling:
             return
         self._kept = now
         with _redis_may_be_away(self._pipeline_id):
-            samples.keep(self._pipeline_id, running.report())
+            report = running.report()
+            waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
+            samples.keep(self._pipeline_id, replace(report, waiting=waiting))
+            self._say_of(waiting)
             if printed := running.printed():
                 journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
+
+    def _say_of(self, waiting: tuple[Waiting, ...]) -> None:
+        """Say once of each sink that it waits, and that it does no more."""
+        for one in waiting:
+            if one.sink not in self._waiting:
+                self.say(one.sentence, "warning")
+        now = frozenset(one.sink for one in waiting)
+        for sink in sorted(self._waiting - now):
+            self.say(f"The table {sink} waits no more.")
+        self._waiting = now
 
     def say(self, text: str, level: journal.Level = "info") -> None:
         """A line in the pipeline's log."""

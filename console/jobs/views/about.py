@@ -36,6 +36,7 @@ def live(request: Request, job: Pipeline) -> dict[str, Any]:
         "graph": _graph(job, now, ran),
         "ran_version": ran,
         "is_stale": job.state in BUSY and job.version is not None and ran not in (None, job.version.number),
+        "waiting": now.waiting if now is not None and job.state in BUSY else (),
         "connectors": now.report.connectors if now is not None else {},
     }
 

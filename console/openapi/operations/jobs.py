@@ -27,7 +27,7 @@ from console.openapi.registry import (
 )
 from console.pipelines import journal, queries, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Version
+from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, Version
 from console.web.errors import Refused
 
 _SYMBOLS = {
@@ -155,6 +155,7 @@ class JobRow(Result):
     state: str = Field(description="draft, starting, running, stopping, stopped, failed or finished.")
     reason: str = Field(description="Why it failed, or starts again; else empty.")
     line: int | None = Field(description="Line of the text that the reason is about.")
+    waiting: str = Field(description="Why its sinks wait before they try again to write; empty while none does.")
     version: int | None = Field(description="The deployed version; null for a draft.")
     restarts: int = Field(description="After failures and lost workers, since it was started.")
     createTime: int = Field(description="Milliseconds since the epoch.")
@@ -687,6 +688,7 @@ def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
         "state": job.state,
         "reason": job.reason,
         "line": job.line,
+        "waiting": " ".join(one.sentence for one in now.waiting) if now is not None and job.state in BUSY else "",
         "version": job.version.number if job.version else None,
         "restarts": job.restarts,
         "createTime": milliseconds(job.created_at),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.jobs import services
@@ -26,6 +29,7 @@ from tests.support.cast import Cast
 from tests.support.queue_service import QueueServiceProcess
 
 pytestmark = pytest.mark.process
+HOUR_MS = 3_600_000
 WRONG = TEXT.replace("SELECT id FROM some", "SELECT id, 1 FROM some")
 SECRET = """CREATE TEMPORARY TABLE late (a BIGINT) WITH ('connector' = 'mq', 'topic' = 'late', 'endpoint' = 'h:9876',
   'accessId' = 'x', 'accessKey' = 'sEcReT-4', 'producerGroup' = 'GID_late');
@@ -264,6 +268,17 @@ def test_a_start_that_cannot_be_is_said_in_the_dialog(cast: Cast, deployed: Pipe
 def test_a_stop_of_what_does_not_run_is_said(cast: Cast, deployed: Pipeline) -> None:
     response = act(cast, "jobs.stop", "late")
     assert response.status_code == 422 and "late does not run." in response.content.decode()
+
+
+def test_a_sink_that_waits_is_shown_with_its_reason_while_the_job_runs(cast: Cast, deployed: Pipeline) -> None:
+    lease = running(cast, deployed)
+    now_ms = int(time.time() * 1000)
+    waiting = Waiting("shown", "No <broker> answers.", 3, 11, now_ms - 60_000, now_ms + HOUR_MS)
+    samples.keep(deployed.pk, replace(REPORT, waiting=(waiting,)))
+    shown = page(cast, "jobs.detail", "late")
+    assert "The table shown waits to be written, before try 4 of 11: No &lt;broker&gt; answers." in shown
+    lifecycle.finish(lease)
+    assert "waits to be written" not in page(cast, "jobs.live", "late", part=True)
 
 
 def test_checkpoints_are_those_of_the_latest_report(cast: Cast, deployed: Pipeline) -> None:

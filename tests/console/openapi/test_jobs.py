@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from analytics.pipelines.reports import Report
+from analytics.pipelines.waits import Waiting
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
-from console.pipelines import journal, lifecycle
+from console.pipelines import journal, lifecycle, samples
 from console.pipelines import services as pipelines
 from console.pipelines.models import Pipeline, Savepoint
 from console.rights import limits
@@ -106,6 +108,18 @@ def test_jobs_are_listed_page_by_page(alice: Caller, cast: Cast) -> None:
         pipelines.create(actor=cast.actor("alice"), name=name)
     page = alice("job/list", job="B", pageSize="1", currentPage="2")
     assert ([row["job"] for row in page["data"]], page["total"]) == (["b2"], 2)
+
+
+def test_a_sink_that_waits_is_told_with_its_job(alice: Caller) -> None:
+    alice.data("job/create", job="late", text=TEXT)
+    alice.data("job/deploy", job="late", text=TEXT)
+    assert alice.symbol("job/start", job="late") == "SUCCESS"
+    lease = running("late")
+    samples.keep(lease.pipeline_id, Report((), waiting=(Waiting("shown", "No broker answers.", 1, 11, 1, 2),)))
+    sentence = "The table shown waits to be written, before try 2 of 11: No broker answers."
+    assert alice.data("job/get", job="late")["waiting"] == sentence
+    lifecycle.finish(lease)
+    assert [row["waiting"] for row in alice.data("job/list")] == [""]
 
 
 def test_a_log_is_read_from_a_cursor_on(alice: Caller, cast: Cast) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.pipelines import journal, samples
 from console.pipelines.journal import Kept
 from console.pipelines.samples import Point
@@ -27,6 +28,7 @@ BUSY = Report(
     ),
     {"source:s": 9},
     {"s": {"duplicateMessages": 1}},
+    (Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
 )  # fmt: skip
 
 

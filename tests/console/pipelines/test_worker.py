@@ -14,6 +14,7 @@ from pytest_django import Settings
 from analytics import engine, errors
 from analytics.pipelines import runner
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.accounts.models import User
 from console.pipelines import journal, lifecycle, samples, services, starts, worker
 from console.pipelines.lifecycle import Lease
@@ -37,6 +38,7 @@ class Run:
         self.ended = threading.Event()
         self.was_abandoned = False
         self.was_stopped_with: str | None = None
+        self.waiting: tuple[Waiting, ...] = ()
 
     def wait(self, seconds: float | None = None) -> bool:
         return self.ended.wait(seconds)
@@ -55,7 +57,8 @@ class Run:
         return f"{self.spec.location}savepoint-{savepoint}/" if savepoint else ""
 
     def report(self) -> Report:
-        return Report((InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5),))
+        insert = InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5)
+        return Report((insert,), waiting=self.waiting)
 
     def printed(self) -> list[str]:
         return ["+I(7)"]
@@ -370,3 +373,24 @@ def test_whether_spark_is_to_start_is_asked_every_ten_seconds_and_not_with_every
     process._warm_due = 0.0
     process._warm_once()
     assert warmed.wait(PATIENCE_SECONDS)
+
+
+def test_a_sink_that_waits_is_told_once_without_secrets_and_that_it_waits_no_more(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_S", 0.0)
+    monkeypatch.setattr(starts, "hidden", lambda spec: {"10.9.8.7:9876": "${secret_values.broker}"})
+    run = running(process, started, spark)
+    for tries in (1, 2):
+        run.waiting = (Waiting("o", "10.9.8.7:9876 does not answer.", tries, 11, 1_000, 2_000),)
+        eventually(lambda: [one.tries for one in _waiting(started)] == [tries], PATIENCE_SECONDS)  # noqa: B023
+    sentence = "The table o waits to be written, before try 2 of 11: ${secret_values.broker} does not answer."
+    assert [line for line in told(started) if "waits" in line] == [sentence]
+    run.waiting = ()
+    eventually(lambda: "The table o waits no more." in told(started), PATIENCE_SECONDS)
+    assert _waiting(started) == ()
+
+
+def _waiting(pipeline: Pipeline) -> tuple[Waiting, ...]:
+    now = samples.latest([pipeline.pk]).get(pipeline.pk)
+    return now.waiting if now is not None else ()
