@@ -10,7 +10,7 @@ from console.jobs import queues
 from console.jobs.compiler.planning import Checked, check
 from console.jobs.compiler.rows import Catalog
 from console.jobs.compiler.words import Text, tokens_of
-from console.pipelines import journal, samples, starts
+from console.pipelines import journal, room, samples, starts
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline, Savepoint, Secret, StartFrom, Variable, Version
 from console.web.errors import Refused
@@ -79,12 +79,20 @@ def start(
 ) -> None:
     """Ask for a start, if the actor may read and write all that the deployed plan does, and its queues fit it.
 
-    Raises Refused and PermissionDenied.
+    Raises Refused, where the lake is full too, and PermissionDenied.
     """
+    room.require_for_start(actor.tenant)
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.given(actor, plan, pipelines.secret_values(actor.tenant, plan.secrets))
     queues.require(actor, plan)
     pipelines.start(actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version)
+
+
+def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
+    """Ask for a stop. Raises Refused when it does not run, and for a savepoint without room in the lake."""
+    if with_savepoint:
+        room.require_for_savepoint(pipeline)
+    pipelines.stop(actor=actor, pipeline=pipeline, with_savepoint=with_savepoint)
 
 
 def _keep_secrets(actor: Actor, checked: Checked) -> None:

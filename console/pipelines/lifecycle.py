@@ -21,6 +21,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from analytics.pipelines.plan import Plan, Settings
+from console.catalog import storage
 from console.pipelines.models import BUSY, Event, Pipeline, Savepoint, StartFrom, State
 
 #: A worker that was silent for this long has lost its pipelines; workers beat every second.
@@ -105,8 +106,15 @@ def keep_savepoint(lease: Lease, folder: str) -> Savepoint:
     if pipeline is None:
         raise LeaseLost(f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
     savepoint = Savepoint.objects.create(pipeline=pipeline, version_id=pipeline.started_version_id, folder=folder)
+    storage.changed(pipeline.tenant)
     _tell(lease, "savepoint", folder)
     return savepoint
+
+
+def note(lease: Lease, kind: str, sentence: str) -> None:
+    """Tell the owner of what runs something that changes nothing. Raises LeaseLost."""
+    beat(lease)
+    _tell(lease, kind, sentence)
 
 
 def stop(lease: Lease) -> None:

@@ -27,7 +27,7 @@ from django.db.models import Q
 from redis.exceptions import RedisError
 
 from analytics import engine, errors
-from console.pipelines import journal, lifecycle, samples, starts
+from console.pipelines import journal, lifecycle, room, samples, starts
 from console.pipelines.lifecycle import Lease, LeaseLost
 from console.pipelines.models import Pipeline, State
 from console.sql.heartbeats import worker_name
@@ -68,6 +68,7 @@ class Life:
         self.beaten = time.monotonic()
         self._worker = worker
         self._telling = Telling(lease)
+        self._room = room.Watch(lease)
         #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
         self._hidden: dict[str, str] = {}
         self._stop = threading.Event()
@@ -137,6 +138,10 @@ class Life:
                     running.abandon()
                     self._end(refusal)
                     return
+            if (refusal := self._no_room(running)) is not None:
+                running.abandon(_PATIENCE_S)
+                self._end(refusal)
+                return
         self._telling.look(running, last=True)
         if running.failure is None:
             self._insist(lambda: lifecycle.finish(self.lease))
@@ -171,6 +176,17 @@ class Life:
         except DatabaseError as error:
             log.warning("the rights of pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
         return None
+
+    def _no_room(self, running: Running) -> Exception | None:
+        """Why it must end since the lake is full; a job that need not is told. Raises LeaseLost."""
+        try:
+            said, refusal = self._room.look(running.spec.plan)
+        except Error as error:
+            log.warning("the room for pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
+            return None
+        if said:
+            self._telling.say(said, "warning")
+        return refusal
 
     def _carry_out_stop(self, running: Running) -> None:
         asked = Pipeline.objects.values_list("stop_with_savepoint", flat=True)

@@ -52,6 +52,7 @@ _SYMBOLS = {
     "GROUP_NOT_FOUND": "BIZ_SUBSCRIPTION_NOT_FOUND",
     "JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
     "RUNNING_JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "STORAGE_LIMIT": "BIZ_LAKE_QUOTA_EXCEEDED",
     "TOO_MANY_WAITING": THROTTLED,
 }
 _MISSES = ("BIZ_JOB_NOT_FOUND",)
@@ -232,7 +233,10 @@ class VersionDo(VersionRow):
 class EventDo(Result):
     """Something that happened to a job."""
 
-    event: str = Field(description="A state, or claimed, lost, restarting, deployed, savepoint, savepoint deleted.")
+    event: str = Field(
+        description="A state; claimed, lost, restarting, deployed, savepoint, savepoint deleted, lake full, "
+        "lake has room."
+    )
     message: str
     version: int | None
     time: int = Field(description="Milliseconds since the epoch.")
@@ -386,6 +390,7 @@ def deploy(call: Call, parameters: JobWithText) -> VersionRow:
         "BIZ_TOPIC_NOT_FOUND",
         "BIZ_SUBSCRIPTION_NOT_FOUND",
         "BIZ_JOB_QUOTA_EXCEEDED",
+        "BIZ_LAKE_QUOTA_EXCEEDED",
     ),
     extension=True,
 )
@@ -405,17 +410,17 @@ def start(call: Call, parameters: JobStart) -> dict[str, Any]:
     "job/stop",
     service="Job",
     summary="Stop a SQL job",
-    description="It has stopped when job/get says so.",
+    description="It has stopped when job/get says so. A savepoint takes room in the lake.",
     parameters=JobStop,
     result=Nothing,
     changes=True,
-    errors=_STATES,
+    errors=(*_STATES, "BIZ_LAKE_QUOTA_EXCEEDED"),
     extension=True,
 )
 def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
     job = _job(call, parameters, access.STOP)
     with _told():
-        pipelines.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
+        services.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
     return NOTHING
 
 

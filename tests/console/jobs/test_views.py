@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django import Settings
 
 from analytics.pipelines.reports import InsertReport, Report
 from analytics.pipelines.waits import Waiting
@@ -19,12 +20,13 @@ from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.jobs import services
 from console.jobs.beginnings import BEGINNINGS
-from console.pipelines import journal, lifecycle, samples
+from console.pipelines import journal, lifecycle, room, samples
 from console.pipelines import services as pipelines
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.queues import services as queue_services
 from tests.console.jobs.conftest import TEXT, reloaded
+from tests.console.pipelines.test_room import fill
 from tests.support.cast import Cast
 from tests.support.queue_service import QueueServiceProcess
 
@@ -254,6 +256,26 @@ def test_one_savepoint_is_deleted_when_its_name_was_typed(cast: Cast, deployed: 
     assert response["HX-Redirect"] == reverse("jobs.checkpoints", args=["late"])
     assert list(deployed.savepoints.all()) == [other]
     assert act(cast, "jobs.savepoint_delete", "late", key, name="7").status_code == 404
+
+
+def test_a_savepoint_without_room_is_refused_in_the_dialog_and_a_full_lake_is_shown(
+    cast: Cast, deployed: Pipeline, settings: Settings
+) -> None:
+    lease = running(cast, deployed)
+    fill(cast.acme, 1_000)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    response = act(cast, "jobs.stop", "late", with_savepoint="on")
+    assert response.status_code == 422
+    assert "There is no room for a savepoint of 0 bytes, so stop late without one" in response.content.decode()
+    lifecycle.note(lease, room.FULL, "The lake is <full>.")
+    assert "The lake is &lt;full&gt;." in page(cast, "jobs.live", "late", part=True)
+    lifecycle.note(lease, room.HAS_ROOM, "There is room.")
+    shown = page(cast, "jobs.live", "late", part=True)
+    assert 'class="alert' not in shown and "lake has room" in shown
+    act(cast, "jobs.stop", "late")
+    lifecycle.stop(lease)
+    response = act(cast, "jobs.start", "late", start_from="checkpoint")
+    assert response.status_code == 422 and "acme may store 1000 bytes in the lake" in response.content.decode()
 
 
 def test_a_start_that_cannot_be_is_said_in_the_dialog(cast: Cast, deployed: Pipeline) -> None:

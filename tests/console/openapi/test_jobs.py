@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from analytics.pipelines.reports import Report
 from analytics.pipelines.waits import Waiting
@@ -17,6 +18,7 @@ from console.pipelines.models import Pipeline, Savepoint
 from console.rights import limits
 from tests.console.jobs.conftest import TEXT
 from tests.console.openapi.caller import Caller
+from tests.console.pipelines.test_room import fill
 from tests.support.cast import Cast, make_topic
 
 pytestmark = [pytest.mark.django_db, pytest.mark.process]
@@ -230,6 +232,25 @@ def test_an_account_has_so_many_jobs(alice: Caller, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limits, "effective", one_job)
     alice.data("job/create", job="one")
     assert alice.symbol("job/create", job="two") == "BIZ_JOB_QUOTA_EXCEEDED"
+
+
+def test_a_job_without_room_in_the_lake_is_not_started_and_stops_without_a_savepoint(
+    alice: Caller, cast: Cast, settings: Settings
+) -> None:
+    alice.data("job/create", job="late", text=TEXT)
+    alice.data("job/deploy", job="late", text=TEXT)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    fill(cast.acme, 1_000)
+    answer = alice("job/start", job="late", startFrom="nothing")
+    assert answer["status"] == "BIZ_LAKE_QUOTA_EXCEEDED"
+    assert "acme may store 1000 bytes in the lake and has 1000 bytes: delete files" in answer["dynamicMessage"]
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 2_000}
+    assert alice.symbol("job/start", job="late", startFrom="nothing") == "SUCCESS"
+    running("late")
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    assert alice.symbol("job/stop", job="late", withSavepoint="true") == "BIZ_LAKE_QUOTA_EXCEEDED"
+    assert alice.data("job/get", job="late")["state"] == "running"
+    assert alice.symbol("job/stop", job="late") == "SUCCESS"
 
 
 def test_every_operation_of_a_job_is_one_of_ours() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from django.db import DatabaseError, InterfaceError, connection
@@ -16,12 +16,13 @@ from analytics.pipelines import runner
 from analytics.pipelines.reports import InsertReport, Report
 from analytics.pipelines.waits import Waiting
 from console.accounts.models import User
-from console.pipelines import journal, lifecycle, samples, services, starts, worker
+from console.pipelines import journal, lifecycle, room, samples, services, starts, worker
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, Savepoint, StartFrom, State
 from console.pipelines.worker import Worker
 from console.sql.worker import ENGINE_LOST_EXIT
 from tests.console.pipelines.conftest import plan_of
+from tests.console.pipelines.test_room import fill, writing_files
 from tests.support.broker import eventually
 from tests.support.cast import Cast
 
@@ -394,3 +395,18 @@ def test_a_sink_that_waits_is_told_once_without_secrets_and_that_it_waits_no_mor
 def _waiting(pipeline: Pipeline) -> tuple[Waiting, ...]:
     now = samples.latest([pipeline.pk]).get(pipeline.pk)
     return now.waiting if now is not None else ()
+
+
+def test_a_full_lake_is_told_in_the_log_and_ends_only_what_writes_files_to_it(
+    process: Worker, started: Pipeline, spark: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "LOOK_S", 0.0)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    run = running(process, started, spark)
+    fill(started.tenant, 5_000)
+    eventually(lambda: any(line.startswith("acme may store 1000 bytes") for line in told(started)), PATIENCE_SECONDS)
+    assert (state(started), run.was_abandoned) == (State.RUNNING, False)
+    run.spec = replace(run.spec, plan=writing_files())
+    until(process, started, State.FAILED)
+    assert run.was_abandoned
+    assert started.reason.startswith("It writes files to the lake, which is full: acme may store 1000 bytes")
