@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
 from analytics.pipelines.connector_errors import said
 from analytics.pipelines.connectors import Place
+from analytics.pipelines.executors import Executors
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value
 from analytics.pipelines.print_sink import Tail
 from analytics.pipelines.queue_source import QueueSource
@@ -187,12 +188,17 @@ class Pipeline:
             place = self._place()
             with _in_session(place.spark, self.spec.tenant, self.spec.pipeline):
                 outputs = self._outputs(place)
+                executors = Executors(place.spark)
+                executors.require(self._held, connectors.topics(self.spec.plan, place))
+                work: list[Callable[[], None]] = [lambda: self._watch(executors)]
                 if place.is_batch:
-                    work = lambda: self._finish(place, outputs)  # noqa: E731
+                    work.append(lambda: self._finish(place, outputs))
                 else:
                     self._start_queries(place, outputs)
-                    work = self._watch if any(self._queries) else self._stopped.set
-        threading.Thread(target=work, name=f"pipeline {self.spec.pipeline}", daemon=True).start()
+                    if not any(self._queries):
+                        work = [self._stopped.set]
+        for one in work:
+            threading.Thread(target=one, name=f"pipeline {self.spec.pipeline}", daemon=True).start()
 
     def _place(self) -> Place:
         spark = self._session = sessions.with_own_catalog(spark_session.get())
@@ -254,11 +260,12 @@ class Pipeline:
         query: StreamingQuery = writer.start()
         return query
 
-    def _watch(self) -> None:
+    def _watch(self, executors: Executors) -> None:
         """Until the pipeline is stopped, or ends by itself."""
         while not self._ending.wait(_PERIOD_S):
             try:
                 self._held.check()
+                executors.check()
                 self._look()
                 continue
             except Exception as error:  # noqa: BLE001  the border of the thread
@@ -494,8 +501,8 @@ def warm() -> None:
     sink = Sink("shown", "print", (Column("n", "bigint"), Column("times", "bigint")))
     insert = Insert(sink.name, "select n, count(*) from numbers where n > 0 group by n", "update")
     plan = Plan((numbers,), (sink,), (), (insert,), Settings(batch_interval_ms=200))
-    pipeline = start(Start("warm", "gantry", plan, location, 1))
     try:
+        pipeline = start(Start("warm", "gantry", plan, location, 1))
         deadline = time.monotonic() + _WARM_S
         while pipeline.report().inserts[0].batch is None and time.monotonic() < deadline:
             if pipeline.wait(_LOOK_S):

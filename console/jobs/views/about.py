@@ -38,6 +38,7 @@ def live(request: Request, job: Pipeline) -> dict[str, Any]:
         "is_stale": job.state in BUSY and job.version is not None and ran not in (None, job.version.number),
         "lake_notice": room.notice(job),
         "waiting": now.waiting if now is not None and job.state in BUSY else (),
+        "waits_for": queries.waits_for(job),
         "connectors": now.report.connectors if now is not None else {},
     }
 

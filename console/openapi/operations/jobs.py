@@ -154,7 +154,7 @@ class JobRow(Result):
 
     job: str
     state: str = Field(description="draft, starting, running, stopping, stopped, failed or finished.")
-    reason: str = Field(description="Why it failed, or starts again; else empty.")
+    reason: str = Field(description="Why it failed, starts again or waits; else empty.")
     line: int | None = Field(description="Line of the text that the reason is about.")
     waiting: str = Field(description="Why its sinks wait before they try again to write; empty while none does.")
     version: int | None = Field(description="The deployed version; null for a draft.")
@@ -691,7 +691,7 @@ def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
     return {
         "job": job.name,
         "state": job.state,
-        "reason": job.reason,
+        "reason": job.reason or queries.waits_for(job),
         "line": job.line,
         "waiting": " ".join(one.sentence for one in now.waiting) if now is not None and job.state in BUSY else "",
         "version": job.version.number if job.version else None,

@@ -6,12 +6,14 @@ import json
 import re
 import time
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from analytics.pipelines.reports import InsertReport, Report
@@ -20,7 +22,7 @@ from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.jobs import services
 from console.jobs.beginnings import BEGINNINGS
-from console.pipelines import journal, lifecycle, room, samples
+from console.pipelines import journal, lifecycle, queries, room, samples
 from console.pipelines import services as pipelines
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
@@ -195,6 +197,21 @@ def test_a_refresh_brings_the_parts_and_leaves_what_is_open(cast: Cast, deployed
         assert shown.count(f'id="{name}"') == 1, name
     assert "hx-swap-oob" not in whole
     assert "job-graph" not in page(cast, "jobs.live", "late", part=True)
+
+
+def test_a_job_that_no_worker_takes_says_what_it_waits_for(cast: Cast, deployed: Pipeline, settings: Settings) -> None:
+    settings.PIPELINES_PER_WORKER = 20
+    pipelines.start(actor=cast.actor("alice"), pipeline=deployed, start_from=StartFrom.NOTHING)
+    waits = "It waits for a worker with a free place; each runs up to 20 jobs at a time (GANTRY_PIPELINES_PER_WORKER)."
+    assert waits not in page(cast, "jobs.detail", "late")  # a moment is usual
+    Pipeline.objects.update(started_at=timezone.now() - timedelta(seconds=4))
+    assert waits in page(cast, "jobs.detail", "late")
+    assert queries.waits_for(reloaded(cast)) == waits
+    Pipeline.objects.update(due_at=timezone.now() + timedelta(minutes=1))  # after a failure: it is told when
+    assert waits not in page(cast, "jobs.detail", "late")
+    Pipeline.objects.update(due_at=None)
+    assert lifecycle.claim(deployed.pk, "one") is not None
+    assert waits not in page(cast, "jobs.detail", "late")
 
 
 def test_a_failure_is_told_with_its_line(cast: Cast, deployed: Pipeline) -> None:
