@@ -32,7 +32,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "ListBuckets", "CreateBucket", "DeleteBucket", "ReadBucket", "WriteBucket", "ArchiveTopic",
         "GetBucketNotification", "PutBucketNotification",
         "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
-        "ListJobSecrets", "PutJobSecret", "DeleteJobSecret",
+        "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",

@@ -15,7 +15,7 @@ from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import Tenant
 from console.audit import record as audit
 from console.celery import app
-from console.pipelines import queries
+from console.pipelines import access, queries
 from console.pipelines.fitting import misfit
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.rights import limits
@@ -218,14 +218,14 @@ def delete_variable(*, actor: Actor, name: str) -> None:
 
 
 def secret_values(tenant: Tenant, names: Iterable[str]) -> dict[str, str]:
-    """The values for a start. Raises Refused, which names the first that there is not."""
+    """The values for a start, whose rights were asked for. Raises Refused, which names the first that there is not."""
     wanted = list(names)
     found = {
         secret.name: decrypt(secret.value_encrypted) for secret in Secret.objects.filter(tenant=tenant, name__in=wanted)
     }
     for name in wanted:
         if name not in found:
-            raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}; save it before the start.")
+            raise access.no_secret(name)
     return found
 
 

@@ -41,6 +41,7 @@ OPENED = {
     "dla:ListJobSecrets": {"job/secrets", "job/variables"},
     "dla:PutJobSecret": {"job/putSecret", "job/putVariable"},
     "dla:DeleteJobSecret": {"job/deleteSecret", "job/deleteVariable"},
+    "dla:UseJobSecret": set(),
 }
 OPERATIONS_OF_JOBS = sorted(path for path in OPERATIONS if path.startswith("job/"))
 

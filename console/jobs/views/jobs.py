@@ -39,7 +39,7 @@ def job_list(request: Request) -> HttpResponse:
         "table": table,
         "q": text,
         "may_create": access.may(request.actor, access.CREATE),
-        "sees_secrets": access.may(request.actor, access.LIST_SECRETS, thing="job-secret"),
+        "sees_secrets": access.may_list(request.actor, "job-secret"),
     }
     return htmx.page(request, "jobs/list.html", "jobs/_list.html", context)
 

@@ -143,7 +143,7 @@ def test_a_secret_is_kept_encrypted_and_given_for_a_start_only(cast: Cast, alice
     assert "sEcReT" not in secret.value_encrypted
     assert services.secret_values(cast.acme, ["id"]) == {"id": "sEcReT-3"}
     assert not Entry.objects.filter(detail__icontains="sEcReT").exists()
-    with pytest.raises(Refused, match="There is no secret id; save it before the start"):
+    with pytest.raises(Refused, match="There is no secret id, or who starts the job may not use it"):
         services.secret_values(cast.actor("charlie").tenant, ["id"])
     services.delete_secret(actor=alice, name="id")
     with pytest.raises(Refused) as error:
