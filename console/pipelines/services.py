@@ -142,9 +142,9 @@ def hand_over() -> None:
 @transaction.atomic
 def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the pipeline with its versions, and its state in the lake. Raises Refused while it runs."""
-    if not Pipeline.objects.filter(pk=pipeline.pk).exclude(state__in=BUSY).delete()[0]:
-        _locked(pipeline)
+    if _locked(pipeline).state in BUSY:
         raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
+    Pipeline.objects.filter(pk=pipeline.pk).delete()
     _record(actor, "delete", pipeline)
     location = queries.location_of(pipeline)
     after_commit(app.send_task, _REMOVE, [location, pipeline.tenant_id], retry=False)
