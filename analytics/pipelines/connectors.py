@@ -428,6 +428,8 @@ def _to_topic(sink: Sink, place: Place) -> Output:
         pause_ms=int(options.get("sleepTimeMs", 1000)),
         namespace=str(options.get("instanceID", "")),
         delimiter=str(options.get("fieldDelimiter", "\x01")),
+        table=sink.name,
+        state=place.state,
     )
     label = label_of("mq_sink", sink.name)
     place.spark.dataSource.register(topic_sink.sink_class(label, to))

@@ -29,7 +29,7 @@ from analytics.errors import (
     QueryRefused,
 )
 from analytics.lake import allowed_paths
-from analytics.pipelines import checkpoints, connectors, intake
+from analytics.pipelines import checkpoints, connectors, intake, waits
 from analytics.pipelines.connector_errors import said
 from analytics.pipelines.connectors import Place
 from analytics.pipelines.executors import Executors
@@ -142,6 +142,7 @@ class Pipeline:
                 if source.connector == "mns"
             }
             | {name.removeprefix(connectors.EMPTY): {"emptyRows": rows} for name, rows in left_out.items() if rows},
+            waiting=waits.told(self._held.state) if self.is_running else (),
         )
 
     def printed(self) -> list[str]:
@@ -342,8 +343,10 @@ class Pipeline:
         if self.spec.plan.settings.mode == "batch":  # a stream's jobs bear the tag too, and it stops by itself
             spark_session.get().sparkContext.cancelJobsWithTag(_tag(self.spec.pipeline))
         deadline = time.monotonic() + patience_s
-        for running in filter(None, self._queries):
-            while time.monotonic() < deadline and _has_batch(running):
+        for insert, running in zip(self.spec.plan.inserts, self._queries, strict=True):
+            while running is not None and time.monotonic() < deadline and _has_batch(running):
+                if insert.sink in {waiting.sink for waiting in waits.told(self._held.state)}:
+                    break  # its next try may be an hour away; the batch is repeated
                 time.sleep(_LOOK_S)
         for number, query in enumerate(self._queries):
             if query is not None:

@@ -31,7 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "CreateSchema", "DropSchema", "CreateTable", "AlterTable", "DropTable", "InsertTable",
         "ListBuckets", "CreateBucket", "DeleteBucket", "ReadBucket", "WriteBucket", "ArchiveTopic",
         "GetBucketNotification", "PutBucketNotification",
-        "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob",
+        "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
         "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
     "ram": (

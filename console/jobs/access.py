@@ -20,6 +20,7 @@ from console.web.errors import Refused
 
 CREATE, UPDATE, DELETE = "dla:CreateJob", "dla:UpdateJob", "dla:DeleteJob"
 QUERY, START, STOP = "dla:QueryJob", "dla:StartJob", "dla:StopJob"
+DELETE_SAVEPOINT = "dla:DeleteJobSavepoint"
 LIST_SECRETS, PUT_SECRET, DELETE_SECRET = "dla:ListJobSecrets", "dla:PutJobSecret", "dla:DeleteJobSecret"
 NOT_FOUND = "JOB_NOT_FOUND"
 Thing = Literal["job", "job-secret", "job-variable"]

@@ -18,7 +18,7 @@ from console.jobs.compiler.rows import Catalog
 from console.jobs.compiler.values import Listed
 from console.jobs.compiler.words import Text, tokens_of
 from console.pipelines import access as secrets
-from console.pipelines import journal, queries, samples, starts
+from console.pipelines import journal, queries, room, samples, starts
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Variable, Version
 from console.web.errors import Refused
@@ -86,7 +86,7 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
     samples.forget(key)
-    journal.forget(key)
+    journal.forget(actor.tenant.uid, key)
 
 
 def start(
@@ -98,13 +98,21 @@ def start(
 ) -> None:
     """Ask for a start, if the actor may use all secrets, read and write all that the plan does, and its queues fit it.
 
-    Raises Refused and PermissionDenied.
+    Raises Refused, where the lake is full too, and PermissionDenied.
     """
+    room.require_for_start(actor.tenant)
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
     queues.require(actor, plan)
     pipelines.start(actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version)
+
+
+def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
+    """Ask for a stop. Raises Refused when it does not run, and for a savepoint without room in the lake."""
+    if with_savepoint:
+        room.require_for_savepoint(pipeline)
+    pipelines.stop(actor=actor, pipeline=pipeline, with_savepoint=with_savepoint)
 
 
 def _keep_secrets(actor: Actor, checked: Checked) -> None:

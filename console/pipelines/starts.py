@@ -39,8 +39,6 @@ _GIVEN_SECRETS = ("accessKeySecret", "accessKey")
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
-#: In the name of a savepoint's folder, before the savepoint's own name (analytics/pipelines/checkpoints.py).
-_SAVEPOINT = "savepoint-"
 
 
 def spec_of(lease: Lease) -> Start:
@@ -54,8 +52,7 @@ def spec_of(lease: Lease) -> Start:
     secrets = secrets_of(starter, plan)
     origins = {StartFrom.CHECKPOINT: checkpoints.CHECKPOINT, StartFrom.NOTHING: checkpoints.NOTHING}
     if pipeline.savepoint is not None:
-        name = pipeline.savepoint.folder.rstrip("/").rpartition("/")[2].removeprefix(_SAVEPOINT)
-        origin = f"{checkpoints.SAVEPOINT}{name}"
+        origin = f"{checkpoints.SAVEPOINT}{pipeline.savepoint.name}"
     else:
         origin = origins.get(StartFrom(pipeline.start_from), checkpoints.CHECKPOINT)
     return Start(
