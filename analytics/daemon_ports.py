@@ -1,8 +1,14 @@
-"""Brings Python processes that Spark starts and the JVM together where the wall stands between most ports.
+"""What every Python that the JVM starts does first, as its `sitecustomize`: takes its own PySpark, and finds the JVM.
+
+Spark puts an archive of PySpark first on their path. Python keeps nothing compiled of what it reads from an archive,
+so each process would spend a second of a processor on compiling it anew. The same PySpark is installed, and compiled.
+And they do without pandas.
+
+The wall stands between most ports, and Python processes and the JVM are brought together nevertheless.
 
 PySpark's daemon listens on any port that is free, and the wall lets the JVM connect to none but those kept for it
-(`jvm.HeldPorts`). Spark lets the daemon's module be chosen for some kinds of work only, so this is the `sitecustomize`
-of every Python that the JVM starts: Python imports it first, and in a daemon it changes where the one socket is bound.
+(`jvm.HeldPorts`). Spark lets the daemon's module be chosen for some kinds of work only, so here, which Python imports
+before it, it is changed where a daemon's one socket is bound.
 
 A reader of a stream is no daemon: it connects to the JVM, on a port that Spark takes as it comes. It goes through
 the door (`stream_door`), and proves at once that it is the process that was started: Spark waits ten seconds for
@@ -14,6 +20,8 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 _ORIGINAL = socket.socket
@@ -92,6 +100,34 @@ def _go_through(door: int, target: int) -> socket.socket:
         raise ConnectionRefusedError("Spark takes this for another process than the one that it started.")
     return through
 
+
+def _installed(path: Iterable[str]) -> list[str]:
+    """A path of modules without the archives of an installed PySpark: what is in them is installed beside it."""
+    entries = list(path)
+
+    def is_spare(entry: str) -> bool:
+        archive = Path(entry)
+        return (
+            archive.suffix == ".zip"
+            and archive.parts[-4:-1] == ("pyspark", "python", "lib")
+            and str(archive.parents[3]) in entries
+            and (archive.parents[3] / archive.name.partition("-")[0].removesuffix(".zip")).is_dir()
+        )
+
+    return [entry for entry in entries if not is_spare(entry)]
+
+
+class _WithoutPandas:
+    """Rows go through Arrow alone, which would import pandas only to see whether a value is one of its own."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("Left out here: it costs half a second and 40 MB a process.", name=name)
+
+
+sys.path[:] = _installed(sys.path)
+sys.meta_path.insert(0, _WithoutPandas())
 
 if "pyspark.daemon" in sys.orig_argv and os.environ.get("PYTHON_DAEMON_PORTS"):
     socket.socket = _HeldSocket  # type: ignore[misc]

@@ -4,6 +4,7 @@ PySpark's own way hands the whole environment on and lets every port be chosen b
 and PySpark is told how to reach it, which it calls a gateway that already exists.
 """
 
+import compileall
 import contextlib
 import ctypes
 import glob
@@ -54,6 +55,11 @@ INHERITED = (
 )
 #: The storage's SDK finds its key in these, when none is set for the lake.
 _OF_THE_SDK = "AWS_"
+#: What of PySpark its Python processes import and this one does not.
+_OF_WORKERS = (
+    *("daemon.py", "worker*.py", "logger/*.py", "messages/**/*.py"),
+    *("sql/conversion.py", "sql/datasource*.py", "sql/streaming/*.py", "sql/worker/*.py"),
+)
 #: Ports kept for the JVM, which asks itself for large results, and for the Python daemons that it starts: one for each
 #: kind of work and each set of options.
 _DAEMONS = 32
@@ -137,6 +143,7 @@ def start(
         walled = wall.is_wanted() and settings.spark_url.startswith(("local", "spark:"))
     except wall.NoWall as error:
         raise EngineUnavailable(f"Spark cannot start: {error}") from error
+    _compile_for_workers()
     alone = settings.is_local
     held = HeldPorts(_OF_SPARK + _DAEMONS if alone else 0)
     door = stream_door.StreamDoor() if walled and alone else None
@@ -220,6 +227,19 @@ def _python_path(scratch: Path) -> Path:
             (folder / package.name).symlink_to(package)
         (folder / "sitecustomize.py").symlink_to(Path(__file__).with_name("daemon_ports.py"))
     return folder
+
+
+def _compile_for_workers() -> None:
+    """Let Python keep compiled what Python processes of the JVM will import: they themselves may not write it.
+
+    Each would take a second of a processor longer to start. What is compiled is left as it is, and what cannot be
+    written is compiled by each of them.
+    """
+    if not sys.dont_write_bytecode:
+        for pattern in _OF_WORKERS:
+            for file in _spark_home().glob(pattern):
+                with contextlib.suppress(OSError):
+                    compileall.compile_file(file, quiet=2)
 
 
 def _packages() -> list[Path]:
