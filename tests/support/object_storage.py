@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from tests.support.broker import eventually
 from tests.support.java import maven_jars
-from tests.support.needs import need_tool
+from tests.support.needs import need_tool, on_ci
 from tests.support.product import free_ports
 
 VERSION = "v1.8.0"
@@ -99,3 +100,7 @@ def s3a_jars() -> str:
     jars = _CACHE / "s3a"
     maven_jars(Path(__file__).parent / "s3a" / "pom.xml", _CACHE / "s3a.stamp", jars)
     return f"{jars}/*.jar"
+
+
+if __name__ == "__main__" and (on_ci() or shutil.which("go")):
+    _program()
