@@ -32,6 +32,12 @@ def plan_of(
     )
 
 
+@pytest.fixture(autouse=True)
+def no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes the message of a start, for which it would wait seconds."""
+    monkeypatch.setattr(services, "hand_over", lambda: None)
+
+
 @pytest.fixture
 def pipeline(cast: Cast) -> Pipeline:
     """Deployed once, and not started."""
@@ -112,7 +118,6 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(runner, "start", made.start)
     monkeypatch.setattr(engine, "is_lost", lambda: False)
     monkeypatch.setattr(worker, "_exit", made.exits.append)
-    monkeypatch.setattr(services, "hand_over", lambda: None)
     return made
 
 
