@@ -5,6 +5,10 @@ Many tests wait for a broker, a client or a page: a suite keeps one processor bu
 time, so that three of them fill two. Where the time that something takes is what a test looks at, its suite has one
 neighbour at the most. A suite's output is shown when it has ended: all of it if a test failed, else its summary. At
 the end all failures are named once more, and the last line counts all tests.
+
+Each test has patience, and still one in ten thousand may run out of it beside two other suites. So a few failures are
+looked at again: each of these tests runs once more, alone. What fails then has failed; what passes is named in the
+summary with the reason of the first time, for a test that passes only alone is a fault of the product or its own.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parents[1]
 #: How many suites there are at once: three usual ones, or two of which one needs quiet.
 PLACES, USUAL, QUIET = 6, 2, 3
+#: So many failures may have been for want of a processor; more of them are no accident, and none is tried again.
+MOST_AGAIN = 3
 _LONGEST_LINE = 250
 _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) tests/.*$", re.MULTILINE)
@@ -100,6 +106,10 @@ class Ended:
         """A line for each test that failed, with the beginning of why."""
         return [line[:_LONGEST_LINE] for line in _FAILED.findall(self.output)]
 
+    def failed_tests(self) -> list[str]:
+        """The tests that failed, as pytest takes them."""
+        return [line.split(" - ")[0].split(" ", 1)[1] for line in _FAILED.findall(self.output)]
+
     def count(self, *kinds: str) -> int:
         """The number of tests that ended so."""
         return sum(self.counts.get(kind, 0) for kind in kinds)
@@ -130,6 +140,23 @@ def _run(suite: Suite, marks: str, ended: SimpleQueue[Ended]) -> None:
         ended.put(Ended(suite, process.returncode, seconds, output.read(), used.ru_utime + used.ru_stime))
 
 
+def passed_alone(done: Sequence[Ended]) -> list[str]:
+    """Run the tests that failed once more, each alone, and tell which passed; none when there are too many.
+
+    A suite that died, and an error that belongs to no test, cannot be tried again: nothing is then.
+    """
+    tests = sorted({test for one in done for test in one.failed_tests()})
+    if not 0 < sum(one.count("failed", "error") for one in done) == len(tests) <= MOST_AGAIN:
+        return []
+    passed = []
+    for test in tests:
+        print(f"--- once more, alone: {test}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode == 0:
+            passed.append(test)
+    return passed
+
+
 def main(*arguments: str) -> int:
     """Run all suites, or the fast tests of some with `--fast`, and say how each ended; 0 when every test passed."""
     os.environ["PYTHONUNBUFFERED"] = "1"
@@ -145,8 +172,12 @@ def main(*arguments: str) -> int:
         print(f"{one.seconds:7.0f} {one.used:7.0f}  {one.count('passed'):5} passed  {one.suite.name}")
     for one in done:
         print(*one.failures(), sep="\n", end="\n" if one.failures() else "")
+    alone = passed_alone(done)
+    for test in alone:
+        print(f"PASSED ONLY ALONE {test}")
     passed, skipped = (sum(one.count(kind) for one in done) for kind in ("passed", "skipped"))
-    failed = sum(one.count("failed", "error") for one in done)
+    failed = sum(one.count("failed", "error") for one in done) - len(alone)
+    passed += len(alone)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

@@ -61,3 +61,33 @@ def test_failures_are_named_with_their_reason() -> None:
         "== short test summary info ==\nFAILED tests/a.py::test_b - assert 1 == 2\n2 more\n== 1 failed in 1.00s ==\n"
     )
     assert Ended(Suite("a", ("a",)), 1, 1, summary).failures() == ["FAILED tests/a.py::test_b - assert 1 == 2"]
+
+
+def ended(tests: dict[str, str]) -> Ended:
+    """A suite in which these tests failed for these reasons."""
+    lines = [f"FAILED {test} - {reason}\n" for test, reason in tests.items()]
+    return Ended(Suite("a", ("a",)), 1, 1, f"{''.join(lines)}== {len(tests)} failed, 5 passed in 1.00s ==\n")
+
+
+@pytest.fixture
+def two_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a test that passes and one that fails."""
+    monkeypatch.setattr(suites, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("def test_passes(): pass\n\n\ndef test_fails(): assert False\n")
+    return tmp_path
+
+
+@pytest.mark.process
+def test_what_failed_runs_once_more_and_alone(two_tests: Path) -> None:
+    done = ended({"tests/test_a.py::test_passes": "TimeoutError: 60 s", "tests/test_a.py::test_fails": "assert False"})
+    assert suites.passed_alone([done]) == ["tests/test_a.py::test_passes"]
+
+
+@pytest.mark.process
+def test_many_failures_and_a_suite_that_died_are_not_tried_again(two_tests: Path) -> None:
+    once = ended({"tests/test_a.py::test_passes": "TimeoutError"})
+    assert suites.passed_alone([once])
+    assert suites.passed_alone([once, Ended(Suite("b", ("b",)), -9, 1, "....")]) == []
+    many = {f"tests/test_a.py::test_passes[{number}]": "TimeoutError" for number in range(suites.MOST_AGAIN + 1)}
+    assert suites.passed_alone([ended(many)]) == []

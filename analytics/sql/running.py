@@ -142,7 +142,7 @@ class Statement:
                 self._spark.cancel(self.tag)
                 time.sleep(_REPEAT_S)
         except Exception as error:  # noqa: BLE001  a dead Spark has no tasks
-            _log.debug("the tasks of %s cannot be seen: %s", self.task_id, error)
+            _log.info("the tasks of %s cannot be seen: %s", self.task_id, error)
 
     def _end_engine(self, why: str) -> None:
         _log.error("the statement of task %s %s: the engine is ended", self.task_id, why)

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from analytics import lake
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, requester
 from console.accounts.models import Tenant
 from console.archive import lifecycle
 from console.archive.access import resource
@@ -55,7 +55,7 @@ def set_hourly(*, actor: Actor, archive: TopicArchive, hourly: bool) -> None:
         raise Refused("ARCHIVE_WITHOUT_TOPIC", "The topic was deleted; there is nothing more to archive.")
     changes: dict[str, object] = {"hourly": hourly}
     if hourly:
-        changes |= _requester(actor)
+        changes |= requester(actor)
     TopicArchive.objects.filter(pk=archive.pk).update(**changes)
     _record(actor, "schedule", archive, {"hourly": hourly})
 
@@ -78,21 +78,11 @@ def delete(*, actor: Actor, archive: TopicArchive) -> None:
 
 def _requested(actor: Actor) -> dict[str, object]:
     now = timezone.now()
-    return _requester(actor) | {
+    return requester(actor) | {
         "status": ArchiveStatus.QUEUED,
         "error": "",
         "requested_at": now,
         "heartbeat_at": now,
-    }
-
-
-def _requester(actor: Actor) -> dict[str, object]:
-    return {
-        "creator": actor.user,
-        "role": actor.role,
-        "requester": actor.name[:150],
-        "source_ip": actor.source_ip,
-        "secure_transport": actor.secure,
     }
 
 

@@ -26,7 +26,7 @@ from console.web.text import in_words
 
 log = logging.getLogger(__name__)
 
-#: Where SQL jobs keep what they have read, a folder for each account by its number.
+#: The bucket in which SQL jobs keep their states, a folder for each account by its number; nobody can have this name.
 STATES_BUCKET = "gantry-pipelines"
 LAKE, RESULTS, ARRIVING = "lake_bytes", "result_bytes", "arriving_bytes"
 #: The condition and the symbol of what is refused.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, lines
 from console.pipelines.samples import Point
-from console.queues.figures import AMBER, BLUE, GREEN, VIOLET, Series, lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,6 +11,12 @@ import plotly.graph_objects as go
 from console.metrics.queries import Curve
 from console.web import zone
 
+Series = tuple[str, Sequence[float | None]]
+"""A line's colour and its values."""
+
+BLUE, AMBER, VIOLET, GREEN = "#066fd1", "#f59f00", "#ae3ec9", "#2fb344"
+#: Points up to which each has a mark.
+_MARKED = 120
 _UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
 
 
@@ -17,7 +25,7 @@ def unit(curve: Curve) -> str:
     return _UNITS[curve.measure].format(minutes=curve.period_minutes)
 
 
-def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
+def line(curve: Curve, name: str, *, color: str = BLUE) -> dict[str, Any]:
     """A line over time. A gap stays a gap; the period that still runs is a hollow mark."""
     text = unit(curve)
     times = [moment(p.start_ms) for p in curve.points]
@@ -57,6 +65,37 @@ def line(curve: Curve, name: str, *, color: str = "#066fd1") -> dict[str, Any]:
     )
     figure_dict: dict[str, Any] = figure.to_dict()
     return figure_dict
+
+
+def lines(at: Sequence[int], series: Mapping[str, Series], unit: str, seconds: int) -> dict[str, Any]:
+    """Lines over the last so many seconds, by their names; `at` are the moments of the values, epoch s."""
+    times = [moment(one * 1000) for one in at]
+    end_ms = int(time.time() * 1000)
+    whole = [moment(end_ms - seconds * 1000), moment(end_ms)]
+    figure = go.Figure()
+    for name, (color, values) in series.items():
+        figure.add_scatter(
+            x=times,
+            y=list(values),
+            name=name,
+            # A line needs two points; of a few, each is worth a mark.
+            mode="lines+markers" if len(times) <= _MARKED else "lines",
+            marker={"size": 4, "color": color},
+            connectgaps=False,
+            line={"width": 2, "color": color},
+            hovertemplate="%{x|%d %b %H:%M:%S}<br><b>%{y:,.6~g}</b> " + f"{unit}, {name}<extra></extra>",
+        )
+    figure.update_layout(
+        template=None,
+        margin={"l": 56, "r": 16, "t": 32, "b": 52},
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.14},
+        hovermode="closest",
+        xaxis={"title": {"text": zone.current_name()}, "type": "date", "range": whole, "nticks": 6, "showgrid": False},
+        yaxis={"title": {"text": unit}, "rangemode": "tozero", "zeroline": False},
+    )
+    found: dict[str, Any] = figure.to_dict()
+    return found
 
 
 def moment(epoch_ms: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 from django.conf import settings
@@ -17,6 +18,8 @@ SIGNATURE = "AUTH_SIGNATURE_INVALID"
 PERMISSION = "AUTH_PERMISSION_DENIED"
 THROTTLED = "BIZ_THROTTLED"
 _OWNER = "EMPOWER_OWNER_CHECK_ERROR"
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Code(NamedTuple):
@@ -92,6 +95,21 @@ def told(symbol: str, *, strict: bool) -> str:
     return (strict and CODES[symbol].fallback) or symbol
 
 
+class Paging(Protocol):
+    """Parameters of a paged list: which page, from 1, and how many entries it has."""
+
+    @property
+    def currentPage(self) -> int: ...  # noqa: N802  as on the wire
+    @property
+    def pageSize(self) -> int: ...  # noqa: N802
+
+
+class Sliceable(Protocol[T_co]):
+    """A list, or a query of the database."""
+
+    def __getitem__(self, part: slice, /) -> Iterable[T_co]: ...
+
+
 @dataclass(frozen=True)
 class Page:
     """One page of a paged list: `entries` of page `number` (from 1), `size` a page, `total` in all."""
@@ -100,6 +118,22 @@ class Page:
     number: int
     size: int
     total: int
+
+    @classmethod
+    def of(cls, asked: Paging, entries: Sequence[Any], total: int) -> Page:
+        """These entries as the page that was asked for."""
+        return cls(entries, asked.currentPage, asked.pageSize, total)
+
+
+def cut(asked: Paging, found: Sliceable[T_co]) -> list[T_co]:
+    """What of a whole list, or of a query, stands on the page that was asked for."""
+    start = (asked.currentPage - 1) * asked.pageSize
+    return list(found[start : start + asked.pageSize])
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time as operations tell it: whole milliseconds since the epoch."""
+    return int(moment.timestamp() * 1000)
 
 
 def success(data: Any, request_id: str) -> HttpResponse:

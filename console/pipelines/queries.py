@@ -8,9 +8,6 @@ from console.accounts.models import Tenant
 from console.catalog.storage import STATES_BUCKET
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, State, Variable, Version
 
-#: The bucket of the lake that has the states of pipelines; no account can have one of this name.
-BUCKET = STATES_BUCKET
-
 
 def pipelines(tenant: Tenant, kind: Kind, text: str = "") -> QuerySet[Pipeline]:
     """The account's pipelines of a kind whose names have `text` in them, in any case; without their long texts."""
@@ -72,4 +69,4 @@ def used(tenant: Tenant) -> dict[str, int]:
 
 def location_of(pipeline: Pipeline) -> str:
     """The folder of the lake that has the pipeline's state, and savepoints, and nothing else."""
-    return f"oss://{BUCKET}/{pipeline.tenant.uid}/{pipeline.pk}/"
+    return f"oss://{STATES_BUCKET}/{pipeline.tenant.uid}/{pipeline.pk}/"

@@ -10,7 +10,7 @@ from django.db.models import Max, Q
 from django.utils import timezone
 
 from analytics.pipelines.plan import Plan
-from console.accounts.actor import Actor
+from console.accounts.actor import Actor, requester
 from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import Tenant
 from console.audit import record as audit
@@ -39,7 +39,7 @@ def create(*, actor: Actor, name: str, draft: str = "", kind: Kind = Kind.JOB) -
         with transaction.atomic():
             limits.check_jobs(actor.tenant)
             pipeline = Pipeline.objects.create(
-                tenant=actor.tenant, name=name, draft=draft, kind=kind, **_requester(actor)
+                tenant=actor.tenant, name=name, draft=draft, kind=kind, **requester(actor)
             )
             _record(actor, "create", pipeline)
     except IntegrityError as error:
@@ -110,7 +110,7 @@ def start(
         state=State.STARTING, started_version=locked.version, start_from=start_from, savepoint=savepoint,
         stop_with_savepoint=False, worker="", heartbeat_at=None, due_at=now if is_suspect else None, failures=0,
         losses=0, deaths=deaths, restarts=0, started_at=now, running_at=None, ended_at=None, reason="", line=None,
-        **_requester(actor),
+        **requester(actor),
     )  # fmt: skip
     detail: dict[str, object] = {"version": locked.version.number, "from": str(start_from)}
     Event.objects.create(
@@ -223,16 +223,6 @@ def _misfit(pipeline: Pipeline, savepoint: Savepoint | None) -> str:
 def _last_that_ran(pipeline: Pipeline) -> Version | None:
     number = pipeline.events.filter(kind=State.RUNNING).values_list("version", flat=True).first()
     return pipeline.versions.filter(number=number).first() if number else None
-
-
-def _requester(actor: Actor) -> dict[str, object]:
-    return {
-        "creator": actor.user,
-        "role": actor.role,
-        "requester": actor.name[:150],
-        "source_ip": actor.source_ip,
-        "secure_transport": actor.secure,
-    }
 
 
 def _record(actor: Actor, verb: str, pipeline: Pipeline, detail: dict[str, object] | None = None) -> None:

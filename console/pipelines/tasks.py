@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from analytics import lake
+from console.catalog.storage import STATES_BUCKET
 from console.celery import app
-from console.pipelines import lifecycle, queries, services, worker
+from console.pipelines import lifecycle, services, worker
 from console.pipelines.models import Pipeline
 
 
@@ -30,7 +31,7 @@ def remove(location: str) -> None:
 @app.task(name="console.pipelines.tasks.expire")  # type: ignore[untyped-decorator]
 def expire() -> None:
     """Every hour: remove states of pipelines that were deleted when nobody took the message."""
-    top = f"oss://{queries.BUCKET}/"
+    top = f"oss://{STATES_BUCKET}/"
     found = [(account, name) for account in lake.folders(top) for name in lake.folders(f"{top}{account}/")]
     # Asked after the look at the folders: one that is made meanwhile has its row before its folder.
     kept = {str(key) for key in Pipeline.objects.values_list("pk", flat=True)}

@@ -15,8 +15,10 @@ from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import MAX_BATCH
 from brokercore.smq.wire.queues import QueueState
 from console.accounts.http import Request
-from console.queues import access, figures, queries, samples, services
+from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, lines
+from console.queues import access, queries, samples, services
 from console.queues.forms import AttributesForm, HideForm, QueueForm, ReceiveForm, SendForm
+from console.queues.samples import Point
 from console.queues.tables import QueueTable
 from console.queues.topics import access as topic_access
 from console.queues.topics import queries as topic_queries
@@ -96,10 +98,33 @@ def queue_statistics(request: Request, name: str) -> HttpResponse:
         "ranges": [(key, title, key == chosen) for key, (title, _) in RANGES.items()],
         "points": points,
         "rows": list(reversed(points))[:200],
-        "counters": figures.counters(points, seconds),
-        "flow": figures.rates(points, seconds),
+        "counters": counters_figure(points, seconds),
+        "flow": rates_figure(points, seconds),
     }
     return htmx.page(request, "queues/statistics.html", "queues/_statistics.html", context)
+
+
+def counters_figure(points: Sequence[Point], seconds: int) -> dict[str, Any]:
+    """Active, hidden and delayed messages of the last so many seconds, as a plotly figure."""
+    series = {
+        "active": (BLUE, [point.active for point in points]),
+        "hidden": (AMBER, [point.hidden for point in points]),
+        "delayed": (VIOLET, [point.delayed for point in points]),
+    }
+    return lines([point.at for point in points], series, "messages", seconds)
+
+
+def rates_figure(points: Sequence[Point], seconds: int) -> dict[str, Any]:
+    """Messages sent and received a second, of the last so many seconds, as a plotly figure."""
+    series = {
+        "sent": (BLUE, [_rounded(point.sent_rate) for point in points]),
+        "received": (GREEN, [_rounded(point.received_rate) for point in points]),
+    }
+    return lines([point.at for point in points], series, "messages/s", seconds)
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)
 
 
 @require_GET

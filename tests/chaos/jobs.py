@@ -326,11 +326,12 @@ def _until_stopped(report: Report, job: Job) -> None:
 
 def _count(report: Report, product: Product) -> None:
     """Read the topic, and what the job has counted."""
-    for file in product.home.rglob("print-counted.*"):
-        for number, times in _PRINTED.findall(file.read_text(encoding="utf-8")):
-            report.counted[int(number)] = max(int(times), report.counted.get(int(number), 0))
-    for file in product.home.rglob("source-numbers/state.json"):
-        report.counters.update(json.loads(file.read_text(encoding="utf-8"))["counters"])
+    for file, content in product.contents():
+        if file.name.startswith("print-counted."):
+            for number, times in _PRINTED.findall(content.decode()):
+                report.counted[int(number)] = max(int(times), report.counted.get(int(number), 0))
+        elif file.match("source-numbers/state.json"):
+            report.counters.update(json.loads(content)["counters"])
     demo = product.demo
     keys = Credentials(demo["access_key_id"], demo["access_key_secret"])
     with Admin(demo["namesrv"], keys, timeout_ms=30_000) as admin:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -132,5 +131,6 @@ def test_a_statement_of_hostile_words(harmless: Visitor, product: Product) -> No
 def test_the_log_keeps_one_line_a_record(product: Product, producer: Producer) -> None:
     """A tag or a body with a line end must not forge a line of the log."""
     producer.send(Message("flights", b"forged", tags="a", keys="x\n2026-01-01 00:00:00 INFO forged [-] line"))
-    logs = [product.output, *Path(product.home).rglob("*.log")]
-    assert not any("forged [-] line" in log.read_text(errors="replace") for log in logs)
+    logs = [(file, content) for file, content in product.contents() if file == product.output or file.suffix == ".log"]
+    assert len(logs) > 1
+    assert [file for file, content in logs if b"forged [-] line" in content] == []

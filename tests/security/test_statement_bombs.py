@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -83,12 +84,25 @@ def test_tasks_that_do_not_end_when_their_statement_was_cancelled_cost_the_engin
     monkeypatch.setattr(spark_session, "TASK_PATIENCE_S", 5.0)
     bombs = attack(BACKTRACKING, 4)
     another_account_is_served(bombs)
+    # A task that was told to end before it began to match ends like any other.
+    assert eventually(is_matching), "no task has come to its pattern"
     cancel(bombs)
-    assert eventually(is_lost), "nothing less ends them"
+    assert eventually(is_lost), f"nothing less ends them; matching: {is_matching()}"
     assert culprit() in {spec.task_id for spec, _, _ in bombs}
     with pytest.raises(EngineLost) as lost:
         run_query(specification(SMALL, {}, tenant="bob"))
     assert lost.value.culprit == culprit()
+
+
+def is_matching() -> bool:
+    """Whether a thread of Spark's tasks is in the midst of a pattern."""
+    jvm: Any = spark_session.get()._jvm
+    threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean().dumpAllThreads(False, False)
+    return any(
+        thread.getStackTrace()[0].getClassName().startswith("java.util.regex.")
+        for thread in threads
+        if thread is not None and "task launch worker" in thread.getThreadName() and len(thread.getStackTrace())
+    )
 
 
 def eventually(condition: Callable[[], object]) -> bool:

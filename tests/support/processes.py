@@ -34,7 +34,7 @@ def proportional_bytes(pids: Iterable[int]) -> int:
 
 def children(pid: int) -> list[int]:
     """Process ids of all descendants of `pid`."""
-    direct = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    direct = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in _read(task).split()]
     return direct + [grandchild for child in direct for grandchild in children(child)]
 
 
@@ -67,8 +67,15 @@ def _proportional_kib(pid: int) -> int:
     return _kib_in(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
 
 
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended: nothing is left of it
+        return ""
+
+
 def _kib_in(file: Path, name: str) -> int:
-    for line in file.read_text().splitlines():
+    for line in _read(file).splitlines():
         if line.startswith(name):
             return int(line.split()[1])
     return 0

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +146,18 @@ class Product:
             timeout=seconds * SLOWNESS,
             check=False,
         )
+
+    def files(self) -> Iterator[Path]:
+        """Every file below its home. The copy goes on meanwhile, so that any of them may be gone when it is read."""
+        for folder, _, names in os.walk(self.home):  # unlike `rglob` it passes over folders that go while it looks
+            yield from (Path(folder, name) for name in names)
+
+    def contents(self) -> Iterator[tuple[Path, bytes]]:
+        """What it printed, and every file below its home that is still there when its turn comes."""
+        for file in (self.output, *self.files()):
+            with suppress(FileNotFoundError):
+                if file.is_file():
+                    yield file, file.read_bytes()
 
     def tail(self, characters: int = 6000) -> str:
         """The end of what the copy printed."""

@@ -11,7 +11,7 @@ from console.accounts.access import require
 from console.accounts.actor import oss_resource
 from console.catalog import bucket_events, bucket_rules, buckets
 from console.catalog.models import Bucket, BucketRule
-from console.openapi.envelope import FIELD, INVOKE, Page
+from console.openapi.envelope import FIELD, INVOKE, Page, cut, milliseconds
 from console.openapi.registry import NOTHING, Call, Choice, Nothing, Parameters, Positive, Result, operation
 from console.web.errors import Refused
 
@@ -101,12 +101,8 @@ class SentAgain(Result):
 )
 def list_buckets(call: Call, parameters: BucketList) -> Page:
     found = [bucket for bucket in buckets.visible(call.actor) if parameters.bucket.lower() in bucket.name]
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    entries = [
-        BucketDo(bucket=one.name, createTime=int(one.created_at.timestamp() * 1000))
-        for one in found[start : start + parameters.pageSize]
-    ]
-    return Page(entries, parameters.currentPage, parameters.pageSize, len(found))
+    entries = [BucketDo(bucket=one.name, createTime=milliseconds(one.created_at)) for one in cut(parameters, found)]
+    return Page.of(parameters, entries, len(found))
 
 
 @operation(
@@ -229,7 +225,7 @@ def _described(state: bucket_rules.RuleState) -> RuleDo:
         events=rule.events,
         prefix=rule.prefix,
         suffix=rule.suffix,
-        createTime=int(rule.created_at.timestamp() * 1000),
+        createTime=milliseconds(rule.created_at),
         waiting=state.waiting,
         delivered=state.delivered,
         failed=state.failed,

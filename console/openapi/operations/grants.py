@@ -167,7 +167,7 @@ def row_of(topic: Topic, grant: Grant) -> GrantDo:
         empowerUser=receiver.uid if receiver else "",
         relation=grant.relation,
         subUser=grant.user is not None,
-        createTime=int(grant.created_at.timestamp() * 1000),
+        createTime=envelope.milliseconds(grant.created_at),
     )
 
 
@@ -321,5 +321,5 @@ def _policy(policy: Policy) -> PolicyDo:
         type="System" if policy.tenant_id is None else "Custom",
         description=policy.description,
         document=json.dumps(policy.document, ensure_ascii=False),
-        updateTime=int(policy.updated_at.timestamp() * 1000),
+        updateTime=envelope.milliseconds(policy.updated_at),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.db.models import QuerySet
@@ -14,7 +13,7 @@ from console.jobs import access, services
 from console.jobs.compiler.planning import Checked
 from console.jobs.compiler.words import LONGEST_TEXT, TextRefused
 from console.jobs.tables import live_point
-from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page
+from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -275,11 +274,10 @@ class VariableDo(Result):
 )
 def list_jobs(call: Call, parameters: JobList) -> Page:
     found = queries.pipelines(access.require_right(call.actor, access.QUERY, "*"), Kind.JOB, parameters.job)
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    rows = list(found[start : start + parameters.pageSize])
+    rows = cut(parameters, found)
     nows = samples.latest([job.pk for job in rows])
     entries = [JobRow(**_row(job, nows.get(job.pk))) for job in rows]
-    return Page(entries, parameters.currentPage, parameters.pageSize, found.count())
+    return Page.of(parameters, entries, found.count())
 
 
 @operation(
@@ -477,7 +475,7 @@ def events(call: Call, parameters: JobPage) -> Page:
     return _page(
         parameters,
         found,
-        lambda one: EventDo(event=one.kind, message=one.sentence, version=one.version, time=_ms(one.at)),
+        lambda one: EventDo(event=one.kind, message=one.sentence, version=one.version, time=milliseconds(one.at)),
     )
 
 
@@ -512,7 +510,9 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
         parameters,
         found,
         lambda one: SavepointDo(
-            savepoint=str(one.pk), version=one.version.number if one.version else None, createTime=_ms(one.created_at)
+            savepoint=str(one.pk),
+            version=one.version.number if one.version else None,
+            createTime=milliseconds(one.created_at),
         ),
     )
 
@@ -529,7 +529,7 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
 def secrets(call: Call, parameters: Paged) -> Page:
     tenant = access.require_right(call.actor, access.LIST_SECRETS, "*", "job-secret")
     found = queries.secrets(tenant)
-    return _page(parameters, found, lambda one: SecretDo(secret=one.name, changeTime=_ms(one.changed_at)))
+    return _page(parameters, found, lambda one: SecretDo(secret=one.name, changeTime=milliseconds(one.changed_at)))
 
 
 @operation(
@@ -659,10 +659,10 @@ def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
         "line": job.line,
         "version": job.version.number if job.version else None,
         "restarts": job.restarts,
-        "createTime": _ms(job.created_at),
-        "startTime": _ms(job.started_at) if job.started_at else None,
-        "runningSince": _ms(job.running_at) if job.running_at else None,
-        "endTime": _ms(job.ended_at) if job.ended_at else None,
+        "createTime": milliseconds(job.created_at),
+        "startTime": milliseconds(job.started_at) if job.started_at else None,
+        "runningSince": milliseconds(job.running_at) if job.running_at else None,
+        "endTime": milliseconds(job.ended_at) if job.ended_at else None,
         "rowsInPerSecond": point.rows_in,
         "rowsOutPerSecond": point.rows_out,
         "lag": point.delay_ms,
@@ -692,14 +692,9 @@ def _validated(checked: Checked) -> dict[str, Any]:
 
 
 def _version(version: Version) -> dict[str, Any]:
-    return {"version": version.number, "author": version.author, "createTime": _ms(version.created_at)}
+    return {"version": version.number, "author": version.author, "createTime": milliseconds(version.created_at)}
 
 
 def _page(parameters: Paged, found: QuerySet[Any], told: Callable[[Any], Result]) -> Page:
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    entries = [told(one) for one in found[start : start + parameters.pageSize]]
-    return Page(entries, parameters.currentPage, parameters.pageSize, found.count())
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
+    entries = [told(one) for one in cut(parameters, found)]
+    return Page.of(parameters, entries, found.count())

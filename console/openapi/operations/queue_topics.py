@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from brokercore.smq.wire.requests import MAX_TOPIC_NAME
 from brokercore.smq.wire.subscriptions import Format, Strategy, SubscriptionState
 from brokercore.smq.wire.topics import MAX_TAG, RANGES, TopicState
-from console.openapi.envelope import FIELD, Page
+from console.openapi.envelope import FIELD, Page, cut
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -141,9 +141,7 @@ class SubscriptionDo(Result):
 def list_topics(call: Call, parameters: TopicList) -> Page:
     tenant = access.require_topic(call.actor, "mns:ListTopic", "")
     found = queries.listing(tenant, parameters.topic).rows
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    entries = [_described(one) for one in found[start : start + parameters.pageSize]]
-    return Page(entries, parameters.currentPage, parameters.pageSize, len(found))
+    return Page.of(parameters, [_described(one) for one in cut(parameters, found)], len(found))
 
 
 @operation(

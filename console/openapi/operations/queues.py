@@ -10,7 +10,7 @@ from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import MAX_BATCH, PRIORITY_LEAST, PRIORITY_MOST
 from brokercore.smq.wire.queues import LOGGING, RANGES, QueueState
 from brokercore.smq.wire.requests import MAX_NAME
-from console.openapi.envelope import FIELD, Page
+from console.openapi.envelope import FIELD, Page, cut
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -191,11 +191,10 @@ class Hidden(Result):
 def list_queues(call: Call, parameters: QueueList) -> Page:
     tenant = access.require_queue(call.actor, "mns:ListQueue", "")
     found = queries.listing(tenant, parameters.queue).rows
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    rows = found[start : start + parameters.pageSize]
+    rows = cut(parameters, found)
     queries.fill(tenant, rows)
     entries = [_described(row.state) for row in rows if row.state is not None]
-    return Page(entries, parameters.currentPage, parameters.pageSize, len(found))
+    return Page.of(parameters, entries, len(found))
 
 
 @operation(

@@ -23,7 +23,7 @@ from console.accounts.actor import service_resource
 from console.catalog import schema_tree
 from console.catalog.describe import Answer
 from console.openapi import envelope
-from console.openapi.envelope import Page
+from console.openapi.envelope import Page, cut
 from console.openapi.registry import Call, Choice, Parameters, Result, operation
 from console.sql import queries, results, runs, services
 from console.sql.models import QueryTask, TaskStatus
@@ -375,9 +375,7 @@ def tasks(call: Call, parameters: TaskList) -> Page:
         allowed = ", ".join(queries.STATUSES)
         raise Refused(envelope.FIELD, f"There is no status {parameters.status}; allowed are {allowed}.", "status")
     rows = queries.search(call.actor, parameters.text, parameters.status)
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    shown = [row(one) for one in rows[start : start + parameters.pageSize]]
-    return Page(shown, parameters.currentPage, parameters.pageSize, rows.count())
+    return Page.of(parameters, [row(one) for one in cut(parameters, rows)], rows.count())
 
 
 @operation(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from console.messaging.status import online_subscribers
-from console.openapi.envelope import Page
+from console.openapi.envelope import Page, cut, milliseconds
 from console.openapi.operations import lookup
 from console.openapi.registry import (
     NOTHING,
@@ -176,9 +176,8 @@ def list_in_page(call: Call, parameters: TopicListInPage) -> Page:
     found = _listed(call, parameters.instanceId)
     if parameters.topic:
         found = found.filter(name=parameters.topic)
-    start = (parameters.currentPage - 1) * parameters.pageSize
-    rows = list(found.select_related("instance__tenant")[start : start + parameters.pageSize])
-    return Page(_described(rows, _relations(call, rows)), parameters.currentPage, parameters.pageSize, found.count())
+    rows = cut(parameters, found.select_related("instance__tenant"))
+    return Page.of(parameters, _described(rows, _relations(call, rows)), found.count())
 
 
 @operation(
@@ -243,7 +242,7 @@ def _described(topics: list[Topic], relations: dict[int, int]) -> list[TopicDo]:
             status=IN_SERVICE,
             relation=relations.get(topic.pk, OWNER),
             remark=topic.remark,
-            createTime=int(topic.created_at.timestamp() * 1000),
+            createTime=milliseconds(topic.created_at),
         )
         for topic in topics
     ]

@@ -9,8 +9,9 @@ import pytest
 from django.urls import reverse
 
 from brokercore.smq.client import QueueClient
-from console.queues import figures, samples
+from console.queues import samples
 from console.queues.samples import Counted, Point, Rates
+from console.queues.views import counters_figure
 from console.web.redis import connection
 from tests.support.cast import Cast
 
@@ -116,7 +117,7 @@ def test_a_long_curve_is_thinned(cast: Cast, acmes: QueueClient, clock: Clock, m
 
 
 def test_a_figure_spans_the_whole_range_and_marks_a_single_sample() -> None:
-    figure = figures.counters([Point(1_800_000_000, 3, 2, 1)], 3600)
+    figure = counters_figure([Point(1_800_000_000, 3, 2, 1)], 3600)
     assert [(line["name"], line["y"], line["mode"]) for line in figure["data"]] == [
         ("active", [3], "lines+markers"),
         ("hidden", [2], "lines+markers"),
