@@ -320,5 +320,6 @@ def test_the_one_that_ends_engines_is_failed_and_its_neighbours_go_on(
     run_all(process, started)
     assert deaths(started, other) == [SUSPECT_AFTER, MOST_DEATHS]
     age(life_of(process, started))
-    eventually(lambda: process.look() is None and deaths(started) == [0], PATIENCE_SECONDS)
+    process.look()
+    assert deaths(started) == [0]
     process.leave()
