@@ -50,7 +50,7 @@ INSERT INTO seen SELECT n FROM made;
 EXHAUSTS = """CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '5',
   'fields.n.min' = '1', 'fields.n.max' = '9');
 CREATE TEMPORARY TABLE dropped (n INT) WITH ('connector' = 'blackhole');
-INSERT INTO dropped SELECT CHAR_LENGTH(REPEAT(CAST(n AS STRING), 2000000000)) FROM ticks;
+INSERT INTO dropped SELECT CHAR_LENGTH(REPEAT(REPEAT(CAST(n AS STRING), 1000000), 2000)) FROM ticks;
 """
 
 
