@@ -33,7 +33,7 @@ home-fixture: tools ## pack a home made by this commit for tests/homes (COMMIT=â
 	@exec $(VENV)/python -m tests.homes.make $(or $(COMMIT),$(shell git rev-parse --short HEAD))
 
 test: tools ## check and test everything (PYTEST_ARGS="-k name" for a part)
-	@$(MAKE) -j2 --output-sync=target types checks
+	@$(if $(PYTEST_ARGS),$(MAKE) -j2 --output-sync=target types checks)
 	@$(VENV)/python -m $(if $(PYTEST_ARGS),pytest $(PYTEST_ARGS),tests.suites)
 
 checks: lint

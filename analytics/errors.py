@@ -78,7 +78,7 @@ class PipelineFailed(AnalyticsError):  # noqa: N818
 
 
 class EngineBusy(PipelineFailed):
-    """The machine had no time for a process of the engine, which says nothing of the pipeline."""
+    """The machine had no time, or a cluster no place, for a process of the engine; it says nothing of the pipeline."""
 
 
 class EngineLost(AnalyticsError):  # noqa: N818

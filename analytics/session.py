@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -46,6 +47,9 @@ DROPPED_FUNCTIONS = (
 #: Where the JVM keeps what it keeps for itself, below the scratch folder.
 _FOLDERS_OF_THE_JVM = {"java.io.tmpdir": "tmp", "user.home": "."}
 
+_STANDALONE = "spark://"
+#: How long a master may take to answer, s.
+_MASTER_S = 10.0
 #: How long the JVM may take to end before it is killed, s.
 _STOP_S = 8
 #: How long a task may go on after its statement has ended, s: what matches a pattern without end never looks whether it
@@ -205,6 +209,8 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
             "Spark cannot start: SPARK_URL is a Spark Connect server, which gives no plan to judge before it runs; "
             "allowed are local[…], spark://…, yarn and k8s://…."
         )
+    if settings.spark_url.startswith(_STANDALONE):
+        _require_master(settings.spark_url)
     try:
         java_home = find_java(settings.home)
     except JavaNotFound as error:
@@ -244,6 +250,16 @@ def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":
     if settings.is_local:
         allowed_paths.install(session, scratch)
     return session
+
+
+def _require_master(spark_url: str) -> None:
+    """Raise EngineUnavailable when no master answers: Spark would ask for a minute, and then not say what for."""
+    for address in spark_url.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host.strip("[]"), int(port)), _MASTER_S).close()
+            return
+    raise EngineUnavailable(f"Spark cannot start: no master of the cluster answers at SPARK_URL={spark_url}.")
 
 
 def _close_accumulators(context: Any) -> None:
@@ -324,6 +340,10 @@ def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[st
             "spark.task.reaper.enabled": "true",
             "spark.task.reaper.killTimeout": f"{TASK_PATIENCE_S:.0f}s",
         }
+        if settings.cores:
+            configuration["spark.cores.max"] = str(settings.cores)
+        if settings.executor_memory:
+            configuration["spark.executor.memory"] = settings.executor_memory
     return configuration
 
 

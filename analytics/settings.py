@@ -44,6 +44,10 @@ class Settings:
     spark_url: str
     #: Heap of the Spark driver, in Spark's notation (`1g`, `512m`).
     driver_memory: str
+    #: Most cores of a standalone cluster that Spark takes; 0 for all that are free.
+    cores: int = 0
+    #: Heap of each executor on a cluster, in Spark's notation; empty for Spark's own default.
+    executor_memory: str = ""
     #: Object storage behind `oss://`.
     storage: ObjectStorage | None = None
     #: Files that Spark loads further classes from, such as those for object storage; may hold `*`.
@@ -76,6 +80,8 @@ def load() -> Settings:
         lake=Path(lake).absolute() if is_folder else home / "lake",
         spark_url=os.environ.get("SPARK_URL") or "local[*]",
         driver_memory=os.environ.get("GANTRY_SPARK_DRIVER_MEMORY") or "1g",
+        cores=_cores(),
+        executor_memory=os.environ.get("GANTRY_SPARK_EXECUTOR_MEMORY", ""),
         storage=None if is_folder else _storage(lake),
         spark_jars=tuple(filter(None, (jar.strip() for jar in os.environ.get("GANTRY_SPARK_JARS", "").split(",")))),
         broker_ports=_broker_ports(),
@@ -99,6 +105,13 @@ def _broker_ports() -> tuple[int, ...]:
 def _number(name: str, default: int) -> int:
     value = os.environ.get(name, "")
     return int(value) if value.isdecimal() else default
+
+
+def _cores() -> int:
+    value = os.environ.get("GANTRY_SPARK_CORES") or "0"
+    if not value.isdecimal():
+        raise EngineUnavailable(f"GANTRY_SPARK_CORES is {value!r}; it is a number of cores, 0 for all that are free.")
+    return int(value)
 
 
 def _ports(name: str) -> tuple[int, ...]:

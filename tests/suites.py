@@ -1,5 +1,5 @@
 """Every test of the project, a process a suite, three at a time: `python -m tests.suites`, what `make test` runs
-(`--fast`: `make test-fast`).
+(`--fast`: `make test-fast`). What looks at the code without running it is a suite too, and runs beside the others.
 
 Many tests wait for a broker, a client or a page: a suite keeps one processor busy for a third to nine tenths of its
 time, so that three of them fill two. Where the time that something takes is what a test looks at, its suite has one
@@ -26,8 +26,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-#: How many suites there are at once: three usual ones, or two of which one needs quiet.
-PLACES, USUAL, QUIET = 6, 2, 3
+#: How many suites there are at once: three usual ones, or two of which one needs quiet, and one that only fills gaps.
+PLACES, USUAL, QUIET, FILLING = 6, 2, 3, 1
 #: So many failures may have been for want of a processor; more of them are no accident, and none is tried again.
 MOST_AGAIN = 3
 _LONGEST_LINE = 250
@@ -43,9 +43,13 @@ class Suite:
     name: str
     paths: tuple[str, ...]
     places: int = USUAL
+    instead: tuple[str, ...] = ()
+    """The command that runs in place of pytest; its status tells whether it passed."""
 
     def command(self, marks: str = "") -> list[str]:
         """The command line of its pytest, for the tests with these marks (an expression of `-m`)."""
+        if self.instead:
+            return list(self.instead)
         others = (path for suite in SUITES if suite is not self for path in suite.paths)
         mine = [f"tests/{path}" for path in self.paths]
         ignored = [f"--ignore=tests/{path}" for path in others if any(_is_below(path, own) for own in self.paths)]
@@ -76,6 +80,9 @@ SUITES = (
     Suite("kills of the whole product", ("chaos",)),
     Suite("crashes of the broker", ("brokercore/crash",)),
     Suite("the vendor's clients of queues", ("compat/queues",)),
+    # They get what of a processor the others leave, so that who needs quiet does not notice them.
+    Suite("types", (), FILLING, ("nice", "-n", "19", "make", "types")),
+    Suite("rules, law of imports, Django's checks", (), FILLING, ("nice", "-n", "19", "make", "checks")),
 )
 #: What `make test-fast` runs: these suites, and of them what takes no long start.
 FAST_PATHS = {"console", "console/sql", "brokercore", "pipelines", "."}

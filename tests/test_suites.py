@@ -44,6 +44,17 @@ def test_who_needs_quiet_has_one_neighbour_and_the_others_two(monkeypatch: pytes
         assert sum(suite.places for suite, (start, end) in times.items() if start <= began < end) <= PLACES
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(("code", "failed"), [("print('no errors')", 0), ("raise SystemExit(2)", 1)])
+def test_what_runs_instead_of_pytest_fails_by_its_status(code: str, failed: int) -> None:
+    (one,) = suites.run([Suite("a", (), instead=(sys.executable, "-c", code))])
+    assert one.count("failed", "error") == failed
+
+
+def test_types_and_rules_are_looked_at_in_every_run() -> None:
+    assert {suite.instead[-1] for suite in SUITES if suite.instead} == {"types", "checks"}
+
+
 def test_a_suite_that_ends_without_a_summary_counts_as_failed() -> None:
     suite = Suite("a", ("a",))
     assert Ended(suite, -9, 1, "....").count("failed", "error") == 1

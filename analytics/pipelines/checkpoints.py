@@ -7,6 +7,7 @@
           insert-late/         Spark's checkpoint of the insert into the table late
           source-flights/      messages that were received and not deleted yet (spool)
           ended                of a batch job that has come to its end
+          waiting-late-…       a request of the sink late that is tried again (waits)
       savepoint-<name>/        a copy of a state
 
 A runner takes the folder over by renaming it to its own number. That is one step of the file system: from then on
@@ -23,12 +24,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from analytics import lake
 from analytics.errors import LakeError, PipelineFenced, PipelineRefused
+from analytics.pipelines import waits
 
 _RUN = re.compile(r"run-(\d{8})")
 _SAVEPOINT = "savepoint-"
@@ -93,6 +95,7 @@ def claim(location: str, number: int, origin: str = CHECKPOINT) -> Held:
     held.state.mkdir(exist_ok=True)
     for lock in held.state.glob("source-*/lock"):
         lock.unlink()  # an older runner that lives on keeps its lock on a file that nobody finds
+    waits.forget(held.state)
     for number_, folder in _runs(top):
         if number_ < number:  # what a runner without a state made up
             shutil.rmtree(folder, ignore_errors=True)
@@ -195,8 +198,34 @@ def savepoints(location: str) -> Iterator[str]:
 
 
 def drop_savepoint(location: str, name: str) -> None:
-    """Remove one. Raises PipelineRefused when there is none of the name."""
-    shutil.rmtree(_saved(location, name))
+    """Remove one: all of it, or for a start none. Raises PipelineRefused when there is none of the name, LakeError."""
+    target = _saved(location, name)
+    draft = target.with_name(f".{target.name}")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        # What is interrupted from here on is no savepoint any more: `drop_unknown` finds it.
+        with contextlib.suppress(FileNotFoundError):  # another one removes it too
+            target.rename(draft)
+            shutil.rmtree(draft)
+    except OSError as error:
+        raise LakeError(f"The savepoint {name} cannot be removed: {error}") from error
+
+
+def drop_unknown(location: str, known: Callable[[], Collection[str] | None]) -> list[str]:
+    """Remove savepoints that nobody knows, and what a crash left of one; returns their folders' names.
+
+    `known` gives the names that stay, or None while one may be being saved. It is asked after the look at the folders,
+    since a savepoint has its folder before it is known. What cannot be removed stays.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = [name for name in sorted(os.listdir(_folder(location))) if name.lstrip(".").startswith(_SAVEPOINT)]
+        names = known() if found else None
+        if names is not None:
+            unknown = [name for name in found if name.removeprefix(_SAVEPOINT) not in names]
+            for name in unknown:
+                shutil.rmtree(_folder(location) / name, ignore_errors=True)
+            return unknown
+    return []
 
 
 def _saved(location: str, name: str) -> Path:

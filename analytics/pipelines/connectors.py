@@ -12,7 +12,7 @@ from analytics.errors import PipelineFailed, PipelineRefused
 from analytics.lake import allowed_paths
 from analytics.lake.locations import parse_location
 from analytics.pipelines import datagen
-from analytics.pipelines.plan import Column, Settings, Sink, Source, Value, file_name, filled
+from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, file_name, filled
 from analytics.pipelines.values import ISO, SQL
 from analytics.specs import Decide
 from analytics.sql import spelling
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from analytics.pipelines.queue_source import QueueSource
+    from analytics.sources.mq import Topic
 
 _FILES = ("csv", "json", "parquet", "orc")
 #: Options of formats in files, as Spark calls them.
@@ -239,23 +240,15 @@ def _from_queue(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
 
 def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
     from analytics.pipelines import topic_source
-    from analytics.sources import mq
-    from brokercore.names import wrap
 
     options = place.options(source)
-    namespace = str(options.get("instanceID", ""))
     topic = topic_source.TopicSource(
-        topic=mq.Topic(
-            str(options["endpoint"]),
-            wrap(namespace, str(options["topic"])),
-            str(options["accessId"]),
-            str(options["accessKey"]),
-        ),
+        topic=_topic(options),
         schema=arrow(read),
         metadata=tuple(column.metadata for column in read),
         format=source.format or "csv",
         group=str(options.get("consumerGroup", "")),
-        namespace=namespace,
+        namespace=str(options.get("instanceID", "")),
         tag=str(options.get("tag", "")),
         start_offset=int(options["startMessageOffset"]) if options.get("startMessageOffset") is not None else None,
         start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
@@ -270,6 +263,20 @@ def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
     reader: Any = place.spark.read if place.is_batch else place.spark.readStream
     rows: DataFrame = reader.format(label).load()
     return rows
+
+
+def topics(plan: Plan, place: Place) -> list[tuple[str, Topic]]:
+    """Tables that are topics, with what it takes to reach them. Raises PipelineRefused for a missing secret."""
+    tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
+    return [(table.name, _topic(place.options(table))) for table in tables if table.connector == "mq"]
+
+
+def _topic(options: Mapping[str, Any]) -> Topic:
+    from analytics.sources.mq import Topic
+    from brokercore.names import wrap
+
+    name = wrap(str(options.get("instanceID", "")), str(options["topic"]))
+    return Topic(str(options["endpoint"]), name, str(options["accessId"]), str(options["accessKey"]))
 
 
 def _from_generator(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
@@ -421,6 +428,8 @@ def _to_topic(sink: Sink, place: Place) -> Output:
         pause_ms=int(options.get("sleepTimeMs", 1000)),
         namespace=str(options.get("instanceID", "")),
         delimiter=str(options.get("fieldDelimiter", "\x01")),
+        table=sink.name,
+        state=place.state,
     )
     label = label_of("mq_sink", sink.name)
     place.spark.dataSource.register(topic_sink.sink_class(label, to))

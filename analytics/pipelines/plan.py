@@ -18,7 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 #: What an option may be: durations are whole milliseconds, sizes bytes. A secret is a text with its name in it.
 Value = str | int | float | bool
 #: A value that stands in the text by the name it was saved under.
-SECRET = re.compile(r"\$\{secret_values\.([A-Za-z0-9_.-]+)\}")
+SECRET = re.compile(r"\$\{secret_values\.([A-Za-z0-9_.-]{1,128})\}")
+#: The options, of all connectors, that may name a secret: they sign requests. No row, address, log or page has them.
+CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey"})
 
 #: A table's name that may be part of a file's as it is.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -195,9 +197,14 @@ def file_name(table: str) -> str:
 
 
 def filled(options: Mapping[str, Value], secrets: Mapping[str, str]) -> dict[str, Value]:
-    """The options with the values of secrets in them. Raises KeyError with the name of one that is not given."""
+    """The options, of which credentials have the values of secrets. Raises KeyError with the name of a missing one.
+
+    In every other option the name of a secret stays as it is written.
+    """
     return {
-        name: SECRET.sub(lambda found: secrets[found[1]], value) if isinstance(value, str) else value
+        name: SECRET.sub(lambda found: secrets[found[1]], value)
+        if name in CREDENTIALS and isinstance(value, str)
+        else value
         for name, value in options.items()
     }
 

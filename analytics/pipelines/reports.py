@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from analytics.pipelines.waits import Waiting
+
 #: Rates are over so many batches at most.
 _WINDOW = 20
 
@@ -44,6 +46,8 @@ class Report:
     #: By source `mns`: the connector's own counters, since the pipeline's first start. By sink `mq`: `emptyRows`, where
     #: rows were left out since the start.
     connectors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: Sinks that wait before they try again to write; none of a pipeline that has ended.
+    waiting: tuple[Waiting, ...] = ()
 
 
 class InsertWatch:

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,10 @@ from analytics.errors import (
     QueryRefused,
 )
 from analytics.lake import allowed_paths
-from analytics.pipelines import checkpoints, connectors, intake
+from analytics.pipelines import checkpoints, connectors, intake, waits
 from analytics.pipelines.connector_errors import said
 from analytics.pipelines.connectors import Place
+from analytics.pipelines.executors import Executors
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value
 from analytics.pipelines.print_sink import Tail
 from analytics.pipelines.queue_source import QueueSource
@@ -141,6 +142,7 @@ class Pipeline:
                 if source.connector == "mns"
             }
             | {name.removeprefix(connectors.EMPTY): {"emptyRows": rows} for name, rows in left_out.items() if rows},
+            waiting=waits.told(self._held.state) if self.is_running else (),
         )
 
     def printed(self) -> list[str]:
@@ -186,12 +188,17 @@ class Pipeline:
             place = self._place()
             with _in_session(place.spark, self.spec.tenant, self.spec.pipeline):
                 outputs = self._outputs(place)
+                executors = Executors(place.spark)
+                executors.require(self._held, connectors.topics(self.spec.plan, place))
+                work: list[Callable[[], None]] = [lambda: self._watch(executors)]
                 if place.is_batch:
-                    work = lambda: self._finish(place, outputs)  # noqa: E731
+                    work.append(lambda: self._finish(place, outputs))
                 else:
                     self._start_queries(place, outputs)
-                    work = self._watch if any(self._queries) else self._stopped.set
-        threading.Thread(target=work, name=f"pipeline {self.spec.pipeline}", daemon=True).start()
+                    if not any(self._queries):
+                        work = [self._stopped.set]
+        for one in work:
+            threading.Thread(target=one, name=f"pipeline {self.spec.pipeline}", daemon=True).start()
 
     def _place(self) -> Place:
         spark = self._session = sessions.with_own_catalog(spark_session.get())
@@ -253,11 +260,12 @@ class Pipeline:
         query: StreamingQuery = writer.start()
         return query
 
-    def _watch(self) -> None:
+    def _watch(self, executors: Executors) -> None:
         """Until the pipeline is stopped, or ends by itself."""
         while not self._ending.wait(_PERIOD_S):
             try:
                 self._held.check()
+                executors.check()
                 self._look()
                 continue
             except Exception as error:  # noqa: BLE001  the border of the thread
@@ -335,8 +343,10 @@ class Pipeline:
         if self.spec.plan.settings.mode == "batch":  # a stream's jobs bear the tag too, and it stops by itself
             spark_session.get().sparkContext.cancelJobsWithTag(_tag(self.spec.pipeline))
         deadline = time.monotonic() + patience_s
-        for running in filter(None, self._queries):
-            while time.monotonic() < deadline and _has_batch(running):
+        for insert, running in zip(self.spec.plan.inserts, self._queries, strict=True):
+            while running is not None and time.monotonic() < deadline and _has_batch(running):
+                if insert.sink in {waiting.sink for waiting in waits.told(self._held.state)}:
+                    break  # its next try may be an hour away; the batch is repeated
                 time.sleep(_LOOK_S)
         for number, query in enumerate(self._queries):
             if query is not None:
@@ -491,8 +501,8 @@ def warm() -> None:
     sink = Sink("shown", "print", (Column("n", "bigint"), Column("times", "bigint")))
     insert = Insert(sink.name, "select n, count(*) from numbers where n > 0 group by n", "update")
     plan = Plan((numbers,), (sink,), (), (insert,), Settings(batch_interval_ms=200))
-    pipeline = start(Start("warm", "gantry", plan, location, 1))
     try:
+        pipeline = start(Start("warm", "gantry", plan, location, 1))
         deadline = time.monotonic() + _WARM_S
         while pipeline.report().inserts[0].batch is None and time.monotonic() < deadline:
             if pipeline.wait(_LOOK_S):

@@ -7,7 +7,6 @@ after a crash or a lost answer: at least once, as with the vendor's.
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from analytics.pipelines.connector_errors import ConnectorFailed
+from analytics.pipelines.waits import Pauses, Together
 from brokercore.client import Credentials, Message, Producer
 from brokercore.client.errors import BrokerError, ClientError, InvalidMessage
 
@@ -59,6 +59,9 @@ class TopicSink:
     pause_ms: int = 1000
     namespace: str = ""
     delimiter: str = "\x01"
+    #: The table, and the folder of the pipeline's state, where it is told that the table waits; none for neither.
+    table: str = field(default="", compare=False)
+    state: str = field(default="", compare=False)
 
     def bodies(self, rows: pa.RecordBatch) -> list[bytes]:
         """A body for each row. Raises ConnectorFailed for what the encoding has no characters for."""
@@ -72,20 +75,31 @@ class TopicSink:
                 f"A row for the topic {self.topic} cannot be written in {self.encoding}: {error}."
             ) from None
 
-    def send(self, bodies: Sequence[bytes]) -> int:
-        """Send them in one request; returns how many times it was sent again. Raises ConnectorFailed."""
+    def send(self, bodies: Sequence[bytes], given_up: threading.Event | None = None) -> int:
+        """Send them in one request; returns how many times it was sent again. Raises ConnectorFailed.
+
+        Once it is given up, no further try is waited for.
+        """
+        pauses = Pauses(self.state, self.table, self.retries + 1, given_up or threading.Event())
+        try:
+            return self._sent(bodies, pauses)
+        finally:
+            pauses.end()
+
+    def _sent(self, bodies: Sequence[bytes], pauses: Pauses) -> int:
         producer = _producer(self)
         messages = [Message(self.topic, body, self.tag) for body in bodies]
+        reason = ""
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(self.pause_ms / 1000)
+                pauses.take(self.pause_ms, attempt, reason)
             try:
                 if len(messages) == 1:
                     producer.send(messages[0])
                 else:
                     producer.send_batch(messages)
             except ClientError as error:
-                failure = error
+                failure, reason = error, str(error)
                 if not _may_pass(error):
                     break
             else:
@@ -169,12 +183,18 @@ def write(sink: TopicSink, batches: Iterator[pa.RecordBatch]) -> Sent:
     """Send all rows of a task; rows of different requests may change places. Raises ConnectorFailed."""
     sent = Sent()
     under_way: deque[Future[int]] = deque()
-    with ThreadPoolExecutor(_UNDER_WAY, "send") as threads:
+    together = Together()
+
+    def send(bodies: Sequence[bytes]) -> int:
+        with together:
+            return sink.send(bodies, together.given_up)
+
+    with ThreadPoolExecutor(_UNDER_WAY, "send") as threads, together:
         for batch in batches:
             for chunk in _chunks(sink.bodies(batch)):
                 if len(under_way) == _UNDER_WAY:
                     sent.again += under_way.popleft().result()
-                under_way.append(threads.submit(sink.send, chunk))
+                under_way.append(threads.submit(send, chunk))
             sent.rows += batch.num_rows
         sent.again += sum(request.result() for request in under_way)
     return sent

@@ -31,8 +31,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "CreateSchema", "DropSchema", "CreateTable", "AlterTable", "DropTable", "InsertTable",
         "ListBuckets", "CreateBucket", "DeleteBucket", "ReadBucket", "WriteBucket", "ArchiveTopic",
         "GetBucketNotification", "PutBucketNotification",
-        "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob",
-        "ListJobSecrets", "PutJobSecret", "DeleteJobSecret",
+        "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
+        "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",

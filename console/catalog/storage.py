@@ -98,9 +98,21 @@ def changed(tenant: Tenant) -> None:
 
 def require_room_for_archive(tenant: Tenant) -> None:
     """Raise QueryFailed when the account may store no further step of an archive."""
+    if reason := why_no_room(tenant):
+        raise QueryFailed(reason, NO_ROOM)
+
+
+def why_no_room(tenant: Tenant, size: int = 1) -> str:
+    """Why the account may not store so many bytes more in its part of the lake; empty when it may."""
     limit = limits.effective(tenant)[LAKE]
-    if is_beyond(tenant, LAKE, limit, 1, tasks.get().being_written(tenant, LAKE)):
-        raise QueryFailed(lake_sentence(tenant, limit), NO_ROOM)
+    written = tasks.get().being_written(tenant, LAKE)
+    return lake_sentence(tenant, limit) if is_beyond(tenant, LAKE, limit, size, written) else ""
+
+
+def is_far_beyond(tenant: Tenant, part: float) -> bool:
+    """Whether the account has stored more than this part of its limit, which may be above 1."""
+    limit = int(limits.effective(tenant)[LAKE] * part)
+    return is_beyond(tenant, LAKE, limit, 0, tasks.get().being_written(tenant, LAKE))
 
 
 def recount(tenant: Tenant, *, only_changed: bool = False) -> None:

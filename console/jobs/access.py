@@ -1,7 +1,7 @@
 """The first line of every view of SQL jobs, and what the management API asks in its place.
 
 Rights are `dla:<Operation>` on `acs:dla:*:<account>:job/<name>`; those of secrets stand on `job-secret/<name>`, and
-the same operations on `job-variable/<name>` are those of variables.
+the same operations on `job-variable/<name>` are those of variables. Who may use a secret: `console.pipelines.access`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from console.web.errors import Refused
 
 CREATE, UPDATE, DELETE = "dla:CreateJob", "dla:UpdateJob", "dla:DeleteJob"
 QUERY, START, STOP = "dla:QueryJob", "dla:StartJob", "dla:StopJob"
+DELETE_SAVEPOINT = "dla:DeleteJobSavepoint"
 LIST_SECRETS, PUT_SECRET, DELETE_SECRET = "dla:ListJobSecrets", "dla:PutJobSecret", "dla:DeleteJobSecret"
 NOT_FOUND = "JOB_NOT_FOUND"
 Thing = Literal["job", "job-secret", "job-variable"]
@@ -65,6 +66,11 @@ def may(actor: Actor, action: str, name: str = "*", thing: Thing = "job") -> boo
     """What a page leaves out for who may not do it; the act itself asks again."""
     owner = actor.tenant
     return actor.decide(action, resource(owner, name, thing), owner=owner).allowed
+
+
+def may_list(actor: Actor, thing: Thing) -> bool:
+    """Whether the actor may see all names of the account's secrets, or of its variables."""
+    return may(actor, LIST_SECRETS, thing=thing)
 
 
 def resource(tenant: Tenant, name: str, thing: Thing = "job") -> str:

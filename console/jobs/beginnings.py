@@ -24,7 +24,7 @@ GROUP BY page, window_start, window_end;
 """
 _QUEUE_TO_TOPIC = """\
 -- Messages of the account's queue orders, filtered into its topic large_orders. Write the ID of the topic's instance.
--- With an endpoint and a key, both as secrets, they may be anywhere.
+-- With an endpoint and a key, of which ID and secret are secrets of the account, they may be anywhere.
 SET 'execution.checkpointing.interval' = '10s';
 
 CREATE TEMPORARY TABLE orders (

@@ -6,6 +6,7 @@ from typing import Any
 
 from console.accounts.actor import Actor
 from console.catalog import schema_tree
+from console.jobs import access
 from console.jobs.compiler import functions, settings
 from console.jobs.compiler.connectors import formats, known
 from console.pipelines import queries as pipelines
@@ -25,18 +26,20 @@ _TYPES = (
 
 
 def completions(actor: Actor) -> dict[str, Any]:
-    """What the editor offers: tables of the catalog, words of a job, and `texts`, which stand in quotes."""
-    tenant = actor.tenant
-    secrets = pipelines.secrets(tenant).values_list("name", flat=True)
-    variables = pipelines.variables(tenant).values_list("name", flat=True)
+    """What the editor offers: tables of the catalog, words of a job, and `texts`, which stand in quotes.
+
+    Names of tables, secrets and variables are those that the actor may list.
+    """
+    secrets = pipelines.secrets(actor.tenant) if access.may_list(actor, "job-secret") else []
+    variables = pipelines.variables(actor.tenant) if access.may_list(actor, "job-variable") else []
     texts = [
         *([name, "connector"] for name in known.CONNECTORS),
         *([name, "option"] for name in sorted({o.name for one in known.CONNECTORS.values() for o in one.options})),
         *([name, "format"] for name in formats.NAMES),
         *([f"{name}.{o.name}", "option"] for name, options in formats.OPTIONS.items() for o in options),
         *([name, "setting"] for name in settings.OPTIONS),
-        *([f"${{secret_values.{name}}}", "secret"] for name in secrets),
-        *([f"${{{name}}}", "variable"] for name in variables),
+        *([f"${{secret_values.{one.name}}}", "secret"] for one in secrets),
+        *([f"${{{one.name}}}", "variable"] for one in variables),
     ]
     words = [
         *([name, "keyword"] for name in _KEYWORDS),

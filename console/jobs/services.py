@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from secrets import token_hex
+
 from django.db import transaction
 
+from analytics.pipelines.plan import SECRET
 from console.accounts.actor import Actor
 from console.catalog import queries as catalog
-from console.jobs import queues
+from console.jobs import access, queues
 from console.jobs.compiler.planning import Checked, check
 from console.jobs.compiler.rows import Catalog
+from console.jobs.compiler.values import Listed
 from console.jobs.compiler.words import Text, tokens_of
-from console.pipelines import journal, samples, starts
+from console.pipelines import access as secrets
+from console.pipelines import journal, queries, room, samples, starts
 from console.pipelines import services as pipelines
-from console.pipelines.models import Kind, Pipeline, Savepoint, Secret, StartFrom, Variable, Version
+from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Variable, Version
 from console.web.errors import Refused
 
 
 def look(*, actor: Actor, text: str) -> Checked:
-    """What a text would do, with the variables, secrets, tables and queues that the actor has; nothing is saved."""
+    """What a text would do, with the variables, tables and queues that the actor has, and the secrets that it may use.
+
+    Nothing is saved. What is refused tells no name of a secret or a variable that the actor may not list.
+    """
+    variables = dict(Variable.objects.filter(tenant=actor.tenant).values_list("name", "value"))
     checked = check(
         text,
-        variables=dict(Variable.objects.filter(tenant=actor.tenant).values_list("name", "value")),
-        secrets=set(Secret.objects.filter(tenant=actor.tenant).values_list("name", flat=True)),
+        variables=variables,
+        secrets=secrets.usable_secrets(actor, {*SECRET.findall(text)}),
+        listed=_listed(actor, variables),
         catalog=_catalog(actor),
         holder=actor.tenant.uid,
     )
@@ -41,7 +54,8 @@ def create(*, actor: Actor, name: str, text: str = "") -> Pipeline:
 def save_draft(*, actor: Actor, pipeline: Pipeline, text: str) -> Checked:
     """Keep a draft, right or wrong; secrets that stand in it become secrets of the account, and names in the draft.
 
-    Raises TextRefused for one with a text or a comment that is not closed: secrets cannot be told behind it.
+    Raises TextRefused for one with a text or a comment that is not closed: secrets cannot be told behind it. Raises
+    PermissionDenied where a secret stands in it and the actor may save none; then the draft is not kept either.
     """
     tokens_of(Text(text))
     checked = look(actor=actor, text=text)
@@ -52,11 +66,16 @@ def save_draft(*, actor: Actor, pipeline: Pipeline, text: str) -> Checked:
 
 @transaction.atomic
 def deploy(*, actor: Actor, pipeline: Pipeline, text: str) -> Version:
-    """A new version of the text. Raises TextRefused with the first thing that is wrong with it."""
+    """A new version of the text, for which the actor may use every secret that is there already and that it names.
+
+    Raises TextRefused with the first thing that is wrong with it, and PermissionDenied as `save_draft` does.
+    """
     if pipeline.kind != Kind.JOB:
         raise Refused("NO_JOB", f"{pipeline.name} is no SQL job; its form is changed instead.")
     checked = look(actor=actor, text=text)
     if checked.plan is None:
+        with suppress(Refused):  # which has no line; what counts is that the attempt is recorded
+            secrets.require_secrets(actor, checked.refused_secrets)
         raise checked.refusals[0]
     _keep_secrets(actor, checked)
     return pipelines.deploy(actor=actor, pipeline=pipeline, text=checked.text, plan=checked.plan)
@@ -67,7 +86,7 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
     samples.forget(key)
-    journal.forget(key)
+    journal.forget(actor.tenant.uid, key)
 
 
 def start(
@@ -77,19 +96,37 @@ def start(
     start_from: StartFrom = StartFrom.CHECKPOINT,
     savepoint: Savepoint | None = None,
 ) -> None:
-    """Ask for a start, if the actor may read and write all that the deployed plan does, and its queues fit it.
+    """Ask for a start, if the actor may use all secrets, read and write all that the plan does, and its queues fit it.
 
-    Raises Refused and PermissionDenied.
+    Raises Refused, where the lake is full too, and PermissionDenied.
     """
+    room.require_for_start(actor.tenant)
     plan = starts.plan_of(pipeline, pipeline.version)
-    starts.given(actor, plan, pipelines.secret_values(actor.tenant, plan.secrets))
+    starts.secrets_of(actor, plan)
+    starts.given(actor, plan)
     queues.require(actor, plan)
     pipelines.start(actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version)
 
 
+def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
+    """Ask for a stop. Raises Refused when it does not run, and for a savepoint without room in the lake."""
+    if with_savepoint:
+        room.require_for_savepoint(pipeline)
+    pipelines.stop(actor=actor, pipeline=pipeline, with_savepoint=with_savepoint)
+
+
 def _keep_secrets(actor: Actor, checked: Checked) -> None:
     for secret in checked.found_secrets:
+        access.require_right(actor, access.PUT_SECRET, secret.name, "job-secret")
         pipelines.set_secret(actor=actor, name=secret.name, value=secret.value)
+
+
+def _listed(actor: Actor, variables: Collection[str]) -> Listed:
+    """The names that the actor may list; new secrets of who may not list them have names that nobody guesses."""
+    listed = Listed(variables=variables if access.may_list(actor, "job-variable") else ())
+    if access.may_list(actor, "job-secret"):
+        return replace(listed, secrets={*queries.secrets(actor.tenant).values_list("name", flat=True)})
+    return replace(listed, mark=f"_{token_hex(4)}")
 
 
 def _catalog(actor: Actor) -> Catalog:

@@ -18,6 +18,7 @@ urlpatterns += [
     path("jobs/<str:name>/editor/text", editor.text, name="jobs.text"),
     path("jobs/<str:name>/statistics/", jobs.job_statistics, name="jobs.statistics"),
     path("jobs/<str:name>/checkpoints/", jobs.job_checkpoints, name="jobs.checkpoints"),
+    path("jobs/<str:name>/savepoints/<str:key>/delete/", jobs.savepoint_delete, name="jobs.savepoint_delete"),
     path("jobs/<str:name>/log/", jobs.job_log, name="jobs.log"),
     path("jobs/<str:name>/start/", running.start, name="jobs.start"),
     path("jobs/<str:name>/stop/", running.stop, name="jobs.stop"),

@@ -82,6 +82,7 @@ CODES: dict[str, Code] = {
     "BIZ_JOB_TEXT_REFUSED": Code(400, "text refused", FIELD),
     "BIZ_JOB_STATE_INVALID": Code(409, "not in this state of the job", FIELD),
     "BIZ_JOB_QUOTA_EXCEEDED": Code(409, "too many jobs", FIELD),
+    "BIZ_LAKE_QUOTA_EXCEEDED": Code(409, "no room in the lake", FIELD),
     "BIZ_VERSION_NOT_FOUND": Code(404, "unknown version", FIELD),
     "BIZ_SAVEPOINT_NOT_FOUND": Code(404, "unknown savepoint", FIELD),
     "BIZ_SECRET_NOT_FOUND": Code(404, "unknown secret", FIELD),

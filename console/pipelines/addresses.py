@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from analytics.errors import PipelineFailed
-from analytics.pipelines.plan import Plan, Sink, Source, Value, filled
+from analytics.pipelines.plan import Plan, Sink, Source, Value
 from brokercore.addresses import may_reach
 from console.instances.models import Cluster
 from console.web.errors import Refused
@@ -24,18 +23,18 @@ _OF_BROKERS = re.compile(r"(?:https?://)?([^/:@?#\s\[\]]+|\[[0-9A-Fa-f:.]+\])(?:
 _NAME_SERVER_PORT = 9876
 
 
-def judged(plan: Plan, secrets: Mapping[str, str]) -> dict[str, dict[str, Value]]:
+def judged(plan: Plan) -> dict[str, dict[str, Value]]:
     """What readers are told of where they may connect to, by the name in small letters of each table with an address.
 
     Raises Refused for an address where no job may go, or that is none, and PipelineFailed for a name that is not known
-    now. Sentences do not tell what a name stands for, nor a value that is a secret.
+    now. Sentences do not tell what a name stands for.
     """
     found: dict[str, dict[str, Value]] = {}
     tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
     for table in tables:
         if "endpoint" not in table.options:
             continue
-        endpoint = str(filled(table.options, secrets)["endpoint"])
+        endpoint = str(table.options["endpoint"])
         shown = f"The address of the table {table.name}"
         if table.connector == "mns":
             if not _is_own_queue_service(_parts(_OF_QUEUES, shown, endpoint, "http://host:port")):

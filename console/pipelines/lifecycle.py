@@ -13,7 +13,7 @@ slept, or its network did) changes nothing any more, even while it still runs. E
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -21,6 +21,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from analytics.pipelines.plan import Plan, Settings
+from console.catalog import storage
 from console.pipelines import suspects
 from console.pipelines.models import BUSY, Event, Pipeline, Savepoint, StartFrom, State
 from console.pipelines.suspects import SOUND_AFTER, SUSPECT_AFTER
@@ -37,12 +38,15 @@ _MOST_DOUBLINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One worker's hold of one pipeline. `deaths` are those that the claim found."""
+    """One worker's hold of one pipeline."""
 
     pipeline_id: int
     worker: str
     fence: int
-    deaths: int = 0
+    #: The ID of whose pipeline it is, where a worker has claimed it.
+    account: str = field(default="", compare=False)
+    #: How many the claim found (suspects).
+    deaths: int = field(default=0, compare=False)
 
     @property
     def is_suspect(self) -> bool:
@@ -62,8 +66,8 @@ def claim(pipeline_id: int, worker: str) -> Lease | None:
         if not waiting.update(worker=worker, fence=F("fence") + 1, heartbeat_at=now, due_at=None):
             return None
         # The row is this transaction's, so the number is this claim's.
-        fence, deaths = Pipeline.objects.values_list("fence", "deaths").get(pk=pipeline_id)
-        lease = Lease(pipeline_id, worker, fence, deaths)
+        fence, account, deaths = Pipeline.objects.values_list("fence", "tenant__uid", "deaths").get(pk=pipeline_id)
+        lease = Lease(pipeline_id, worker, fence, account, deaths)
         alone = ", with no other job beginning beside it" if lease.is_suspect else ""
         _tell(lease, "claimed", f"{worker} begins to start it{alone}.")
     return lease
@@ -117,8 +121,15 @@ def keep_savepoint(lease: Lease, folder: str) -> Savepoint:
     if pipeline is None:
         raise LeaseLost(f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
     savepoint = Savepoint.objects.create(pipeline=pipeline, version_id=pipeline.started_version_id, folder=folder)
+    storage.changed(pipeline.tenant)
     _tell(lease, "savepoint", folder)
     return savepoint
+
+
+def note(lease: Lease, kind: str, sentence: str) -> None:
+    """Tell the owner of what runs something that changes nothing. Raises LeaseLost."""
+    beat(lease)
+    _tell(lease, kind, sentence)
 
 
 def stop(lease: Lease) -> None:

@@ -121,6 +121,11 @@ class Savepoint(models.Model):
     def __str__(self) -> str:
         return self.folder
 
+    @property
+    def name(self) -> str:
+        """What analytics calls it, unique among those of its pipeline."""
+        return self.folder.rstrip("/").rpartition("/")[2].removeprefix("savepoint-")
+
 
 class Event(models.Model):
     """Something that happened to a pipeline, for its page."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from django.conf import settings
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from console.accounts.models import Tenant
 from console.catalog.storage import STATES_BUCKET
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, State, Variable, Version
+
+#: A worker looks every second, so that a wait of this length tells nothing.
+_USUAL_WAIT = timedelta(seconds=3)
 
 
 def pipelines(tenant: Tenant, kind: Kind, text: str = "") -> QuerySet[Pipeline]:
@@ -65,6 +72,17 @@ def used(tenant: Tenant) -> dict[str, int]:
     """How many jobs an account has, and how many of them run or wait for a worker."""
     found = Pipeline.objects.filter(tenant=tenant)
     return {"jobs": found.count(), "running_jobs": found.filter(state__in=BUSY).count()}
+
+
+def waits_for(pipeline: Pipeline) -> str:
+    """A sentence on what a pipeline waits for that may begin and that no worker has taken; empty for any other."""
+    if pipeline.state != State.STARTING or pipeline.worker:
+        return ""
+    since = pipeline.due_at or pipeline.started_at
+    if since is None or timezone.now() - since < _USUAL_WAIT:
+        return ""
+    jobs = "one job" if settings.PIPELINES_PER_WORKER == 1 else f"up to {settings.PIPELINES_PER_WORKER} jobs"
+    return f"It waits for a worker with a free place; each runs {jobs} at a time (GANTRY_PIPELINES_PER_WORKER)."
 
 
 def location_of(pipeline: Pipeline) -> str:

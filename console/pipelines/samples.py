@@ -19,6 +19,7 @@ import orjson
 import redis
 
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.web import redis as web_redis
 
 KEPT_SECONDS = 24 * 3600
@@ -66,6 +67,11 @@ class Now:
     def is_fresh(self) -> bool:
         """Whether its rates are those of now."""
         return time.time() * 1000 - self.at_ms < FRESH_MS
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Sinks that wait now, as far as the worker is not silent."""
+        return self.report.waiting if self.is_fresh else ()
 
     @property
     def checkpoint_ms(self) -> int | None:
@@ -143,7 +149,8 @@ def _unpacked(entry: bytes) -> Point:
 def _now(told: bytes) -> Now:
     found = orjson.loads(told)
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
-    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"]))
+    waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
+    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting))
 
 
 def _key(pipeline_id: int, part: str) -> str:

@@ -15,7 +15,7 @@ from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import Tenant
 from console.audit import record as audit
 from console.celery import app
-from console.pipelines import queries, suspects
+from console.pipelines import access, queries, suspects
 from console.pipelines.fitting import misfit
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.rights import limits
@@ -28,6 +28,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LONGEST_VALUE = 16 * 1024
 #: Tasks, by name: they stand above.
 _LOOK, _REMOVE = "console.pipelines.tasks.look", "console.pipelines.tasks.remove"
+_REMOVE_SAVEPOINT = "console.pipelines.tasks.remove_savepoint"
 #: What keeps state over the rows of a stream, which another text does not fit.
 
 
@@ -57,7 +58,7 @@ def save_draft(*, actor: Actor, pipeline: Pipeline, draft: str) -> None:
 @transaction.atomic
 def deploy(*, actor: Actor, pipeline: Pipeline, text: str, plan: Plan) -> Version:
     """A new version of the text; the next start runs it. One that is the deployed one's equal is that one."""
-    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    locked = _locked(pipeline)
     stored = plan.to_json()
     if locked.version is not None and (locked.version.text, locked.version.plan) == (text, stored):
         return locked.version
@@ -85,7 +86,7 @@ def start(
     without a version, while it runs, without the savepoint, where the state does not fit the plan, and
     where as many of the account run as may.
     """
-    locked = Pipeline.objects.select_for_update(of=("self",)).select_related("version").get(pk=pipeline.pk)
+    locked = _locked(pipeline)
     if locked.version is None:
         raise Refused("NOT_DEPLOYED", f"{locked.name} has no version yet; deploy its draft first.")
     if judged is not None and judged.pk != locked.version.pk:
@@ -99,7 +100,7 @@ def start(
         raise Refused(
             "SAVEPOINT_MISSING", "A start from a savepoint names it, and another one names none.", "savepoint"
         )
-    if savepoint is not None and savepoint.pipeline_id != locked.pk:
+    if savepoint is not None and not locked.savepoints.filter(pk=savepoint.pk).exists():
         raise Refused("SAVEPOINT_OF_ANOTHER", f"The savepoint is not one of {locked.name}.", "savepoint")
     if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):
         raise Refused("STATE_DOES_NOT_FIT", reason, "start_from")
@@ -146,11 +147,37 @@ def hand_over() -> None:
 @transaction.atomic
 def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the pipeline with its versions, and its state in the lake. Raises Refused while it runs."""
-    if not Pipeline.objects.filter(pk=pipeline.pk).exclude(state__in=BUSY).delete()[0]:
+    if _locked(pipeline).state in BUSY:
         raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
+    Pipeline.objects.filter(pk=pipeline.pk).delete()
     _record(actor, "delete", pipeline)
     location = queries.location_of(pipeline)
-    after_commit(app.send_task, _REMOVE, [location], retry=False)
+    after_commit(app.send_task, _REMOVE, [location, pipeline.tenant_id], retry=False)
+
+
+@transaction.atomic
+def delete_savepoint(*, actor: Actor, pipeline: Pipeline, savepoint: Savepoint) -> None:
+    """Delete one savepoint with its files. Raises Refused for one that is gone, and while a start from it is under way.
+
+    What runs has a copy of its own, whichever savepoint it began from.
+    """
+    locked = _locked(pipeline)
+    if locked.state in BUSY and locked.savepoint_id == savepoint.pk:
+        raise Refused(
+            "SAVEPOINT_IN_USE",
+            f"{locked.name} is about to start from the savepoint {savepoint.name}; delete it once the job runs, or has"
+            " stopped.",
+        )
+    if not locked.savepoints.filter(pk=savepoint.pk).delete()[0]:
+        raise Refused("SAVEPOINT_NOT_FOUND", f"{locked.name} has no savepoint {savepoint.name} any more.", "savepoint")
+    Event.objects.create(pipeline=locked, kind="savepoint deleted", sentence=savepoint.folder, fence=locked.fence)
+    _record(actor, "delete_savepoint", locked, {"savepoint": savepoint.name})
+    after_commit(
+        app.send_task,
+        _REMOVE_SAVEPOINT,
+        [queries.location_of(pipeline), savepoint.name, pipeline.tenant_id],
+        retry=False,
+    )
 
 
 @transaction.atomic
@@ -196,14 +223,22 @@ def delete_variable(*, actor: Actor, name: str) -> None:
 
 
 def secret_values(tenant: Tenant, names: Iterable[str]) -> dict[str, str]:
-    """The values for a start. Raises Refused, which names the first that there is not."""
+    """The values for a start, whose rights were asked for. Raises Refused, which names the first that there is not."""
     wanted = list(names)
     found = {
         secret.name: decrypt(secret.value_encrypted) for secret in Secret.objects.filter(tenant=tenant, name__in=wanted)
     }
     for name in wanted:
         if name not in found:
-            raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}; save it before the start.")
+            raise access.no_secret(name)
+    return found
+
+
+def _locked(pipeline: Pipeline) -> Pipeline:
+    """The pipeline as it is now, which nobody changes until the transaction ends. Raises Refused when it is gone."""
+    found = Pipeline.objects.select_for_update(of=("self",)).select_related("version").filter(pk=pipeline.pk).first()
+    if found is None:
+        raise Refused("JOB_NOT_FOUND", f"There is no job {pipeline.name} any more.", "name")
     return found
 
 

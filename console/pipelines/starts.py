@@ -7,12 +7,12 @@ an address nor a key, and only once the permission decision has let the starter 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from analytics.pipelines.plan import Plan, Sink, Source, Value, filled
+from analytics.pipelines.plan import Plan, Sink, Source, Value
 from analytics.specs import TableSpec
 from brokercore.names import wrap
 from brokercore.policy import mq_resource
@@ -22,7 +22,7 @@ from console.catalog import locations, targets
 from console.catalog import queries as catalog
 from console.instances import broker
 from console.instances.models import Cluster
-from console.pipelines import addresses, queries, services
+from console.pipelines import access, addresses, queries, services
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, StartFrom, Version
 from console.queues import access as queues
@@ -39,8 +39,6 @@ _GIVEN_SECRETS = ("accessKeySecret", "accessKey")
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
-#: In the name of a savepoint's folder, before the savepoint's own name (analytics/pipelines/checkpoints.py).
-_SAVEPOINT = "savepoint-"
 
 
 def spec_of(lease: Lease) -> Start:
@@ -51,11 +49,10 @@ def spec_of(lease: Lease) -> Start:
     pipeline = _pipeline(lease)
     plan = plan_of(pipeline, pipeline.started_version)
     starter = starter_of(pipeline)
-    secrets = services.secret_values(pipeline.tenant, plan.secrets)
+    secrets = secrets_of(starter, plan)
     origins = {StartFrom.CHECKPOINT: checkpoints.CHECKPOINT, StartFrom.NOTHING: checkpoints.NOTHING}
     if pipeline.savepoint is not None:
-        name = pipeline.savepoint.folder.rstrip("/").rpartition("/")[2].removeprefix(_SAVEPOINT)
-        origin = f"{checkpoints.SAVEPOINT}{name}"
+        origin = f"{checkpoints.SAVEPOINT}{pipeline.savepoint.name}"
     else:
         origin = origins.get(StartFrom(pipeline.start_from), checkpoints.CHECKPOINT)
     return Start(
@@ -68,7 +65,7 @@ def spec_of(lease: Lease) -> Start:
         secrets=secrets,
         tables=_tables(starter, plan),
         decide=locations.decider(starter, locations.READ),
-        given=given(starter, plan, secrets) | addresses.judged(plan, secrets),
+        given=given(starter, plan) | addresses.judged(plan),
         begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
     )
 
@@ -97,7 +94,9 @@ def require_still(lease: Lease) -> None:
     """Ask again while it runs. Raises Refused and PermissionDenied when its starter may not run it any more."""
     pipeline = _pipeline(lease)
     plan = plan_of(pipeline, pipeline.started_version)
-    given(starter_of(pipeline), plan, services.secret_values(pipeline.tenant, plan.secrets))
+    starter = starter_of(pipeline)
+    secrets_of(starter, plan)
+    given(starter, plan)
 
 
 def plan_of(pipeline: Pipeline, version: Version | None) -> Plan:
@@ -128,14 +127,25 @@ def starter_of(pipeline: Pipeline) -> Actor:
     return starter
 
 
-def given(starter: Actor, plan: Plan, secrets: Mapping[str, str]) -> dict[str, dict[str, Value]]:
+def secrets_of(starter: Actor, plan: Plan) -> dict[str, str]:
+    """The values of the secrets that the plan names.
+
+    Raises Refused with one sentence for a secret that there is not and one that the starter may not use.
+    """
+    access.require_secrets(starter, plan.secrets)
+    return services.secret_values(starter.tenant, plan.secrets)
+
+
+def given(starter: Actor, plan: Plan) -> dict[str, dict[str, Value]]:
     """Address and key for each table of the account's own, by the table's name in small letters.
 
     Asks for every right that the plan takes beside the catalog's tables: on queues, topics, groups and folders. Raises
     Refused for what is not there, and PermissionDenied.
     """
     found: dict[str, dict[str, Value]] = {}
-    for table, options in _with_options(plan, secrets):
+    tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
+    for table in tables:
+        options = table.options
         if table.connector == "mns" and "accessKeyId" not in options:
             found[table.name.lower()] = _own_queue(starter, options)
         elif table.connector == "mq" and "accessId" not in options:
@@ -143,13 +153,6 @@ def given(starter: Actor, plan: Plan, secrets: Mapping[str, str]) -> dict[str, d
         elif table.connector == "filesystem":
             _require_folder(starter, table, options)
     return found
-
-
-def _with_options(plan: Plan, secrets: Mapping[str, str]) -> Iterator[tuple[Source | Sink, Options]]:
-    """The tables, with the values of secrets: a name may be one too."""
-    tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
-    for table in tables:
-        yield table, filled(table.options, secrets)
 
 
 def _own_queue(starter: Actor, options: Options) -> dict[str, Value]:

@@ -29,7 +29,7 @@ from django.db.models import Q
 from redis.exceptions import RedisError
 
 from analytics import engine, errors
-from console.pipelines import journal, lifecycle, samples, starts, suspects
+from console.pipelines import journal, lifecycle, room, samples, starts, suspects
 from console.pipelines.lifecycle import Lease, LeaseLost
 from console.pipelines.models import Pipeline, State
 from console.sql.heartbeats import worker_name
@@ -38,6 +38,7 @@ from console.web.errors import Refused
 
 if TYPE_CHECKING:
     from analytics.pipelines.runner import Pipeline as Running
+    from analytics.pipelines.waits import Waiting
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -48,6 +49,8 @@ BEAT_S = 1.0
 LOOK_S = 0.2
 #: How often a report is kept, and how often its starter's rights are looked at again, seconds.
 REPORT_S, RIGHTS_S = 1.0, 10.0
+#: How often a worker without Spark looks whether anybody writes a job, seconds: it starts Spark long before the start.
+WARM_S = 10.0
 #: Lines that are printed in that time and shown; of more the last ones.
 MOST_PRINTED = 200
 #: How long a batch that is under way may take to end when the process does, seconds; it is repeated else.
@@ -70,7 +73,8 @@ class Life:
         self._worker = worker
         #: By the monotonic clock, when it was claimed, and since when its queries run.
         self._begun, self._ran = self.beaten, math.inf
-        self._telling = Telling(lease.pipeline_id)
+        self._telling = Telling(lease)
+        self._room = room.Watch(lease)
         #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
         self._hidden: dict[str, str] = {}
         self._stop = threading.Event()
@@ -118,7 +122,8 @@ class Life:
 
         try:
             spec = self._insist(lambda: starts.spec_of(self.lease))
-            self._hidden, self.name = starts.hidden(spec), spec.pipeline
+            self._hidden = self._telling.hidden = starts.hidden(spec)
+            self.name = spec.pipeline
             running = runner.start(spec)
         except Exception as error:  # noqa: BLE001  told to the pipeline's owner, or to the log by its number
             self._end(error)
@@ -152,6 +157,10 @@ class Life:
                     running.abandon()
                     self._end(refusal)
                     return
+            if (refusal := self._no_room(running)) is not None:
+                running.abandon(_PATIENCE_S)
+                self._end(refusal)
+                return
         self._telling.look(running, last=True)
         if running.failure is None:
             self._insist(lambda: lifecycle.finish(self.lease))
@@ -186,6 +195,17 @@ class Life:
         except DatabaseError as error:
             log.warning("the rights of pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
         return None
+
+    def _no_room(self, running: Running) -> Exception | None:
+        """Why it must end since the lake is full; a job that need not is told. Raises LeaseLost."""
+        try:
+            said, refusal = self._room.look(running.spec.plan)
+        except Error as error:
+            log.warning("the room for pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
+            return None
+        if said:
+            self._telling.say(said, "warning")
+        return refusal
 
     def _carry_out_stop(self, running: Running) -> None:
         asked = Pipeline.objects.values_list("stop_with_savepoint", flat=True)
@@ -234,9 +254,13 @@ class Life:
 class Telling:
     """Keeps what one running pipeline tells of itself, figures and lines for its page; Redis may be away."""
 
-    def __init__(self, pipeline_id: int) -> None:
-        self._pipeline_id = pipeline_id
+    def __init__(self, lease: Lease) -> None:
+        self._account, self._pipeline_id = lease.account, lease.pipeline_id
         self._kept = 0.0
+        #: Sinks that waited at the last look.
+        self._waiting: frozenset[str] = frozenset()
+        #: As that of its Life.
+        self.hidden: dict[str, str] = {}
 
     def look(self, running: Running, *, last: bool = False) -> None:
         """Keep a report and what was printed, when it is time."""
@@ -245,14 +269,27 @@ class Telling:
             return
         self._kept = now
         with _redis_may_be_away(self._pipeline_id):
-            samples.keep(self._pipeline_id, running.report())
+            report = running.report()
+            waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
+            samples.keep(self._pipeline_id, replace(report, waiting=waiting))
+            self._say_of(waiting)
             if printed := running.printed():
-                journal.write_all(self._pipeline_id, "print", printed[-MOST_PRINTED:])
+                journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
+
+    def _say_of(self, waiting: tuple[Waiting, ...]) -> None:
+        """Say once of each sink that it waits, and that it does no more."""
+        for one in waiting:
+            if one.sink not in self._waiting:
+                self.say(one.sentence, "warning")
+        now = frozenset(one.sink for one in waiting)
+        for sink in sorted(self._waiting - now):
+            self.say(f"The table {sink} waits no more.")
+        self._waiting = now
 
     def say(self, text: str, level: journal.Level = "info") -> None:
         """A line in the pipeline's log."""
         with _redis_may_be_away(self._pipeline_id):
-            journal.write(self._pipeline_id, level, text)
+            journal.write(self._account, self._pipeline_id, level, text)
 
 
 @contextlib.contextmanager
@@ -275,6 +312,8 @@ class Worker:
         self._started = False
         self._is_warm = False
         self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
+        #: By the monotonic clock, when it is looked next whether there is anything to be warm for.
+        self._warm_due = 0.0
 
     def start(self) -> None:
         """Look for pipelines from now on."""
@@ -404,7 +443,10 @@ class Worker:
 
         The demo's job is deployed, and waits for its first start.
         """
-        if not self._is_warm and Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
+        if self._is_warm or time.monotonic() < self._warm_due:
+            return
+        self._warm_due = time.monotonic() + WARM_S
+        if Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
             self._is_warm = True
             self._warming.start()
 

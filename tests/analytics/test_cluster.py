@@ -28,9 +28,9 @@ def run_suite(environment: dict[str, str], *tests: str) -> None:
 
 
 def test_statements_run_on_a_standalone_cluster() -> None:
-    with spark.standalone_cluster() as url:
+    with spark.standalone_cluster() as cluster:
         run_suite(
-            {"SPARK_URL": url, "SPARK_LOCAL_IP": "127.0.0.1"},
+            {"SPARK_URL": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"},
             "tests/analytics/sql/test_engine.py",
             "tests/analytics/sql/test_sessions.py",
         )

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from analytics import session
+from analytics import session, settings
 from analytics.errors import EngineUnavailable
+from tests.support.product import free_ports
 
 pytestmark = pytest.mark.spark
 
@@ -96,6 +97,24 @@ def test_after_stop_a_new_jvm_can_be_started(said: dict[str, str]) -> None:
 
 def test_a_statement_that_exhausts_the_memory_ends_with_an_error_and_does_not_hang(said: dict[str, str]) -> None:
     assert said["bomb"] in {"EngineLost", "QueryFailed"}
+
+
+def test_a_cluster_without_a_master_is_told_before_a_jvm_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, second = free_ports(2)
+    monkeypatch.setenv("SPARK_URL", f"spark://127.0.0.1:{first},127.0.0.1:{second}")
+    monkeypatch.setenv("GANTRY_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "_session", None)
+    monkeypatch.setattr(session, "find_java", None)  # what comes next
+    with pytest.raises(EngineUnavailable, match=f"no master of the cluster answers at SPARK_URL=spark://.*{second}.$"):
+        session.get()
+
+
+def test_a_number_of_cores_that_is_none_is_refused_as_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GANTRY_SPARK_CORES", "two")
+    with pytest.raises(EngineUnavailable, match="GANTRY_SPARK_CORES is 'two'; it is a number of cores"):
+        settings.load()
 
 
 def test_a_spark_connect_server_is_refused_as_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

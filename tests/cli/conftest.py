@@ -69,22 +69,23 @@ def console_url(live_server: Any, cast: Cast, queues: QueueServiceProcess) -> st
 @pytest.fixture
 def profile(console_url: str, cast: Cast) -> config.Profile:
     """Alice's profile, stored as the default one."""
-    return _stored(console_url, cast, "alice", config.DEFAULT_PROFILE)
+    return stored(console_url, cast, "alice", config.DEFAULT_PROFILE)
 
 
 @pytest.fixture
 def ritas(console_url: str, cast: Cast) -> config.Profile:
     """Rita may only look."""
-    return _stored(console_url, cast, "rita", "rita")
+    return stored(console_url, cast, "rita", "rita")
 
 
 @pytest.fixture
 def charlies(console_url: str, cast: Cast) -> config.Profile:
     """Charlie administers another account."""
-    return _stored(console_url, cast, "charlie", "charlie")
+    return stored(console_url, cast, "charlie", "charlie")
 
 
-def _stored(url: str, cast: Cast, name: str, profile_name: str) -> config.Profile:
+def stored(url: str, cast: Cast, name: str, profile_name: str) -> config.Profile:
+    """A profile with a new key of the user's, in the configuration."""
     issued = accounts.create_access_key(actor=cast.actor(name), user=cast.users[name])
     new = config.Profile(profile_name, url, "mq-private", issued.access_key_id, issued.access_key_secret)
     config.write_profile(new)

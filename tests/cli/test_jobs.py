@@ -9,7 +9,7 @@ import pytest
 
 from console.audit.models import Entry
 from console.pipelines import services as pipelines
-from console.pipelines.models import Pipeline
+from console.pipelines.models import Pipeline, Savepoint
 from gantry_cli import config
 from tests.cli.conftest import Run
 from tests.console.jobs.conftest import TEXT
@@ -37,6 +37,16 @@ def test_a_job_is_made_from_a_file_and_told_as_a_table_or_as_json(
     assert [(row["job"], row["state"]) for row in listed] == [("late", "starting")]
 
 
+def test_one_savepoint_of_a_job_is_deleted(gantry: Run, profile: config.Profile) -> None:
+    gantry("job", "create", "--job", "late")
+    job = Pipeline.objects.get(name="late")
+    kept, other = (Savepoint.objects.create(pipeline=job, folder=f"oss://x/savepoint-{n}/") for n in (1, 2))
+    ended = gantry("job", "deleteSavepoint", "--job", "late", "--savepoint", str(kept.pk))
+    assert (ended.status, ended.out) == (0, "done\n"), ended.err
+    listed = json.loads(gantry("job", "savepoints", "--job", "late", "-o", "json").out)
+    assert [(row["savepoint"], row["name"]) for row in listed] == [(str(other.pk), "2")]
+
+
 def test_a_refusal_is_one_line_with_its_symbol(gantry: Run, profile: config.Profile, tmp_path: Path) -> None:
     gantry("job", "create", "--job", "late")
     calls = {
@@ -46,6 +56,7 @@ def test_a_refusal_is_one_line_with_its_symbol(gantry: Run, profile: config.Prof
         ("stop", "--job", "late"): "BIZ_JOB_STATE_INVALID",
         ("deploy", "--job", "late", "--text", "SELECT x FROM nowhere"): "BIZ_JOB_TEXT_REFUSED",
         ("version", "--job", "late", "--version", "1"): "BIZ_VERSION_NOT_FOUND",
+        ("deleteSavepoint", "--job", "late", "--savepoint", "1"): "BIZ_SAVEPOINT_NOT_FOUND",
         ("deleteSecret", "--secret", "none"): "BIZ_SECRET_NOT_FOUND",
         ("deleteVariable", "--variable", "none"): "BIZ_VARIABLE_NOT_FOUND",
     }

@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analytics import lake
-from analytics.pipelines.plan import Insert, Plan
+from analytics.pipelines.plan import Insert
+from tests.pipelines.crashes import heard, kill, numbered, tell, uncommitted, worker
 from tests.pipelines.jobs import Ground, lines_at, new_location, plan_of, printed, until
 from tests.support.queue_service import QueueServiceProcess
 
 pytestmark = pytest.mark.spark
 MESSAGES, MORE = 400, 50
-
-
-@contextlib.contextmanager
-def worker(
-    plan: Plan, ground: Ground, service: QueueServiceProcess, location: str, number: int
-) -> Iterator[subprocess.Popen[str]]:
-    """A worker that runs the pipeline; killed in the end, if it lives, with its JVM."""
-    environment = os.environ | {"GANTRY_SMQ_PORT": str(service.port), "SPARK_URL": "local[2]"}
-    command = [sys.executable, "-m", "tests.pipelines.worker", location, str(number)]
-    process = subprocess.Popen(
-        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(f"{plan.to_json()}\n{json.dumps(ground.secrets)}\n")
-    process.stdin.flush()
-    try:
-        assert process.stdout.readline() == "started\n"
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """End the worker, its JVM and its Python processes at once, as a machine that loses its power would."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 def test_no_message_is_lost_and_none_counts_twice_when_the_worker_dies_between_read_and_commit(
@@ -68,33 +36,18 @@ def test_no_message_is_lost_and_none_counts_twice_when_the_worker_dies_between_r
 
     for number in (1, 2):
         with worker(plan, ground, service, location, number) as process:
-            until(lambda: uncommitted(state / f"run-{number:08}" / "state"))  # noqa: B023
+            until(lambda: uncommitted(state / f"run-{number:08}" / "state", "all"))  # noqa: B023
             kill(process)
         ground.fill(queue, map(numbered, range(sent, sent + MORE)))
         sent += MORE
     with worker(plan, ground, service, location, 3) as process:
         until(lambda: ground.left(queue) == 0 or process.poll() is not None)
         assert process.poll() is None, process.communicate()[0]
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write("end\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "ended: None\n"  # an engine that ends lets its pipelines end first
+        tell(process, "end")
+        assert heard(process) == "ended: None"  # an engine that ends lets its pipelines end first
 
     counted = {tuple(map(int, line[3:-1].split(", "))) for line in lines_at(location, "all")}
     assert counted == {(number, 1) for number in range(sent)}
     noted = json.loads(next(state.glob("run-*/state/source-flights/state.json")).read_text())
     assert noted["counters"]["duplicateMessages"] > 0
     assert not list(state.glob("run-*/state/source-flights/*.arrow"))
-
-
-def numbered(number: int) -> bytes:
-    return json.dumps({"id": number, "carrier": "UA"}).encode()
-
-
-def uncommitted(state: Path) -> bool:
-    """Whether a batch has begun that is not committed."""
-    begun, done = (
-        {int(file.name) for file in (state / "insert-all").glob(f"{kind}/*") if file.name.isdecimal()}
-        for kind in ("offsets", "commits")
-    )
-    return bool(begun - done)

@@ -11,7 +11,7 @@ import pytest
 from analytics import lake
 from analytics.errors import PipelineFenced, PipelineRefused
 from analytics.pipelines import checkpoints
-from analytics.pipelines.checkpoints import NOTHING, SAVEPOINT, claim, drop_savepoint, save, savepoints
+from analytics.pipelines.checkpoints import NOTHING, SAVEPOINT, claim, drop_savepoint, drop_unknown, save, savepoints
 from analytics.pipelines.print_sink import Tail
 from analytics.pipelines.spool import Spool
 from tests.pipelines.jobs import new_location
@@ -65,6 +65,25 @@ def test_a_savepoint_is_a_copy_from_which_another_run_begins() -> None:
     assert list(savepoints(location)) == ["monday"]
     drop_savepoint(location, "monday")
     assert list(savepoints(location)) == []
+    assert sorted(path.name for path in Path(lake.lake_path(location)).iterdir()) == ["run-00000004"]
+    with pytest.raises(PipelineRefused, match="There is no savepoint 'monday'; there is none"):
+        drop_savepoint(location, "monday")
+
+
+def test_a_removal_that_was_interrupted_leaves_no_half_savepoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = claim(new_location(), 1)
+    for name in ("a", "b", "c"):
+        save(held, name)
+    folder = Path(lake.lake_path(held.location))
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", lambda path, ignore_errors=False: None)  # as killed in its midst
+        drop_savepoint(held.location, "a")
+    assert list(savepoints(held.location)) == ["b", "c"]
+    assert (folder / ".savepoint-a").is_dir()
+    assert drop_unknown(held.location, lambda: None) == []
+    assert drop_unknown(held.location, lambda: {"b"}) == [".savepoint-a", "savepoint-c"]
+    assert sorted(path.name for path in folder.iterdir()) == ["run-00000001", "savepoint-b"]
+    assert drop_unknown(new_location(), set) == []
 
 
 def test_names_of_savepoints_stay_in_the_folder() -> None:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +20,12 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
+from pytest_django import Settings
 
 from brokercore.smq.client import QueueClient
 from brokercore.smq.wire.messages import Draft
 from console.jobs import services as jobs
-from console.pipelines import journal, lifecycle, samples, services, suspects
+from console.pipelines import journal, lifecycle, queries, samples, services, suspects
 from console.pipelines.models import Pipeline, StartFrom, State
 from tests.support.broker import BrokerProcess, eventually
 from tests.support.cast import Cast, cast, console, queues, running_queues
@@ -39,6 +41,10 @@ CREATE TEMPORARY TABLE numbers (n STRING) WITH ('connector' = 'mns', 'queueName'
   'batchSize' = '16', 'pollingWaitTime' = '1s');
 CREATE TEMPORARY TABLE seen (n STRING, times BIGINT) WITH ('connector' = 'print');
 INSERT INTO seen SELECT n, COUNT(*) FROM numbers GROUP BY n;
+"""
+ENDLESS = """CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1');
+CREATE TEMPORARY TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO nowhere SELECT n FROM made;
 """
 ENDS = """SET 'execution.runtime-mode' = 'batch';
 CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '5',
@@ -57,24 +63,28 @@ INSERT INTO dropped SELECT CHAR_LENGTH(REPEAT(REPEAT(CAST(n AS STRING), 1000000)
 class WorkerProcess:
     """`celery worker -Q pipelines` on the test's database."""
 
-    def __init__(self, broker: BrokerProcess, queues: QueueServiceProcess) -> None:
+    def __init__(self, broker: BrokerProcess, queues: QueueServiceProcess, **environment: str) -> None:
         self._log = tempfile.NamedTemporaryFile("w+", prefix="gantry-worker-", suffix=".log")  # noqa: SIM115
-        environ = os.environ | {
-            "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
-            "REDIS_URL": broker.redis_url,
-            "GANTRY_NAMESRV": broker.namesrv,
-            "GANTRY_EMBEDDED_BROKER": "true",
-            "GANTRY_MASTER_KEY": broker.master_key,
-            "GANTRY_BROKER_ACCESS_KEY_ID": broker.access_key_id,
-            "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.access_key_secret,
-            "GANTRY_SMQ_ADDRESS": queues.address,
-            "GANTRY_SMQ_PORT": str(queues.port),
-            "GANTRY_WARM_PIPELINES": "true",
-            "CELERY_SKIP_CHECKS": "true",
-            "SPARK_URL": "local[2]",
-        }
+        environ = (
+            os.environ
+            | {
+                "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+                "REDIS_URL": broker.redis_url,
+                "GANTRY_NAMESRV": broker.namesrv,
+                "GANTRY_EMBEDDED_BROKER": "true",
+                "GANTRY_MASTER_KEY": broker.master_key,
+                "GANTRY_BROKER_ACCESS_KEY_ID": broker.access_key_id,
+                "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.access_key_secret,
+                "GANTRY_SMQ_ADDRESS": queues.address,
+                "GANTRY_SMQ_PORT": str(queues.port),
+                "GANTRY_WARM_PIPELINES": "true",
+                "CELERY_SKIP_CHECKS": "true",
+                "SPARK_URL": "local[2]",
+            }
+            | environment
+        )
         command = [sys.executable, "-m", "celery", "-A", "console.celery", "--quiet", "worker", "-Q", "pipelines"]
-        command += ["-P", "threads", "-c", "2", "-n", f"pipelines-{os.getpid()}@%h", "--loglevel", "INFO"]
+        command += ["-P", "threads", "-c", "2", "-n", f"pipelines-{uuid.uuid4().hex}@%h", "--loglevel", "INFO"]
         command += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         self.process = subprocess.Popen(
             command,
@@ -118,12 +128,12 @@ def _name(pid: int) -> str:
 
 
 @pytest.fixture
-def start_worker(broker: BrokerProcess, queues: QueueServiceProcess) -> Iterator[Callable[[], WorkerProcess]]:
+def start_worker(broker: BrokerProcess, queues: QueueServiceProcess) -> Iterator[Callable[..., WorkerProcess]]:
     """Starts workers; all are killed at the end."""
     workers: list[WorkerProcess] = []
 
-    def start() -> WorkerProcess:
-        workers.append(WorkerProcess(broker, queues))
+    def start(**environment: str) -> WorkerProcess:
+        workers.append(WorkerProcess(broker, queues, **environment))
         return workers[-1]
 
     yield start
@@ -242,6 +252,41 @@ def test_a_batch_job_runs_to_its_end_and_a_refused_one_fails_for_good(
     wait(lambda: is_in(refused, State.FAILED), worker)
     assert refused.reason.startswith("The queue numbers of the table numbers cannot be read: ")
     assert refused.restarts == 0
+
+
+def test_a_worker_of_one_job_has_a_jvm_for_it_alone_and_a_third_job_waits(
+    cast: Cast, start_worker: Callable[..., WorkerProcess], settings: Settings
+) -> None:
+    settings.PIPELINES_PER_WORKER = 1  # of the web processes, whose pages tell what a job waits for
+    workers = [start_worker(GANTRY_PIPELINES_PER_WORKER="1") for _ in range(2)]
+    by_process = {worker.process.pid: worker for worker in workers}
+    every = [started(cast, ENDLESS, name) for name in ("first", "second", "third")]
+
+    def held() -> list[Pipeline]:
+        return [job for job in every if is_in(job, State.RUNNING)]
+
+    wait(lambda: len(held()) == 2, workers[0])
+    (one, other), (third,) = held(), [job for job in every if job.state != State.RUNNING]
+    of_one, of_other = (by_process[int(job.worker.split(":")[1])] for job in (one, other))
+    assert of_one is not of_other
+    jvms = of_one.jvm(), of_other.jvm()
+    assert None not in jvms and jvms[0] != jvms[1]
+    wait(lambda: queries.waits_for(third) != "", of_other)
+    assert queries.waits_for(third) == (
+        "It waits for a worker with a free place; each runs one job at a time (GANTRY_PIPELINES_PER_WORKER)."
+    )
+    third.refresh_from_db()
+    assert (third.state, third.worker, third.fence) == (State.STARTING, "", 0)
+
+    assert jvms[0] is not None
+    os.kill(jvms[0], signal.SIGKILL)
+    assert of_one.process.wait(PATIENCE_SECONDS) == ENGINE_LOST, of_one.log[-4000:]
+    assert is_in(one, State.STARTING) and one.losses == 1
+    assert is_in(other, State.RUNNING) and (other.fence, of_other.jvm()) == (1, jvms[1])
+
+    services.stop(actor=cast.actor("alice"), pipeline=other)
+    wait(lambda: is_in(other, State.STOPPED) and is_in(third, State.RUNNING), of_other)
+    assert is_in(one, State.STARTING) and of_other.jvm() == jvms[1]
 
 
 @pytest.mark.timeout(1800)

@@ -1,7 +1,7 @@
 """A worker of its own: runs one pipeline until it is killed. Its folder and number are told by the test.
 
-`python -m tests.pipelines.worker <location> <number>` reads the plan, as JSON, and the secrets from its input; at a
-further line it ends the engine.
+`python -m tests.pipelines.worker <location> <number>` reads the plan, as JSON, and the secrets from its input. A
+further line is `end`, which ends the engine, or a number: for how many seconds a cluster may have no executor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import threading
 
 from analytics import engine
-from analytics.pipelines import runner
+from analytics.pipelines import executors, runner
 from analytics.pipelines.plan import Plan
 
 
@@ -21,10 +21,19 @@ def main() -> None:
     plan, secrets = Plan.from_json(sys.stdin.readline()), json.loads(sys.stdin.readline())
     pipeline = runner.start(runner.Start("crash", "alice", plan, location, int(number), secrets=secrets))
     print("started", flush=True)
-    threading.Thread(target=lambda: engine.stop() if sys.stdin.readline() else None, daemon=True).start()
+    threading.Thread(target=obey, daemon=True).start()
     while not pipeline.wait(0.2):
         pass
     print(f"ended: {pipeline.failure}", flush=True)
+
+
+def obey() -> None:
+    """Do what further lines say."""
+    for line in iter(sys.stdin.readline, ""):
+        if line == "end\n":
+            engine.stop()
+        else:
+            executors.PATIENCE_S = float(line)
 
 
 if __name__ == "__main__":

@@ -69,20 +69,20 @@ def test_an_inner_address_is_refused_however_it_is_written(closed: None, endpoin
         topic_at("${secret_values.s}"),
     ):
         with pytest.raises((Refused, PipelineFailed)) as refused:
-            addresses.judged(plan, {"s": endpoint})
+            addresses.judged(plan)
         assert len(endpoint) < 8 or endpoint not in str(refused.value)
 
 
 def test_one_inner_address_among_others_is_refused(closed: None) -> None:
     with pytest.raises(Refused):
-        addresses.judged(topic_at("93.184.216.34:9876;127.0.0.1:6379"), {})
+        addresses.judged(topic_at("93.184.216.34:9876;127.0.0.1:6379"))
 
 
 def test_public_addresses_are_told_with_where_they_may_end(closed: None, settings: Any) -> None:
-    assert addresses.judged(queue_at("http://93.184.216.34:80"), {}) == {"q": {"networks": ""}}
-    assert addresses.judged(topic_at("93.184.216.34:9876"), {}) == {}
+    assert addresses.judged(queue_at("http://93.184.216.34:80")) == {"q": {"networks": ""}}
+    assert addresses.judged(topic_at("93.184.216.34:9876")) == {}
     settings.SMQ_PUSH_ALLOW = [ip_network("10.1.0.0/16")]
-    assert addresses.judged(queue_at("http://10.1.2.3"), {}) == {"q": {"networks": "10.1.0.0/16"}}
+    assert addresses.judged(queue_at("http://10.1.2.3")) == {"q": {"networks": "10.1.0.0/16"}}
 
 
 def test_this_installations_own_services_are_reached_by_the_names_that_clients_are_told(
@@ -90,12 +90,12 @@ def test_this_installations_own_services_are_reached_by_the_names_that_clients_a
 ) -> None:
     port = broker.namesrv.rpartition(":")[2]
     for endpoint in ("http://queues.internal:8071", f"http://1.mns.r.gantry.example.com:{settings.SMQ_PORT}"):
-        assert addresses.judged(queue_at(endpoint), {}) == {}
+        assert addresses.judged(queue_at(endpoint)) == {}
     for endpoint in (broker.namesrv, f"http://MQ_INST_1.gantry.example.com:{port}"):
-        assert addresses.judged(topic_at(endpoint), {}) == {}
+        assert addresses.judged(topic_at(endpoint)) == {}
     for endpoint in ("http://gantry.example.com:6379", "http://xgantry.example.com:8071"):
         with pytest.raises((Refused, PipelineFailed)):
-            addresses.judged(queue_at(endpoint), {})
+            addresses.judged(queue_at(endpoint))
 
 
 def test_the_worker_asks_before_anything_is_sent(cast: Cast, settings: Any, started: Any) -> None:

@@ -17,7 +17,15 @@ from tests.support.cast import Cast
 pytestmark = [pytest.mark.django_db, pytest.mark.process]
 THEFT = TEXT.replace("seen", "stolen")
 #: What is asked of each operation: the job, secret and variable are there.
-GIVEN = {"job": "late", "text": TEXT, "version": "1", "secret": "key", "variable": "who", "value": "x"}
+GIVEN = {
+    "job": "late",
+    "text": TEXT,
+    "version": "1",
+    "secret": "key",
+    "variable": "who",
+    "value": "x",
+    "savepoint": "1",
+}
 #: Action of a policy → the operations that it opens, and no other.
 OPENED = {
     "dla:QueryJob": {
@@ -27,11 +35,13 @@ OPENED = {
     "dla:CreateJob": {"job/create"},
     "dla:UpdateJob": {"job/update", "job/deploy"},
     "dla:DeleteJob": {"job/delete"},
+    "dla:DeleteJobSavepoint": {"job/deleteSavepoint"},
     "dla:StartJob": {"job/start"},
     "dla:StopJob": {"job/stop"},
     "dla:ListJobSecrets": {"job/secrets", "job/variables"},
     "dla:PutJobSecret": {"job/putSecret", "job/putVariable"},
     "dla:DeleteJobSecret": {"job/deleteSecret", "job/deleteVariable"},
+    "dla:UseJobSecret": set(),
 }
 OPERATIONS_OF_JOBS = sorted(path for path in OPERATIONS if path.startswith("job/"))
 

@@ -32,7 +32,7 @@ _PORT = 5432
 #: narrowing, pages and the APIs.
 _FOLDERS = (
     *("accounts", "audit", "instances", "openapi", "outbox", "platform", "rights", "topics", "web"),
-    "sql/test_scheduling.py",
+    *("pipelines/test_at_once.py", "sql/test_scheduling.py"),
 )
 #: The same on every database. First what is long and about something else: a browser, an outside provider, generated
 #: requests and programs. Then what runs no statement that the others do not run, with the same outcome: every way to an

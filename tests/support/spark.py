@@ -69,6 +69,13 @@ class SparkProgram:
             self._process.wait()
             self._process = None
 
+    def children(self) -> list[int]:
+        """Process ids of what it has started and what runs still."""
+        if self._process is None:
+            return []
+        threads = Path(f"/proc/{self._process.pid}/task").iterdir()
+        return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+
     def _answers(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1):
@@ -86,9 +93,21 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class StandaloneCluster:
+    """A master, and a worker whose executors share two cores and 1 GB."""
+
+    url: str
+    worker: SparkProgram
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors that run now."""
+        return self.worker.children()
+
+
 @contextmanager
-def standalone_cluster() -> Iterator[str]:
-    """A master and a worker with two cores and 1 GB for executors; gives the address of the master."""
+def standalone_cluster() -> Iterator[StandaloneCluster]:
+    """A master and a worker, which end with the block, and their executors with them."""
     port, page, worker, worker_page = free_ports(4)
     with _folder() as folder, ExitStack() as stack:
         deploy, spark_class = "org.apache.spark.deploy", str(SPARK_HOME / "bin" / "spark-class")
@@ -110,4 +129,4 @@ def standalone_cluster() -> Iterator[str]:
             )
             program.start()
             stack.callback(program.kill)
-        yield url
+        yield StandaloneCluster(url, program)

@@ -15,7 +15,7 @@ from console.jobs.compiler.definition import Span, TableText, WatermarkText
 from console.jobs.compiler.dialect import Context
 from console.jobs.compiler.rows import Catalog, Relation, Rewritten
 from console.jobs.compiler.script import Kind, Statement, split
-from console.jobs.compiler.values import FoundSecret, Values, without_secrets
+from console.jobs.compiler.values import FoundSecret, Listed, Values, without_secrets
 from console.jobs.compiler.words import Reader, Text, TextRefused, near, tokens_of
 from console.statements.lexer import Token, quoted
 
@@ -42,6 +42,8 @@ class Checked:
     found_secrets: tuple[FoundSecret, ...]
     #: The text with the names of secrets in place of the secrets.
     text: str = field(repr=False)
+    #: Names of secrets that the text may not use, or that are not there: it is not told which.
+    refused_secrets: tuple[str, ...] = ()
     #: Line and column of each table's definition, by its name in small letters.
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -51,14 +53,17 @@ def check(
     *,
     variables: Mapping[str, str] | None = None,
     secrets: Collection[str] | None = None,
+    listed: Listed | None = None,
     catalog: Catalog = _no_catalog,
     holder: str = "",
 ) -> Checked:
-    """Read a text; `secrets` are the names of those there are (None: any), `holder` the account that asks.
+    """Read a text; `secrets` are the names of those it may use (None: any), `holder` the account that asks.
 
-    Raises Refused when the processes that read queries have no time for the account at the moment.
+    `listed` has the names that may be told (None: all that are given). Raises Refused when the processes that read
+    queries have no time for the account at the moment.
     """
-    return _Planning(Text(written), Values(variables or {}, secrets), catalog, holder).result()
+    told = listed or Listed(secrets or (), variables or {})
+    return _Planning(Text(written), Values(variables or {}, secrets, told), catalog, holder).result()
 
 
 @dataclass(slots=True)
@@ -117,8 +122,9 @@ class _Planning:
     def _checked(self, plan: Plan | None, refusals: list[TextRefused]) -> Checked:
         found = self._values.found_secrets
         text = without_secrets(self._text, found)
+        refused = tuple(dict.fromkeys(self._values.refused_secrets))
         places = {name: self._text.place(table.text.name.start) for name, table in self._tables.items()}
-        return Checked(plan, tuple(refusals), tuple(self._warnings), tuple(found), text, places)
+        return Checked(plan, tuple(refusals), tuple(self._warnings), tuple(found), text, refused, places)
 
     def _go_over(self, step: Callable[[Statement], None], statement: Statement) -> None:
         """One statement; that a table is missing whose definition is wrong is not told as well."""

@@ -8,7 +8,7 @@ from analytics.pipelines.plan import Plan
 from console.accounts.http import Request
 from console.jobs import access, graph
 from console.jobs.tables import live_point
-from console.pipelines import queries, samples
+from console.pipelines import queries, room, samples
 from console.pipelines.models import BUSY, Pipeline
 
 _ACTIONS = {
@@ -16,6 +16,7 @@ _ACTIONS = {
     "delete": access.DELETE,
     "start": access.START,
     "stop": access.STOP,
+    "delete_savepoint": access.DELETE_SAVEPOINT,
 }
 
 
@@ -35,6 +36,9 @@ def live(request: Request, job: Pipeline) -> dict[str, Any]:
         "graph": _graph(job, now, ran),
         "ran_version": ran,
         "is_stale": job.state in BUSY and job.version is not None and ran not in (None, job.version.number),
+        "lake_notice": room.notice(job),
+        "waiting": now.waiting if now is not None and job.state in BUSY else (),
+        "waits_for": queries.waits_for(job),
         "connectors": now.report.connectors if now is not None else {},
     }
 

@@ -50,7 +50,7 @@ def text(request: Request, name: str) -> HttpResponse:
     form = TextForm(request.POST)
     outcome = None
     if form.is_valid():
-        with forms.refusals_on(form):
+        with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
             outcome = _done(request, job, form.cleaned_data["text"], mode)
             if outcome.text:
                 form = TextForm(initial={"text": outcome.text})
@@ -74,9 +74,14 @@ def _done(request: Request, job: Pipeline, written: str, mode: str) -> Outcome:
                 mode, written, services.save_draft(actor=request.actor, pipeline=job, text=written), is_saved=True
             )
         checked = services.look(actor=request.actor, text=written)
-        if mode == "validate" or checked.plan is None:
+        if mode == "validate":
             return _outcome(mode, "", checked)
-        version = services.deploy(actor=request.actor, pipeline=job, text=written)
+        try:
+            version = services.deploy(actor=request.actor, pipeline=job, text=written)
+        except TextRefused:
+            if not checked.refusals:
+                raise
+            return _outcome(mode, "", checked)
         return _outcome(mode, written, checked, version=version)
     except TextRefused as refused:
         return Outcome(mode, (refused,))

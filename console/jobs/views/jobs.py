@@ -15,6 +15,7 @@ from console.jobs.forms import JobForm
 from console.jobs.tables import JobTable
 from console.jobs.views.about import about, live
 from console.pipelines import journal, queries, samples
+from console.pipelines import services as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, Version
 from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
@@ -38,7 +39,7 @@ def job_list(request: Request) -> HttpResponse:
         "table": table,
         "q": text,
         "may_create": access.may(request.actor, access.CREATE),
-        "sees_secrets": access.may(request.actor, access.LIST_SECRETS, thing="job-secret"),
+        "sees_secrets": access.may_list(request.actor, "job-secret"),
     }
     return htmx.page(request, "jobs/list.html", "jobs/_list.html", context)
 
@@ -107,6 +108,8 @@ def job_log(request: Request, name: str) -> HttpResponse:
     lines = journal.lines(job.pk, after)
     cursor = lines[-1].cursor if lines else after
     context = about(request, job, "log") | {"lines": lines, "cursor": cursor}
+    if not htmx.is_fragment(request):
+        context |= {"kept": journal.kept(job.pk), "is_from_oldest": bool(after)}
     return htmx.page(request, "jobs/log.html", "jobs/_log_more.html", context)
 
 
@@ -150,6 +153,25 @@ def job_delete(request: Request, name: str) -> HttpResponse:
         messages.success(request, f"The job {name} is deleted.")
 
     return deletion.confirm(request, wanted, act, ("jobs.list",))
+
+
+def savepoint_delete(request: Request, name: str, key: str) -> HttpResponse:
+    job = access.job(request, name, access.DELETE_SAVEPOINT)
+    savepoint = queries.savepoint(job, key)
+    if savepoint is None:
+        raise Http404("no such savepoint")
+    wanted = deletion.Deletion(
+        kind="savepoint",
+        name=savepoint.name,
+        warning=f"No start of {name} can go on from it any more. What runs, the last checkpoint and others stay.",
+        cancel_url=reverse("jobs.checkpoints", args=[name]),
+    )
+
+    def act() -> None:
+        pipelines.delete_savepoint(actor=request.actor, pipeline=job, savepoint=savepoint)
+        messages.success(request, f"The savepoint {savepoint.name} is deleted.")
+
+    return deletion.confirm(request, wanted, act, ("jobs.checkpoints", name))
 
 
 def _events(job: Pipeline) -> dict[str, object]:

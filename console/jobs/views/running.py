@@ -9,7 +9,6 @@ from console.jobs import access, services
 from console.jobs.forms import StartForm, StopForm
 from console.jobs.views.about import about
 from console.pipelines import queries
-from console.pipelines import services as pipelines
 from console.pipelines.models import StartFrom
 from console.web import forms, htmx
 
@@ -39,7 +38,7 @@ def stop(request: Request, name: str) -> HttpResponse:
     form = StopForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         with forms.refusals_on(form):
-            pipelines.stop(actor=request.actor, pipeline=job, with_savepoint=form.cleaned_data["with_savepoint"])
+            services.stop(actor=request.actor, pipeline=job, with_savepoint=form.cleaned_data["with_savepoint"])
             return htmx.done(request, "jobs.detail", name)
     context = about(request, job, "overview")
     return forms.show_part(request, "jobs/stop.html", "jobs/_stop_dialog.html", form, context)

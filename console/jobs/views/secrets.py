@@ -19,7 +19,7 @@ from console.web import deletion, forms
 def secret_list(request: Request) -> HttpResponse:
     tenant = access.secrets(request, access.LIST_SECRETS)
     actor = request.actor
-    sees_variables = access.may(actor, access.LIST_SECRETS, thing="job-variable")
+    sees_variables = access.may_list(actor, "job-variable")
     context = {
         "secrets": queries.secrets(tenant),
         "sees_variables": sees_variables,

@@ -27,7 +27,7 @@ from console.openapi.registry import (
 )
 from console.pipelines import journal, queries, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Version
+from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, Version
 from console.web.errors import Refused
 
 _SYMBOLS = {
@@ -43,6 +43,8 @@ _SYMBOLS = {
     "QUEUE_SERVICE_UNAVAILABLE": INVOKE,
     "SAVEPOINT_OF_ANOTHER": "BIZ_SAVEPOINT_NOT_FOUND",
     "SAVEPOINT_MISSING": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SAVEPOINT_NOT_FOUND": "BIZ_SAVEPOINT_NOT_FOUND",
+    "SAVEPOINT_IN_USE": "BIZ_JOB_STATE_INVALID",
     "SECRET_NOT_FOUND": "BIZ_SECRET_NOT_FOUND",
     "VARIABLE_NOT_FOUND": "BIZ_VARIABLE_NOT_FOUND",
     "PLAN_OUTDATED": "BIZ_JOB_STATE_INVALID",
@@ -50,6 +52,7 @@ _SYMBOLS = {
     "GROUP_NOT_FOUND": "BIZ_SUBSCRIPTION_NOT_FOUND",
     "JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
     "RUNNING_JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "STORAGE_LIMIT": "BIZ_LAKE_QUOTA_EXCEEDED",
     "TOO_MANY_WAITING": THROTTLED,
 }
 _MISSES = ("BIZ_JOB_NOT_FOUND",)
@@ -109,6 +112,10 @@ class JobStop(JobOnly):
     withSavepoint: Annotated[Boolean, Field(description="Whether to keep a savepoint.")] = False
 
 
+class SavepointOnly(JobOnly):
+    savepoint: Annotated[str, Field(min_length=1, max_length=19, description="ID of the savepoint.", examples=["7"])]
+
+
 class VersionOnly(JobOnly):
     version: Positive = Field(description="Number of the version.")
 
@@ -147,8 +154,9 @@ class JobRow(Result):
 
     job: str
     state: str = Field(description="draft, starting, running, stopping, stopped, failed or finished.")
-    reason: str = Field(description="Why it failed, or starts again; else empty.")
+    reason: str = Field(description="Why it failed, starts again or waits; else empty.")
     line: int | None = Field(description="Line of the text that the reason is about.")
+    waiting: str = Field(description="Why its sinks wait before they try again to write; empty while none does.")
     version: int | None = Field(description="The deployed version; null for a draft.")
     restarts: int = Field(description="After failures and lost workers, since it was started.")
     createTime: int = Field(description="Milliseconds since the epoch.")
@@ -225,7 +233,10 @@ class VersionDo(VersionRow):
 class EventDo(Result):
     """Something that happened to a job."""
 
-    event: str = Field(description="A state, or claimed, lost, restarting, deployed, savepoint.")
+    event: str = Field(
+        description="A state; claimed, lost, restarting, deployed, savepoint, savepoint deleted, lake full, "
+        "lake has room."
+    )
     message: str
     version: int | None
     time: int = Field(description="Milliseconds since the epoch.")
@@ -244,6 +255,7 @@ class SavepointDo(Result):
     """A savepoint."""
 
     savepoint: str = Field(description="Its ID.")
+    name: str = Field(description="Of its folder, and as pages call it.")
     version: int | None
     createTime: int = Field(description="Milliseconds since the epoch.")
 
@@ -378,6 +390,7 @@ def deploy(call: Call, parameters: JobWithText) -> VersionRow:
         "BIZ_TOPIC_NOT_FOUND",
         "BIZ_SUBSCRIPTION_NOT_FOUND",
         "BIZ_JOB_QUOTA_EXCEEDED",
+        "BIZ_LAKE_QUOTA_EXCEEDED",
     ),
     extension=True,
 )
@@ -397,17 +410,17 @@ def start(call: Call, parameters: JobStart) -> dict[str, Any]:
     "job/stop",
     service="Job",
     summary="Stop a SQL job",
-    description="It has stopped when job/get says so.",
+    description="It has stopped when job/get says so. A savepoint takes room in the lake.",
     parameters=JobStop,
     result=Nothing,
     changes=True,
-    errors=_STATES,
+    errors=(*_STATES, "BIZ_LAKE_QUOTA_EXCEEDED"),
     extension=True,
 )
 def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
     job = _job(call, parameters, access.STOP)
     with _told():
-        pipelines.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
+        services.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
     return NOTHING
 
 
@@ -483,7 +496,8 @@ def events(call: Call, parameters: JobPage) -> Page:
     "job/log",
     service="Job",
     summary="The log of a SQL job, with the rows of its tables print",
-    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first.",
+    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first. "
+    f"A log keeps {journal.MOST_KEPT:,} lines, 1 MiB at most; older ones are gone.",
     parameters=JobLog,
     result=list[LogLine],
     errors=_MISSES,
@@ -511,10 +525,32 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
         found,
         lambda one: SavepointDo(
             savepoint=str(one.pk),
+            name=one.name,
             version=one.version.number if one.version else None,
             createTime=milliseconds(one.created_at),
         ),
     )
+
+
+@operation(
+    "job/deleteSavepoint",
+    service="Job",
+    summary="Delete one savepoint of a SQL job",
+    description="With its files. What runs has a copy of its own; while a start from it is under way it is refused.",
+    parameters=SavepointOnly,
+    result=Nothing,
+    changes=True,
+    errors=(*_STATES, "BIZ_SAVEPOINT_NOT_FOUND"),
+    extension=True,
+)
+def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
+    job = _job(call, parameters, access.DELETE_SAVEPOINT)
+    with _told():
+        found = _savepoint(job, parameters.savepoint)
+        if found is None:
+            raise Refused("SAVEPOINT_NOT_FOUND", f"{job.name} has no savepoint of this ID.", "savepoint")
+        pipelines.delete_savepoint(actor=call.actor, pipeline=job, savepoint=found)
+    return NOTHING
 
 
 @operation(
@@ -655,8 +691,9 @@ def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:
     return {
         "job": job.name,
         "state": job.state,
-        "reason": job.reason,
+        "reason": job.reason or queries.waits_for(job),
         "line": job.line,
+        "waiting": " ".join(one.sentence for one in now.waiting) if now is not None and job.state in BUSY else "",
         "version": job.version.number if job.version else None,
         "restarts": job.restarts,
         "createTime": milliseconds(job.created_at),

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
+from pytest_django import Settings
 
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.jobs import services
 from console.jobs.beginnings import BEGINNINGS
-from console.pipelines import journal, lifecycle, samples
+from console.pipelines import journal, lifecycle, queries, room, samples
 from console.pipelines import services as pipelines
 from console.pipelines.lifecycle import Lease
-from console.pipelines.models import Pipeline, Secret, StartFrom, State, Variable, Version
+from console.pipelines.models import Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.queues import services as queue_services
 from tests.console.jobs.conftest import TEXT, reloaded
+from tests.console.pipelines.test_room import fill
 from tests.support.cast import Cast
 from tests.support.queue_service import QueueServiceProcess
 
 pytestmark = pytest.mark.process
+HOUR_MS = 3_600_000
 WRONG = TEXT.replace("SELECT id FROM some", "SELECT id, 1 FROM some")
 SECRET = """CREATE TEMPORARY TABLE late (a BIGINT) WITH ('connector' = 'mq', 'topic' = 'late', 'endpoint' = 'h:9876',
   'accessId' = 'x', 'accessKey' = 'sEcReT-4', 'producerGroup' = 'GID_late');
@@ -191,6 +199,21 @@ def test_a_refresh_brings_the_parts_and_leaves_what_is_open(cast: Cast, deployed
     assert "job-graph" not in page(cast, "jobs.live", "late", part=True)
 
 
+def test_a_job_that_no_worker_takes_says_what_it_waits_for(cast: Cast, deployed: Pipeline, settings: Settings) -> None:
+    settings.PIPELINES_PER_WORKER = 20
+    pipelines.start(actor=cast.actor("alice"), pipeline=deployed, start_from=StartFrom.NOTHING)
+    waits = "It waits for a worker with a free place; each runs up to 20 jobs at a time (GANTRY_PIPELINES_PER_WORKER)."
+    assert waits not in page(cast, "jobs.detail", "late")  # a moment is usual
+    Pipeline.objects.update(started_at=timezone.now() - timedelta(seconds=4))
+    assert waits in page(cast, "jobs.detail", "late")
+    assert queries.waits_for(reloaded(cast)) == waits
+    Pipeline.objects.update(due_at=timezone.now() + timedelta(minutes=1))  # after a failure: it is told when
+    assert waits not in page(cast, "jobs.detail", "late")
+    Pipeline.objects.update(due_at=None)
+    assert lifecycle.claim(deployed.pk, "one") is not None
+    assert waits not in page(cast, "jobs.detail", "late")
+
+
 def test_a_failure_is_told_with_its_line(cast: Cast, deployed: Pipeline) -> None:
     lifecycle.fail(running(cast, deployed), "The topic is not there.", line=4, for_good=True)
     shown = page(cast, "jobs.detail", "late")
@@ -238,6 +261,40 @@ def test_a_job_is_started_and_stopped_with_a_savepoint(cast: Cast, deployed: Pip
     assert (started.start_from, started.savepoint_id) == (StartFrom.SAVEPOINT, savepoint.pk)
 
 
+def test_one_savepoint_is_deleted_when_its_name_was_typed(cast: Cast, deployed: Pipeline) -> None:
+    kept, other = (Savepoint.objects.create(pipeline=deployed, folder=f"oss://x/savepoint-{n}/") for n in (7, 8))
+    key = str(kept.pk)
+    assert reverse("jobs.savepoint_delete", args=["late", key]) in page(cast, "jobs.checkpoints", "late")
+    assert "Type <strong" in page(cast, "jobs.savepoint_delete", "late", key)
+    assert act(cast, "jobs.savepoint_delete", "late", key, name="8").status_code == 422
+    assert cast.client("charlie").post(reverse("jobs.savepoint_delete", args=["late", key])).status_code == 404
+    assert cast.client("nora").post(reverse("jobs.savepoint_delete", args=["late", key])).status_code == 403
+    response = act(cast, "jobs.savepoint_delete", "late", key, name="7")
+    assert response["HX-Redirect"] == reverse("jobs.checkpoints", args=["late"])
+    assert list(deployed.savepoints.all()) == [other]
+    assert act(cast, "jobs.savepoint_delete", "late", key, name="7").status_code == 404
+
+
+def test_a_savepoint_without_room_is_refused_in_the_dialog_and_a_full_lake_is_shown(
+    cast: Cast, deployed: Pipeline, settings: Settings
+) -> None:
+    lease = running(cast, deployed)
+    fill(cast.acme, 1_000)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    response = act(cast, "jobs.stop", "late", with_savepoint="on")
+    assert response.status_code == 422
+    assert "There is no room for a savepoint of 0 bytes, so stop late without one" in response.content.decode()
+    lifecycle.note(lease, room.FULL, "The lake is <full>.")
+    assert "The lake is &lt;full&gt;." in page(cast, "jobs.live", "late", part=True)
+    lifecycle.note(lease, room.HAS_ROOM, "There is room.")
+    shown = page(cast, "jobs.live", "late", part=True)
+    assert 'class="alert' not in shown and "lake has room" in shown
+    act(cast, "jobs.stop", "late")
+    lifecycle.stop(lease)
+    response = act(cast, "jobs.start", "late", start_from="checkpoint")
+    assert response.status_code == 422 and "acme may store 1000 bytes in the lake" in response.content.decode()
+
+
 def test_a_start_that_cannot_be_is_said_in_the_dialog(cast: Cast, deployed: Pipeline) -> None:
     running(cast, deployed)
     response = act(cast, "jobs.start", "late", start_from="nothing")
@@ -250,6 +307,17 @@ def test_a_start_that_cannot_be_is_said_in_the_dialog(cast: Cast, deployed: Pipe
 def test_a_stop_of_what_does_not_run_is_said(cast: Cast, deployed: Pipeline) -> None:
     response = act(cast, "jobs.stop", "late")
     assert response.status_code == 422 and "late does not run." in response.content.decode()
+
+
+def test_a_sink_that_waits_is_shown_with_its_reason_while_the_job_runs(cast: Cast, deployed: Pipeline) -> None:
+    lease = running(cast, deployed)
+    now_ms = int(time.time() * 1000)
+    waiting = Waiting("shown", "No <broker> answers.", 3, 11, now_ms - 60_000, now_ms + HOUR_MS)
+    samples.keep(deployed.pk, replace(REPORT, waiting=(waiting,)))
+    shown = page(cast, "jobs.detail", "late")
+    assert "The table shown waits to be written, before try 4 of 11: No &lt;broker&gt; answers." in shown
+    lifecycle.finish(lease)
+    assert "waits to be written" not in page(cast, "jobs.live", "late", part=True)
 
 
 def test_checkpoints_are_those_of_the_latest_report(cast: Cast, deployed: Pipeline) -> None:
@@ -273,20 +341,32 @@ def test_curves_have_the_same_numbers_in_a_table(cast: Cast, deployed: Pipeline)
 
 def test_the_log_goes_on_behind_what_is_shown(cast: Cast, deployed: Pipeline) -> None:
     assert "Nothing was written yet." in page(cast, "jobs.log", "late")
-    journal.write(deployed.pk, "print", "+I(<1>)")
+    journal.write(cast.acme.uid, deployed.pk, "print", "+I(<1>)")
     shown = page(cast, "jobs.log", "late")
     assert "+I(&lt;1&gt;)" in shown
     cursor = re.search(r"\?after=([\d-]+)", shown)
     assert cursor is not None
-    journal.write(deployed.pk, "error", "It broke.")
+    journal.write(cast.acme.uid, deployed.pk, "error", "It broke.")
     more = page(cast, "jobs.log", "late", part=True, after=cursor[1])
     assert more.count("<li") == 1 and "It broke." in more
     assert re.search(r'id="log-cursor"[^>]*hx-swap-oob="true"', more)
 
 
+def test_a_log_says_that_older_lines_are_gone_and_where_the_oldest_ones_are(cast: Cast, deployed: Pipeline) -> None:
+    journal.write_all(cast.acme.uid, deployed.pk, "print", [f"+I({n})" for n in range(journal.MOST_KEPT)])
+    shown = page(cast, "jobs.log", "late")
+    assert "older lines are gone" not in shown and "+I(0)" not in shown
+    assert shown.count('class="log-print"') == journal.MOST_SHOWN and "?after=0-0" in shown
+    oldest = page(cast, "jobs.log", "late", after="0-0")
+    assert "+I(0)" in oldest and "Begin with the oldest" not in oldest
+    journal.write_all(cast.acme.uid, deployed.pk, "print", ["one more"] * 3)
+    shown = page(cast, "jobs.log", "late")
+    assert re.search(r'<span class="num" title="3">3</span> older lines are gone', shown)
+
+
 def test_a_log_has_the_lines_of_its_job_alone(cast: Cast, deployed: Pipeline) -> None:
     other = pipelines.create(actor=cast.actor("alice"), name="other")
-    journal.write(other.pk, "info", "of the other one")
+    journal.write(cast.acme.uid, other.pk, "info", "of the other one")
     assert "of the other one" not in page(cast, "jobs.log", "late")
 
 
@@ -304,7 +384,7 @@ def test_versions_are_compared(cast: Cast, deployed: Pipeline) -> None:
 
 def test_a_job_is_deleted_when_its_name_was_typed(cast: Cast, deployed: Pipeline) -> None:
     samples.keep(deployed.pk, REPORT)
-    journal.write(deployed.pk, "info", "x")
+    journal.write(cast.acme.uid, deployed.pk, "info", "x")
     assert act(cast, "jobs.delete", "late", name="lat").status_code == 422
     response = act(cast, "jobs.delete", "late", name="late")
     assert response["HX-Redirect"] == reverse("jobs.list")

@@ -13,6 +13,7 @@ from console.audit.models import Entry
 from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
 from console.openapi.operations import OPERATIONS
 from console.pipelines import services as pipelines
+from console.pipelines.models import Savepoint
 from console.queues import services as queue_services
 from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
@@ -59,6 +60,7 @@ MATRIX: dict[str, str] = {
     "job/events":                           "! J - - - - . .",
     "job/log":                              "! J - - - - . .",
     "job/savepoints":                       "! J - - - - . .",
+    "job/deleteSavepoint":                  "! J - - - - . .",
     "job/secrets":                          "! . - - - - . .",
     "job/putSecret":                        "! . - - - - . .",
     "job/deleteSecret":                     "! K - - - - . .",
@@ -149,6 +151,7 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
         given = QUEUE
     if path.startswith("job/"):
         given = JOB | ({"job": "another"} if path == "job/create" else {})
+        given |= {"savepoint": "77"} if path == "job/deleteSavepoint" else {}
     if path.startswith("sql/"):
         given = SQL | ({"text": ""} if path in ("sql/tasks", "sql/tables") else {})
     return {name: given[name] for name in OPERATIONS[path].parameters.model_fields if name in given}
@@ -174,6 +177,7 @@ def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues:
     alice = stage.cast.actor("alice")
     job = pipelines.create(actor=alice, name=JOB["job"])
     pipelines.deploy(actor=alice, pipeline=job, text="x", plan=plan_of())
+    Savepoint.objects.create(pk=77, pipeline=job, folder="oss://x/savepoint-00000001/")
     pipelines.set_secret(actor=alice, name=JOB["secret"], value="x")
     pipelines.set_variable(actor=alice, name=JOB["variable"], value="x")
     for role in ROLES:

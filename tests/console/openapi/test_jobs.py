@@ -6,15 +6,19 @@ import re
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
+from analytics.pipelines.reports import Report
+from analytics.pipelines.waits import Waiting
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
-from console.pipelines import journal, lifecycle
+from console.pipelines import journal, lifecycle, samples
 from console.pipelines import services as pipelines
 from console.pipelines.models import Pipeline, Savepoint
 from console.rights import limits
 from tests.console.jobs.conftest import TEXT
 from tests.console.openapi.caller import Caller
+from tests.console.pipelines.test_room import fill
 from tests.support.cast import Cast, make_topic
 
 pytestmark = [pytest.mark.django_db, pytest.mark.process]
@@ -55,6 +59,11 @@ def test_a_job_is_made_deployed_started_stopped_and_deleted(alice: Caller) -> No
     assert [event["event"] for event in alice("job/events", job="late", pageSize="3")["data"]] == [
         "stopped", "starting", "stopped",
     ]  # fmt: skip
+    assert savepoint["name"] == "1"
+    assert alice.symbol("job/deleteSavepoint", job="late", savepoint=savepoint["savepoint"]) == "SUCCESS"
+    for gone in (savepoint["savepoint"], "x", "9" * 19):
+        assert alice.symbol("job/deleteSavepoint", job="late", savepoint=gone) == "BIZ_SAVEPOINT_NOT_FOUND"
+    assert alice.data("job/savepoints", job="late") == []
     assert alice.symbol("job/delete", job="late") == "SUCCESS"
     assert alice.symbol("job/get", job="late") == "BIZ_JOB_NOT_FOUND"
     channels = Entry.objects.filter(action__startswith="pipelines.job.").values_list("channel", flat=True)
@@ -103,11 +112,23 @@ def test_jobs_are_listed_page_by_page(alice: Caller, cast: Cast) -> None:
     assert ([row["job"] for row in page["data"]], page["total"]) == (["b2"], 2)
 
 
+def test_a_sink_that_waits_is_told_with_its_job(alice: Caller) -> None:
+    alice.data("job/create", job="late", text=TEXT)
+    alice.data("job/deploy", job="late", text=TEXT)
+    assert alice.symbol("job/start", job="late") == "SUCCESS"
+    lease = running("late")
+    samples.keep(lease.pipeline_id, Report((), waiting=(Waiting("shown", "No broker answers.", 1, 11, 1, 2),)))
+    sentence = "The table shown waits to be written, before try 2 of 11: No broker answers."
+    assert alice.data("job/get", job="late")["waiting"] == sentence
+    lifecycle.finish(lease)
+    assert [row["waiting"] for row in alice.data("job/list")] == [""]
+
+
 def test_a_log_is_read_from_a_cursor_on(alice: Caller, cast: Cast) -> None:
     job = pipelines.create(actor=cast.actor("alice"), name="late")
-    journal.forget(job.pk)
+    journal.forget(cast.acme.uid, job.pk)
     for text in ("one", "two"):
-        journal.write(job.pk, "print", text)
+        journal.write(cast.acme.uid, job.pk, "print", text)
     first, _ = alice.data("job/log", job="late")
     assert (first["level"], first["text"]) == ("print", "one")
     assert [one["text"] for one in alice.data("job/log", job="late", after=first["cursor"])] == ["two"]
@@ -213,6 +234,25 @@ def test_an_account_has_so_many_jobs(alice: Caller, monkeypatch: pytest.MonkeyPa
     assert alice.symbol("job/create", job="two") == "BIZ_JOB_QUOTA_EXCEEDED"
 
 
+def test_a_job_without_room_in_the_lake_is_not_started_and_stops_without_a_savepoint(
+    alice: Caller, cast: Cast, settings: Settings
+) -> None:
+    alice.data("job/create", job="late", text=TEXT)
+    alice.data("job/deploy", job="late", text=TEXT)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    fill(cast.acme, 1_000)
+    answer = alice("job/start", job="late", startFrom="nothing")
+    assert answer["status"] == "BIZ_LAKE_QUOTA_EXCEEDED"
+    assert "acme may store 1000 bytes in the lake and has 1000 bytes: delete files" in answer["dynamicMessage"]
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 2_000}
+    assert alice.symbol("job/start", job="late", startFrom="nothing") == "SUCCESS"
+    running("late")
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    assert alice.symbol("job/stop", job="late", withSavepoint="true") == "BIZ_LAKE_QUOTA_EXCEEDED"
+    assert alice.data("job/get", job="late")["state"] == "running"
+    assert alice.symbol("job/stop", job="late") == "SUCCESS"
+
+
 def test_every_operation_of_a_job_is_one_of_ours() -> None:
     found = [operation for path, operation in OPERATIONS.items() if path.startswith("job/")]
-    assert len(found) == 20 and all(operation.extension for operation in found)
+    assert len(found) == 21 and all(operation.extension for operation in found)

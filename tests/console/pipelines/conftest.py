@@ -12,6 +12,7 @@ from analytics import engine, errors
 from analytics.pipelines import runner
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, View
 from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.waits import Waiting
 from console.accounts.actor import Actor
 from console.pipelines import services, worker
 from console.pipelines.models import Pipeline, StartFrom
@@ -73,6 +74,7 @@ class Run:
         self.ended = threading.Event()
         self.was_abandoned = False
         self.was_stopped_with: str | None = None
+        self.waiting: tuple[Waiting, ...] = ()
 
     def wait(self, seconds: float | None = None) -> bool:
         return self.ended.wait(seconds)
@@ -91,7 +93,8 @@ class Run:
         return f"{self.spec.location}savepoint-{savepoint}/" if savepoint else ""
 
     def report(self) -> Report:
-        return Report((InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5),))
+        insert = InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5)
+        return Report((insert,), waiting=self.waiting)
 
     def printed(self) -> list[str]:
         return ["+I(7)"]

@@ -9,7 +9,7 @@ from analytics.pipelines.plan import Plan
 from console.accounts.actor import Actor
 from console.audit.models import Entry
 from console.pipelines import lifecycle, services
-from console.pipelines.models import Pipeline, Secret, StartFrom, State, Variable
+from console.pipelines.models import Pipeline, Savepoint, Secret, StartFrom, State, Variable
 from console.rights import limits
 from console.web.errors import Refused
 from tests.console.pipelines.conftest import plan_of
@@ -143,7 +143,7 @@ def test_a_secret_is_kept_encrypted_and_given_for_a_start_only(cast: Cast, alice
     assert "sEcReT" not in secret.value_encrypted
     assert services.secret_values(cast.acme, ["id"]) == {"id": "sEcReT-3"}
     assert not Entry.objects.filter(detail__icontains="sEcReT").exists()
-    with pytest.raises(Refused, match="There is no secret id; save it before the start"):
+    with pytest.raises(Refused, match="There is no secret id, or who starts the job may not use it"):
         services.secret_values(cast.actor("charlie").tenant, ["id"])
     services.delete_secret(actor=alice, name="id")
     with pytest.raises(Refused) as error:
@@ -194,3 +194,54 @@ def test_so_many_jobs_of_an_account_run_at_a_time(alice: Actor, started: Pipelin
     assert (used["jobs"], used["running_jobs"]) == (2, 1)
     services.stop(actor=alice, pipeline=started)
     services.start(actor=alice, pipeline=other, start_from=StartFrom.NOTHING)
+
+
+def kept(pipeline: Pipeline) -> Savepoint:
+    """A savepoint of what was asked to start; it has stopped."""
+    lease = lifecycle.claim(pipeline.pk, "w")
+    assert lease is not None
+    lifecycle.run(lease)
+    savepoint = lifecycle.keep_savepoint(lease, f"oss://x/savepoint-{lease.fence:08}/")
+    lifecycle.finish(lease)
+    return savepoint
+
+
+def test_one_savepoint_is_deleted_and_no_start_goes_on_from_it(alice: Actor, started: Pipeline) -> None:
+    savepoint = kept(started)
+    services.delete_savepoint(actor=alice, pipeline=started, savepoint=savepoint)
+    assert not started.savepoints.exists()
+    event = started.events.order_by("pk").last()
+    assert event is not None
+    assert (event.kind, event.sentence) == ("savepoint deleted", "oss://x/savepoint-00000001/")
+    entry = Entry.objects.get(action="pipelines.job.delete_savepoint")
+    assert (entry.resource, entry.detail) == ("late_flights", {"savepoint": "00000001"})
+    gone = Savepoint(pk=savepoint.pk or 1, pipeline=started, folder=savepoint.folder)
+    with pytest.raises(Refused, match="has no savepoint 00000001 any more") as error:
+        services.delete_savepoint(actor=alice, pipeline=started, savepoint=gone)
+    assert symbol(error) == "SAVEPOINT_NOT_FOUND"
+    with pytest.raises(Refused, match="is not one of late_flights") as error:
+        services.start(actor=alice, pipeline=started, start_from=StartFrom.SAVEPOINT, savepoint=gone)
+    assert symbol(error) == "SAVEPOINT_OF_ANOTHER"
+
+
+def test_a_savepoint_stays_until_a_start_from_it_has_its_state(alice: Actor, started: Pipeline) -> None:
+    savepoint = kept(started)
+    services.start(actor=alice, pipeline=started, start_from=StartFrom.SAVEPOINT, savepoint=savepoint)
+    lease = lifecycle.claim(started.pk, "w")
+    assert lease is not None
+    with pytest.raises(Refused, match="is about to start from the savepoint 00000001") as error:
+        services.delete_savepoint(actor=alice, pipeline=started, savepoint=savepoint)
+    assert symbol(error) == "SAVEPOINT_IN_USE"
+    lifecycle.run(lease)
+    services.delete_savepoint(actor=alice, pipeline=started, savepoint=savepoint)
+    started.refresh_from_db()
+    assert (started.state, started.savepoint) == (State.RUNNING, None)
+
+
+def test_a_savepoint_of_another_job_is_not_deleted(alice: Actor, started: Pipeline) -> None:
+    savepoint = kept(started)
+    other = services.create(actor=alice, name="other")
+    with pytest.raises(Refused) as error:
+        services.delete_savepoint(actor=alice, pipeline=other, savepoint=savepoint)
+    assert symbol(error) == "SAVEPOINT_NOT_FOUND"
+    assert started.savepoints.count() == 1

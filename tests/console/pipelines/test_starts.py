@@ -40,7 +40,7 @@ def allow(cast: Cast, name: str, *actions: str, resource: str = "*") -> None:
 
 
 def test_a_queue_of_the_accounts_own_is_read_in_its_name(cast: Cast, settings: Any) -> None:
-    given = starts.given(cast.actor("alice"), plan_of(OWN_QUEUE), {})
+    given = starts.given(cast.actor("alice"), plan_of(OWN_QUEUE))
     assert given == {
         "q": {
             "endpoint": settings.SMQ_ADDRESS,
@@ -52,19 +52,19 @@ def test_a_queue_of_the_accounts_own_is_read_in_its_name(cast: Cast, settings: A
 
 
 def test_a_table_with_a_key_never_gets_gantrys_own(cast: Cast) -> None:
-    assert starts.given(cast.actor("alice"), plan_of(KEYED_QUEUE), {}) == {}
+    assert starts.given(cast.actor("alice"), plan_of(KEYED_QUEUE)) == {}
 
 
 def test_reading_a_queue_takes_the_rights_to_receive_and_to_delete(cast: Cast) -> None:
     with pytest.raises(PermissionDenied, match="mns:ReceiveMessage"):
-        starts.given(cast.actor("nora"), plan_of(OWN_QUEUE), {})
+        starts.given(cast.actor("nora"), plan_of(OWN_QUEUE))
     allow(cast, "nora", "mns:ReceiveMessage", resource="acs:mns:*:*:/queues/flights/messages")
     with pytest.raises(PermissionDenied, match="mns:DeleteMessage"):
-        starts.given(cast.actor("nora"), plan_of(OWN_QUEUE), {})
+        starts.given(cast.actor("nora"), plan_of(OWN_QUEUE))
     allow(cast, "nora", "mns:DeleteMessage", resource="acs:mns:*:*:/queues/flights/messages")
-    assert set(starts.given(cast.actor("nora"), plan_of(OWN_QUEUE), {})) == {"q"}
+    assert set(starts.given(cast.actor("nora"), plan_of(OWN_QUEUE))) == {"q"}
     with pytest.raises(PermissionDenied):
-        starts.given(cast.actor("nora"), plan_of(Source("q", "mns", A, options={"queueName": "others"})), {})
+        starts.given(cast.actor("nora"), plan_of(Source("q", "mns", A, options={"queueName": "others"})))
 
 
 def test_topics_are_read_with_the_group_and_written_by_who_may(cast: Cast, broker: BrokerProcess) -> None:
@@ -73,19 +73,19 @@ def test_topics_are_read_with_the_group_and_written_by_who_may(cast: Cast, broke
     options: dict[str, Value] = {"topic": "late", "instanceID": cast.instance.instance_id}
     source = Source("t", "mq", A, format="csv", options=options | {"consumerGroup": "GID_late"})
     sink = Sink("s", "mq", A, format="csv", options=options | {"producerGroup": "GID_x"})
-    given = starts.given(cast.actor("bob"), plan_of(source, sink), {})
+    given = starts.given(cast.actor("bob"), plan_of(source, sink))
     key = {"accessId": broker.access_key_id, "accessKey": broker.access_key_secret}
     assert given == dict.fromkeys(("t", "s"), {"endpoint": broker.namesrv} | key)
 
     with pytest.raises(PermissionDenied, match="mq:PUB"):
-        starts.given(cast.actor("rita"), plan_of(sink), {})
+        starts.given(cast.actor("rita"), plan_of(sink))
     with pytest.raises(PermissionDenied, match="mq:SUB"):
-        starts.given(cast.actor("rita"), plan_of(source), {})
+        starts.given(cast.actor("rita"), plan_of(source))
     with pytest.raises(Refused, match="There is no topic"):
-        starts.given(cast.actor("charlie"), plan_of(sink), {})
+        starts.given(cast.actor("charlie"), plan_of(sink))
     unknown = Source("t", "mq", A, format="csv", options=options | {"consumerGroup": "GID_none"})
     with pytest.raises(Refused, match="There is no group"):
-        starts.given(cast.actor("alice"), plan_of(unknown), {})
+        starts.given(cast.actor("alice"), plan_of(unknown))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_folder_of_others_is_not_there(cast: Cast, path: str) -> None:
         Sink("f", "filesystem", A, format="csv", options={"path": "${secret_values.path}"}),
     ):
         with pytest.raises(Refused):
-            starts.given(cast.actor("alice"), plan_of(table), {"path": path})
+            starts.given(cast.actor("alice"), plan_of(table))
 
 
 def test_a_folder_takes_the_right_to_read_or_to_write_it(cast: Cast) -> None:
@@ -107,9 +107,9 @@ def test_a_folder_takes_the_right_to_read_or_to_write_it(cast: Cast) -> None:
     source = Source("f", "filesystem", A, format="csv", options={"path": "oss://acmes/in/"})
     sink = Sink("f", "filesystem", A, format="csv", options={"path": "oss://acmes/in/"})
     allow(cast, "nora", "dla:ReadBucket")
-    assert starts.given(cast.actor("nora"), plan_of(source), {}) == {}
+    assert starts.given(cast.actor("nora"), plan_of(source)) == {}
     with pytest.raises(PermissionDenied, match="dla:WriteBucket"):
-        starts.given(cast.actor("nora"), plan_of(sink), {})
+        starts.given(cast.actor("nora"), plan_of(sink))
 
 
 def test_the_engine_is_told_secrets_and_only_the_tables_that_are_named(cast: Cast, started: Pipeline) -> None:

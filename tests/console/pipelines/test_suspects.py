@@ -301,7 +301,7 @@ def test_a_worker_that_runs_others_leaves_a_suspect_to_an_empty_one_for_a_while(
 
 
 def test_what_takes_long_to_start_keeps_nobody_waiting_for_ever(process: Worker, started: Pipeline) -> None:
-    life = Life(process, Lease(started.pk, "one", 1, SUSPECT_AFTER))
+    life = Life(process, Lease(started.pk, "one", 1, deaths=SUSPECT_AFTER))
     assert life.is_young
     life._begun -= suspects.BELIEVED_AFTER.total_seconds()
     assert not life.is_young

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from analytics import engine, errors
 from analytics.pipelines import runner
+from analytics.pipelines.waits import Waiting
 from console.accounts.models import User
-from console.pipelines import journal, lifecycle, samples, services, starts, worker
+from console.pipelines import journal, lifecycle, room, samples, services, starts, worker
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, Savepoint, StartFrom, State
 from console.pipelines.worker import Worker
 from console.sql.worker import ENGINE_LOST_EXIT
 from tests.console.pipelines.conftest import Engine, Run, plan_of
+from tests.console.pipelines.test_room import fill, writing_files
 from tests.support.broker import eventually
 from tests.support.cast import Cast
 
@@ -285,3 +289,54 @@ def test_a_lease_is_given_up_where_no_sign_of_life_can_be_given(
     monkeypatch.setattr(lifecycle, "beat", away)
     process.look()
     eventually(lambda: run.was_abandoned, PATIENCE_SECONDS)
+
+
+def test_whether_spark_is_to_start_is_asked_every_ten_seconds_and_not_with_every_turn(
+    cast: Cast, process: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed = threading.Event()
+    monkeypatch.setattr(runner, "warm", warmed.set)
+    process._warm_once()
+    services.create(actor=cast.actor("alice"), name="draft")
+    with CaptureQueriesContext(connection) as asked:
+        process._warm_once()
+    assert not asked.captured_queries and not warmed.is_set()
+    process._warm_due = 0.0
+    process._warm_once()
+    assert warmed.wait(PATIENCE_SECONDS)
+
+
+def test_a_sink_that_waits_is_told_once_without_secrets_and_that_it_waits_no_more(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_S", 0.0)
+    monkeypatch.setattr(starts, "hidden", lambda spec: {"10.9.8.7:9876": "${secret_values.broker}"})
+    run = running(process, started, spark)
+    for tries in (1, 2):
+        run.waiting = (Waiting("o", "10.9.8.7:9876 does not answer.", tries, 11, 1_000, 2_000),)
+        eventually(lambda: [one.tries for one in _waiting(started)] == [tries], PATIENCE_SECONDS)  # noqa: B023
+    sentence = "The table o waits to be written, before try 2 of 11: ${secret_values.broker} does not answer."
+    assert [line for line in told(started) if "waits" in line] == [sentence]
+    run.waiting = ()
+    eventually(lambda: "The table o waits no more." in told(started), PATIENCE_SECONDS)
+    assert _waiting(started) == ()
+
+
+def _waiting(pipeline: Pipeline) -> tuple[Waiting, ...]:
+    now = samples.latest([pipeline.pk]).get(pipeline.pk)
+    return now.waiting if now is not None else ()
+
+
+def test_a_full_lake_is_told_in_the_log_and_ends_only_what_writes_files_to_it(
+    process: Worker, started: Pipeline, spark: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "LOOK_S", 0.0)
+    settings.TENANT_LIMITS = settings.TENANT_LIMITS | {"lake_bytes": 1_000}
+    run = running(process, started, spark)
+    fill(started.tenant, 5_000)
+    eventually(lambda: any(line.startswith("acme may store 1000 bytes") for line in told(started)), PATIENCE_SECONDS)
+    assert (state(started), run.was_abandoned) == (State.RUNNING, False)
+    run.spec = replace(run.spec, plan=writing_files())
+    until(process, started, State.FAILED)
+    assert run.was_abandoned
+    assert started.reason.startswith("It writes files to the lake, which is full: acme may store 1000 bytes")

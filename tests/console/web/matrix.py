@@ -258,6 +258,8 @@ MATRIX: list[Row] = [
     Row("jobs.text", JOB, ACMES_JOB, "post", {"mode": "deploy", "text": "select 1"}),
     Row("jobs.statistics", JOB, ACMES_JOB),
     Row("jobs.checkpoints", JOB, ACMES_JOB),
+    Row("jobs.savepoint_delete", (*JOB, "99"), MISSING_FILE),
+    Row("jobs.savepoint_delete", (*JOB, "99"), MISSING_FILE, "post", {"name": "00000001"}),
     Row("jobs.log", JOB, ACMES_JOB),
     Row("jobs.versions", JOB, ACMES_JOB),
     Row("jobs.version", (*JOB, "99"), MISSING_FILE),

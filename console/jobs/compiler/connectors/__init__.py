@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analytics.pipelines.plan import Column, Value
+from analytics.pipelines.plan import CREDENTIALS, Column, Value
 from console.jobs.compiler.connectors import formats
 from console.jobs.compiler.connectors.formats import Wrong
 from console.jobs.compiler.connectors.kinds import Option
@@ -165,8 +165,7 @@ class _Reading:
         return "reading" if self._role == SOURCE else "writing"
 
     def _value(self, option: Option, place: OptionText, name: str) -> Value:
-        hides = option.secret or option.may_be_secret
-        written = self._values.filled(self._text, place.value, secrets_allowed=hides)
+        written = self._values.filled(self._text, place.value, secrets_allowed=option.name in CREDENTIALS)
         try:
             value = option.read(written)
         except ValueError as error:

@@ -198,8 +198,6 @@ class Option:
     default: Value | None = None
     #: Its value is kept where it is never shown again.
     secret: bool = False
-    #: It may name a secret though it is none itself: nothing shows the value, and no row or file has it.
-    may_be_secret: bool = False
     #: Empty where it holds for reading and writing.
     role: str = ""
     #: The option that it is another way to write.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from analytics.pipelines.plan import OSS_EVENT_COLUMNS, SECRET, Column, Value
+from analytics.pipelines.plan import OSS_EVENT_COLUMNS, Column, Value
 from console.jobs.compiler.connectors import formats
 from console.jobs.compiler.connectors.formats import Wrong
 from console.jobs.compiler.connectors.kinds import (
@@ -29,10 +29,9 @@ from console.jobs.compiler.connectors.kinds import (
 
 SOURCE, SINK = "source", "sink"
 
-_SECRETS_IN = r"(?:\$\{secret_values\.[\w.-]+\})"
-_URL = like(rf"https?://[A-Za-z0-9.\[\]:-]+/?|{_SECRETS_IN}", "an address as http://host:port")
+_URL = like(r"https?://[A-Za-z0-9.\[\]:-]+/?", "an address as http://host:port")
 _HOST = like(
-    rf"(?:https?://)?[A-Za-z0-9.\[\]_-]+(?::\d{{1,5}})?(?:[;,][A-Za-z0-9.\[\]_-]+:\d{{1,5}})*|{_SECRETS_IN}",
+    r"(?:https?://)?[A-Za-z0-9.\[\]_-]+(?::\d{1,5})?(?:[;,][A-Za-z0-9.\[\]_-]+:\d{1,5})*",
     "an address as host:port",
 )
 _QUEUE = like(r"[A-Za-z0-9][A-Za-z0-9-]{0,119}", "a queue's name: 1 to 120 letters, digits and hyphens")
@@ -90,7 +89,7 @@ class Connector:
 def _wrong_mns(given: Given) -> Wrong | None:
     host = re.match(r"https?://\d+\.mns\.([a-z0-9-]+?)(?:-internal)?(?:-vpc)?\.", str(given.values.get("endpoint", "")))
     region = given.values.get("region", "")
-    if host and not SECRET.search(str(region)) and host[1] != str(region):
+    if host and host[1] != str(region):
         return Wrong(f"region is {region}, and the endpoint is one of {host[1]}; write the same.", option="region")
     if given.values["messageType"] != "OSS":
         return None
@@ -110,10 +109,10 @@ _MNS = Connector(
     "mns",
     (SOURCE,),
     (
-        Option("endpoint", _URL, required=True, may_be_secret=True),
-        Option("region", text, required=True, may_be_secret=True),
+        Option("endpoint", _URL, required=True),
+        Option("region", text, required=True),
         Option("queueName", _QUEUE, required=True),
-        Option("accessKeyId", text, required=True, may_be_secret=True),
+        Option("accessKeyId", text, required=True),
         Option("accessKeySecret", text, required=True, secret=True),
         Option("batchSize", whole(1, 16), default=1),
         Option("pollingWaitTime", duration("0s", "30s"), default=10_000),
@@ -166,8 +165,8 @@ _MQ = Connector(
     (SOURCE, SINK),
     (
         Option("topic", _TOPIC, required=True),
-        Option("endpoint", _HOST, required=True, may_be_secret=True),
-        Option("accessId", text, required=True, may_be_secret=True),
+        Option("endpoint", _HOST, required=True),
+        Option("accessId", text, required=True),
         Option("accessKey", text, required=True, secret=True),
         Option("instanceID", _INSTANCE),
         Option("encoding", charset, default="utf-8"),

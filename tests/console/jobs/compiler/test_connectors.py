@@ -447,7 +447,7 @@ def test_generated_texts_have_a_length() -> None:
 
 def test_a_secret_cannot_be_a_number() -> None:
     message = refusal(read_job("a INT", {**MNS, "batchSize": SECRET}))
-    assert message.endswith("where its value is shown; allowed are keys, endpoint and region in WITH (…).")
+    assert message.endswith("a secret is allowed as accessId, accessKey, accessKeyId, accessKeySecret in WITH (…).")
 
 
 def test_options_of_the_other_direction_are_read_over() -> None:

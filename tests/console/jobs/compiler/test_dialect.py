@@ -317,8 +317,8 @@ def test_a_batch_job_may_do_what_a_stream_cannot() -> None:
          " FROM clicks /*+ OPTIONS('a'='b') */", "1:34 hints are not possible"),
         ("SELECT visitor, ${x} FROM clicks", "1:17 a variable stands within quotes: '${name}'."),
         ("SELECT visitor, '${secret_values.k}' FROM clicks",
-         "1:17 ${secret_values.k} cannot stand here, where its value is shown; allowed are keys, endpoint and region in"
-         " WITH (…)."),
+         "1:17 ${secret_values.k} cannot stand here; a secret is allowed as accessId, accessKey, accessKeyId,"
+         " accessKeySecret in WITH (…)."),
         ("SELECT visitor FROM clicks", "0:13 the query gives 1 column, and shown takes 2: a, b."),
         ("SELECT c.visitor, f.name FROM clicks c RIGHT JOIN flights f ON c.visitor = f.id",
          "RIGHT JOIN keeps all rows of a table that does not stream, and waits for ever; turn it round."),

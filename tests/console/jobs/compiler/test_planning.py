@@ -197,7 +197,7 @@ def test_secrets_are_put_in_by_whoever_starts_the_job() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("accessKeyId", "${secret_values.ids}", "there is no secret ids. Did you mean id?"),
+        ("accessKeyId", "${secret_values.ids}", "there is no secret ids, or you may not use it. Did you mean id?"),
         ("accessKeyId", "${secret_values.}", "${secret_values.} names no secret; write ${secret_values.name}."),
         ("queueName", "${quue}", "the variable quue has no value. Did you mean queue?"),
         ("queueName", "${a b}", "${a b} names no variable; write ${name} or ${secret_values.name}, in quotes."),
@@ -287,7 +287,7 @@ def test_a_setting_without_effect_is_told_so(line: str, sentence: str) -> None:
         ),
         (
             "'pipeline.name' = '${secret_values.x}'",
-            "cannot stand here, where its value is shown; allowed are keys, endpoint and region in WITH (…).",
+            "cannot stand here; a secret is allowed as accessId, accessKey, accessKeyId, accessKeySecret in WITH (…).",
         ),
     ],
 )
