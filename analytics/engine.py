@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analytics import lake, specs
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled
-from analytics.session import culprit, is_lost
+from analytics.session import culprit, is_lost, was_ended_from_outside
 from analytics.specs import Column, QueryResult, QuerySpec, TableSpec
 from analytics.sql import csv_text, failures, insert, outline, result, running, sessions
 from analytics.sql.backend import Backend
@@ -42,6 +42,7 @@ __all__ = [
     "stop",
     "wall_shortcoming",
     "warm",
+    "was_ended_from_outside",
 ]
 
 _log = logging.getLogger(__name__)

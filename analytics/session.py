@@ -9,6 +9,7 @@ import fcntl
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -55,8 +56,12 @@ _STOP_S = 8
 #: is to end, and a join looks between batches. Meanwhile it holds its tenant's share of the cores and no other's.
 TASK_PATIENCE_S = 30.0
 
+#: By these somebody ends a process that has done nothing. Java ends in order on most of them, with 128 and the number.
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 _lock = threading.Lock()
 _culprit: str | None = None
+_was_killed = False
 _session: "SparkSession | None" = None
 _scratch: "Scratch | None" = None
 _pools_lock = threading.Lock()
@@ -120,14 +125,14 @@ def before_end(work: "Callable[[], object]") -> None:
 
 def stop() -> None:
     """End Spark and its JVM; the next `get` starts a new one. Does nothing when none runs."""
-    global _session, _scratch, _culprit  # noqa: PLW0603  of the one session
+    global _session, _scratch, _culprit, _was_killed
     while _before_end:
         work = _before_end.pop()()
         if work is not None:
             with contextlib.suppress(Exception):  # the JVM may be gone already
                 work()
     with _lock:
-        _culprit = None
+        _culprit, _was_killed = None, False
         session, _session = _session, None
         scratch, _scratch = _scratch, None
         if session is not None:
@@ -162,9 +167,9 @@ def _end(session: "SparkSession") -> None:
 
 def kill(culprit: str | None = None) -> None:
     """End the JVM at once. Whatever waits for it gets EngineLost, which names the task that is the `culprit`."""
-    global _culprit  # noqa: PLW0603  of the one session
+    global _culprit, _was_killed
     session = _session
-    _culprit = _culprit or culprit
+    _culprit, _was_killed = _culprit or culprit, True
     if session is not None:
         session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
 
@@ -184,6 +189,18 @@ def is_lost() -> bool:
     """Whether the JVM was started and has died. False after an orderly `stop`."""
     session = _session
     return session is not None and session.sparkContext._gateway.proc.poll() is not None  # type: ignore[union-attr]
+
+
+def was_ended_from_outside() -> bool:
+    """Whether the JVM has died of a signal that was not `kill`'s: of somebody's, or of a kernel that needs the memory.
+
+    What ran in it is then not to blame: a JVM that has no memory left ends by itself, and one that crashes by SIGABRT.
+    """
+    session = _session
+    if session is None or _was_killed:
+        return False
+    status = session.sparkContext._gateway.proc.poll()  # type: ignore[union-attr]
+    return any(status in (-number, 128 + number) for number in _FROM_OUTSIDE)
 
 
 def _start(settings: settings_module.Settings, scratch: Path) -> "SparkSession":

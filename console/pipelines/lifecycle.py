@@ -4,7 +4,7 @@
                                                  ▲   │              │
                                                  │   └────stop──────┴──▶ STOPPING ──▶ STOPPED
                                                  └── fail, lose ────┘
-                                                         └──▶ FAILED, when it has failed too often
+                                                         └──▶ FAILED, when it has failed, or ended its engine, too often
 
 A worker claims a STARTING pipeline that nobody holds, and holds it by signs of life. Each claim has a number (`fence`):
 it is part of the condition of every update and stands in the checkpoint's folder, so a worker that was given up (it
@@ -22,14 +22,14 @@ from django.utils import timezone
 
 from analytics.pipelines.plan import Plan, Settings
 from console.catalog import storage
+from console.pipelines import suspects
 from console.pipelines.models import BUSY, Event, Pipeline, Savepoint, StartFrom, State
+from console.pipelines.suspects import SOUND_AFTER, SUSPECT_AFTER
 
 #: A worker that was silent for this long has lost its pipelines; workers beat every second.
 LEASE = timedelta(seconds=15)
 #: After so long without a failure the next one is the first again.
 STABLE_AFTER = timedelta(minutes=10)
-#: Whose queries ran for so long before the engine died is not what kills an engine as soon as it runs.
-SOUND_AFTER = timedelta(seconds=30)
 #: The longest pause after a lost engine: those wait too who have nothing to do with it.
 LONGEST_AFTER_LOSS = timedelta(seconds=60)
 #: Pauses are doubled so often at most; more would leave the numbers of a timedelta.
@@ -45,6 +45,13 @@ class Lease:
     fence: int
     #: The ID of whose pipeline it is, where a worker has claimed it.
     account: str = field(default="", compare=False)
+    #: How many the claim found (suspects).
+    deaths: int = field(default=0, compare=False)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it begins apart from others."""
+        return self.deaths >= SUSPECT_AFTER
 
 
 class LeaseLost(Exception):  # noqa: N818
@@ -59,16 +66,24 @@ def claim(pipeline_id: int, worker: str) -> Lease | None:
         if not waiting.update(worker=worker, fence=F("fence") + 1, heartbeat_at=now, due_at=None):
             return None
         # The row is this transaction's, so the number is this claim's.
-        fence, account = Pipeline.objects.values_list("fence", "tenant__uid").get(pk=pipeline_id)
-        lease = Lease(pipeline_id, worker, fence, account)
-        _tell(lease, "claimed", f"{worker} begins to start it.")
+        fence, account, deaths = Pipeline.objects.values_list("fence", "tenant__uid", "deaths").get(pk=pipeline_id)
+        lease = Lease(pipeline_id, worker, fence, account, deaths)
+        alone = ", with no other job beginning beside it" if lease.is_suspect else ""
+        _tell(lease, "claimed", f"{worker} begins to start it{alone}.")
     return lease
 
 
 def waiting() -> list[int]:
-    """Pipelines that a worker may claim now, the longest waiting first."""
-    due = Pipeline.objects.filter(_due(timezone.now()), state=State.STARTING, worker="")
+    """Pipelines that a worker may claim now, the longest waiting first; without suspects."""
+    due = Pipeline.objects.filter(_due(timezone.now()), state=State.STARTING, worker="", deaths__lt=SUSPECT_AFTER)
     return list(due.order_by(F("due_at").asc(nulls_first=True), "started_at", "pk").values_list("pk", flat=True))
+
+
+def waiting_suspects(waited: timedelta = timedelta(0)) -> list[int]:
+    """Those that begin apart and have waited for so long; first who is most likely the one that ends engines."""
+    since = timezone.now() - waited
+    due = Pipeline.objects.filter(_due(since), state=State.STARTING, worker="", deaths__gte=SUSPECT_AFTER)
+    return list(due.order_by("-deaths", "-started_at", "pk").values_list("pk", flat=True))
 
 
 def _due(now: datetime) -> Q:
@@ -122,8 +137,10 @@ def stop(lease: Lease) -> None:
     _end(lease, State.STOPPED, "", (State.STOPPING,))
 
 
+@transaction.atomic
 def finish(lease: Lease) -> None:
     """Its queries came to their end by themselves. Raises LeaseLost."""
+    clear(lease)
     _end(lease, State.FINISHED, "", BUSY)
 
 
@@ -156,27 +173,44 @@ def fail(lease: Lease, reason: str, *, line: int | None = None, for_good: bool =
 
 
 @transaction.atomic
-def lose(lease: Lease, reason: str) -> None:
-    """The engine died under it, or had no time for it: it starts again after a pause, however often. Raises LeaseLost.
+def lose(lease: Lease, reason: str, *, is_blamed: bool = False) -> State:
+    """The engine died under it, or had no time for it; answers whether it starts again (STARTING) or not.
 
-    Whoever killed the engine is not known. So the pause grows only for what had hardly run, never far, and no loss
-    counts among the failures after which a pipeline has failed.
+    Where it is blamed that is a death (suspects), and after too many it has FAILED. No loss counts among the failures
+    after which a pipeline has failed, and the pause grows only for what had hardly run, never far. Raises LeaseLost.
     """
-    pipeline = _held(lease).select_for_update(of=("self",)).select_related("started_version").first()
+    related = ("started_version", "tenant")
+    pipeline = _held(lease).select_for_update(of=("self",)).select_related(*related).first()
     if pipeline is None:
         raise LeaseLost(f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
     if pipeline.state == State.STOPPING:
         _end(lease, State.STOPPED, reason, (State.STOPPING,))
-        return
+        return State.STOPPED
     now = timezone.now()
     was_sound = pipeline.running_at is not None and now - pipeline.running_at >= SOUND_AFTER
-    losses = 1 if was_sound else pipeline.losses + 1
+    losses, deaths = 1 if was_sound else pipeline.losses + 1, pipeline.deaths + is_blamed
+    wait = min(pause(_settings(pipeline), losses), LONGEST_AFTER_LOSS)
+    if is_blamed:
+        reason = suspects.told(reason, deaths)
+        # The next engine is new, and nobody's yet: a suspect has it before the others are in it.
+        wait = wait if deaths < SUSPECT_AFTER else timedelta(0)
+    if deaths >= suspects.MOST_DEATHS:
+        _held(lease).update(losses=losses, deaths=deaths)
+        _end(lease, State.FAILED, reason, BUSY)
+        suspects.record(pipeline, reason)
+        return State.FAILED
     _held(lease).update(
         state=State.STARTING, worker="", heartbeat_at=None, running_at=None, reason=reason, line=None,
-        due_at=now + min(pause(_settings(pipeline), losses), LONGEST_AFTER_LOSS), losses=losses,
-        restarts=F("restarts") + 1,
+        due_at=now + wait, losses=losses, deaths=deaths, restarts=F("restarts") + 1,
     )  # fmt: skip
     _tell(lease, "lost", reason)
+    return State.STARTING
+
+
+def clear(lease: Lease) -> None:
+    """It has run soundly: deaths before are not its doing. Raises nothing when the pipeline is another's already."""
+    if _held(lease).filter(deaths__gt=0).update(deaths=0) and lease.is_suspect:
+        _tell(lease, "cleared", suspects.CLEARED)
 
 
 def outrank(lease: Lease, number: int) -> None:
@@ -220,9 +254,13 @@ def sweep() -> list[int]:
             if same.update(state=State.STOPPED, worker="", ended_at=timezone.now(), running_at=None, reason=reason):
                 _tell(lease, State.STOPPED, reason)
                 found.append(pipeline.pk)
-        elif same.update(
-            state=State.STARTING, worker="", heartbeat_at=None, running_at=None, due_at=None, restarts=F("restarts") + 1
-        ):
+            continue
+        # Should the worker have ended by a suspect, the others are to have their turn before it.
+        due_at = timezone.now() + suspects.PATIENCE if pipeline.deaths >= SUSPECT_AFTER else None
+        if same.update(
+            state=State.STARTING, worker="", heartbeat_at=None, running_at=None, due_at=due_at,
+            restarts=F("restarts") + 1,
+        ):  # fmt: skip
             _tell(lease, "lost", f"{lease.worker} gave no sign of life; another worker goes on from the checkpoint.")
             found.append(pipeline.pk)
     return found

@@ -67,6 +67,9 @@ class Pipeline(models.Model):
     due_at = models.DateTimeField(null=True, help_text="not claimed before; after a failure its pause ends then")
     failures = models.PositiveIntegerField(default=0, help_text="in a row, since it last ran for long")
     losses = models.PositiveIntegerField(default=0, help_text="of its engine in a row, each soon after it ran")
+    deaths = models.PositiveIntegerField(
+        default=0, help_text="those of them that may be its doing (console/pipelines/suspects.py)"
+    )
     restarts = models.PositiveIntegerField(default=0, help_text="after failures and lost workers, since it was started")
     started_at = models.DateTimeField(null=True, help_text="asked to start")
     running_at = models.DateTimeField(null=True, help_text="its queries run since")
@@ -129,7 +132,9 @@ class Event(models.Model):
 
     pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
-    kind = models.CharField(max_length=32, help_text="a state, or claimed, lost, restarting, deployed, savepoint")
+    kind = models.CharField(
+        max_length=32, help_text="a state, or claimed, lost, cleared, restarting, deployed, savepoint"
+    )
     sentence = models.TextField(blank=True)
     fence = models.PositiveBigIntegerField(default=0)
     version = models.PositiveIntegerField(null=True)

@@ -15,7 +15,7 @@ from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import Tenant
 from console.audit import record as audit
 from console.celery import app
-from console.pipelines import access, queries
+from console.pipelines import access, queries, suspects
 from console.pipelines.fitting import misfit
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.rights import limits
@@ -105,14 +105,19 @@ def start(
     if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):
         raise Refused("STATE_DOES_NOT_FIT", reason, "start_from")
     limits.check_running_jobs(actor.tenant)
-    now = timezone.now()
+    now, deaths = timezone.now(), suspects.deaths_at_start(locked)
+    is_suspect = deaths >= suspects.SUSPECT_AFTER  # it waits for an empty worker, from now on
     Pipeline.objects.filter(pk=locked.pk).update(
         state=State.STARTING, started_version=locked.version, start_from=start_from, savepoint=savepoint,
-        stop_with_savepoint=False, worker="", heartbeat_at=None, due_at=None, failures=0, losses=0, restarts=0,
-        started_at=now, running_at=None, ended_at=None, reason="", line=None, **requester(actor),
+        stop_with_savepoint=False, worker="", heartbeat_at=None, due_at=now if is_suspect else None, failures=0,
+        losses=0, deaths=deaths, restarts=0, started_at=now, running_at=None, ended_at=None, reason="", line=None,
+        **requester(actor),
     )  # fmt: skip
     detail: dict[str, object] = {"version": locked.version.number, "from": str(start_from)}
-    Event.objects.create(pipeline=locked, kind=State.STARTING, fence=locked.fence, version=locked.version.number)
+    Event.objects.create(
+        pipeline=locked, kind=State.STARTING, fence=locked.fence, version=locked.version.number,
+        sentence=suspects.APART if is_suspect else "",
+    )  # fmt: skip
     _record(actor, "start", pipeline, detail)
     after_commit(hand_over)
 

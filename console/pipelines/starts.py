@@ -56,7 +56,7 @@ def spec_of(lease: Lease) -> Start:
     else:
         origin = origins.get(StartFrom(pipeline.start_from), checkpoints.CHECKPOINT)
     return Start(
-        pipeline=f"{pipeline.tenant.uid}-{pipeline.pk}",
+        pipeline=name_of(pipeline),
         tenant=pipeline.tenant.uid,
         plan=plan,
         location=queries.location_of(pipeline),
@@ -68,6 +68,11 @@ def spec_of(lease: Lease) -> Start:
         given=given(starter, plan) | addresses.judged(plan),
         begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
     )
+
+
+def name_of(pipeline: Pipeline) -> str:
+    """What the engine knows it by."""
+    return f"{pipeline.tenant.uid}-{pipeline.pk}"
 
 
 def hidden(spec: Start) -> dict[str, str]:

@@ -5,18 +5,20 @@ it, looks after it and writes down its end. Whoever has lost a lease kills the q
 worker has the pipeline, or will have it at once.
 
 The JVM is expendable. When it dies the pipelines in it are given back, the process ends, and whoever started it starts
-it again.
+it again. Suspects begin apart, so that the next death tells whose doing it is (suspects).
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
@@ -27,7 +29,7 @@ from django.db.models import Q
 from redis.exceptions import RedisError
 
 from analytics import engine, errors
-from console.pipelines import journal, lifecycle, room, samples, starts
+from console.pipelines import journal, lifecycle, room, samples, starts, suspects
 from console.pipelines.lifecycle import Lease, LeaseLost
 from console.pipelines.models import Pipeline, State
 from console.sql.heartbeats import worker_name
@@ -66,7 +68,11 @@ class Life:
         self.lease = lease
         #: By the monotonic clock, when the last sign of life was given.
         self.beaten = time.monotonic()
+        #: What the engine knows it by, once it was told.
+        self.name = ""
         self._worker = worker
+        #: By the monotonic clock, when it was claimed, and since when its queries run.
+        self._begun, self._ran = self.beaten, math.inf
         self._telling = Telling(lease)
         self._room = room.Watch(lease)
         #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
@@ -75,6 +81,17 @@ class Life:
         self._leave = threading.Event()
         self._lost = threading.Event()
         self.thread = threading.Thread(target=self._live, name=f"pipeline {lease.pipeline_id}", daemon=True)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its queries have run for so long that it is not what ends an engine."""
+        return time.monotonic() - self._ran >= suspects.SOUND_AFTER.total_seconds()
+
+    @property
+    def is_young(self) -> bool:
+        """Whether an end of the engine may be its doing: it begins, or has not run for long."""
+        starts_long = time.monotonic() - self._begun >= suspects.BELIEVED_AFTER.total_seconds()
+        return not self.is_sound and (self._ran < math.inf or not starts_long)
 
     def stop(self) -> None:
         """A user asks for its end."""
@@ -106,6 +123,7 @@ class Life:
         try:
             spec = self._insist(lambda: starts.spec_of(self.lease))
             self._hidden = self._telling.hidden = starts.hidden(spec)
+            self.name = spec.pipeline
             running = runner.start(spec)
         except Exception as error:  # noqa: BLE001  told to the pipeline's owner, or to the log by its number
             self._end(error)
@@ -120,6 +138,7 @@ class Life:
         """Until its end, whatever it comes by. Raises LeaseLost."""
         self._require_lease()
         self._insist(lambda: lifecycle.run(self.lease))
+        self._ran = time.monotonic()
         self._telling.say(f"Its queries run in {self.lease.worker}, with the number {self.lease.fence}.")
         looked = time.monotonic()
         while not running.wait(LOOK_S):
@@ -292,6 +311,7 @@ class Worker:
         self._ending = threading.Event()
         self._started = False
         self._is_warm = False
+        self._warming = threading.Thread(target=self._warm, name="warm", daemon=True)
         #: By the monotonic clock, when it is looked next whether there is anything to be warm for.
         self._warm_due = 0.0
 
@@ -335,10 +355,12 @@ class Worker:
                 return
             self._ending.set()
         log.error("Spark is lost (%s); this worker ends", error.user_message)
-        for life in self._held():
+        lives = self._held()
+        blamed = _blamed(lives) if isinstance(error, errors.EngineLost) else []
+        for life in lives:
             life.lose()
             try:
-                lifecycle.lose(life.lease, error.user_message)
+                lifecycle.lose(life.lease, error.user_message, is_blamed=life in blamed)
             except (LeaseLost, DatabaseError) as lost:
                 log.warning("pipeline %s was not given back: %s", life.lease.pipeline_id, lost)
         is_lost = isinstance(error, errors.EngineLost)
@@ -353,11 +375,25 @@ class Worker:
         if engine.is_lost():
             self.end_without_engine(errors.EngineLost("The engine has ended."))
             return
-        for pipeline_id in lifecycle.waiting():
-            if len(self._held()) >= settings.PIPELINES_PER_WORKER:
+        held = self._held()
+        young = [life for life in held if life.is_young]
+        if any(life.lease.is_suspect for life in young):
+            return  # should the engine end now, it is certain by whom
+        if apart := lifecycle.waiting_suspects(suspects.PATIENCE if held else timedelta(0)):
+            # An engine that ends while it gets warm, or by what has only begun, would be laid to the suspect.
+            if not young and not self._warming.is_alive():
+                self._claim(apart, 1)
+            return
+        self._claim(lifecycle.waiting(), settings.PIPELINES_PER_WORKER)
+
+    def _claim(self, pipelines: Sequence[int], most: int) -> None:
+        """Claim and begin so many of them, as far as there is room."""
+        for pipeline_id in pipelines:
+            if most <= 0 or len(self._held()) >= settings.PIPELINES_PER_WORKER:
                 return
             lease = lifecycle.claim(pipeline_id, self.name)
             if lease is not None:
+                most -= 1
                 self._begin(lease)
 
     def _work(self) -> None:
@@ -365,8 +401,8 @@ class Worker:
             self._wake.wait(BEAT_S)
             self._wake.clear()
             try:
-                self.look()
                 self._warm_once()
+                self.look()
             except Exception:
                 # The border of the thread: without it all pipelines of the process would lose their signs of life.
                 log.exception("a look at the pipelines failed; trying again")
@@ -388,6 +424,9 @@ class Worker:
             life.beaten = time.monotonic()
             if state == State.STOPPING:
                 life.stop()
+            if life.lease.deaths and life.is_sound:
+                lifecycle.clear(life.lease)
+                life.lease = replace(life.lease, deaths=0)
 
     def _begin(self, lease: Lease) -> None:
         life = Life(self, lease)
@@ -409,7 +448,7 @@ class Worker:
         self._warm_due = time.monotonic() + WARM_S
         if Pipeline.objects.filter(Q(version=None) | Q(started_at__isnull=False)).exists():
             self._is_warm = True
-            threading.Thread(target=self._warm, name="warm", daemon=True).start()
+            self._warming.start()
 
     def _warm(self) -> None:
         from analytics.pipelines import runner
@@ -422,6 +461,16 @@ class Worker:
             log.warning("the warm start of pipelines failed: %s", error.user_message)
         finally:
             connection.close()
+
+
+def _blamed(lives: Sequence[Life]) -> list[Life]:
+    """Whose doing the end of the engine may be; when a suspect has begun there it is alone, since nobody else has."""
+    if (culprit := engine.culprit()) is not None:
+        return [life for life in lives if life.name == culprit]
+    if engine.was_ended_from_outside():
+        return []
+    young = [life for life in lives if life.is_young]
+    return [life for life in young if life.lease.is_suspect] or young
 
 
 worker = Worker()

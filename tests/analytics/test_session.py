@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,3 +123,36 @@ def test_a_spark_connect_server_is_refused_as_a_setting(monkeypatch: pytest.Monk
     monkeypatch.setattr(session, "_session", None)
     with pytest.raises(EngineUnavailable, match="SPARK_URL is a Spark Connect server"):
         session.get()
+
+
+def run_as_jvm(monkeypatch: pytest.MonkeyPatch, script: str) -> subprocess.Popen[bytes]:
+    """A process in the place of the JVM."""
+    process = subprocess.Popen(["/bin/sh", "-c", script])
+    gateway = SimpleNamespace(proc=process)
+    monkeypatch.setattr(session, "_session", SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway)))
+    monkeypatch.setattr(session, "_was_killed", False)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("end", "is_from_outside"),
+    [
+        ("kill -KILL $$", True), ("kill -TERM $$", True), ("exit 143", True), ("exit 130", True),
+        ("kill -SEGV $$", False), ("kill -ABRT $$", False), ("exit 3", False), ("exit 1", False),
+    ],
+)  # fmt: skip
+def test_it_is_known_whether_somebody_ended_the_jvm(
+    monkeypatch: pytest.MonkeyPatch, end: str, is_from_outside: bool
+) -> None:
+    run_as_jvm(monkeypatch, end).wait(60)
+    assert session.was_ended_from_outside() is is_from_outside
+
+
+def test_a_jvm_that_was_ended_because_of_what_runs_in_it_was_not_ended_from_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = run_as_jvm(monkeypatch, "exec sleep 600")
+    assert not session.was_ended_from_outside()
+    session.kill()
+    process.wait(60)
+    assert not session.was_ended_from_outside()

@@ -25,7 +25,7 @@ from pytest_django import Settings
 from brokercore.smq.client import QueueClient
 from brokercore.smq.wire.messages import Draft
 from console.jobs import services as jobs
-from console.pipelines import journal, lifecycle, queries, samples, services
+from console.pipelines import journal, lifecycle, queries, samples, services, suspects
 from console.pipelines.models import Pipeline, StartFrom, State
 from tests.support.broker import BrokerProcess, eventually
 from tests.support.cast import Cast, cast, console, queues, running_queues
@@ -51,6 +51,12 @@ CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'number-of
   'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '5');
 CREATE TEMPORARY TABLE seen (n BIGINT) WITH ('connector' = 'print');
 INSERT INTO seen SELECT n FROM made;
+"""
+#: Each row takes two gigabytes, which is more than the engine has.
+EXHAUSTS = """CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '5',
+  'fields.n.min' = '1', 'fields.n.max' = '9');
+CREATE TEMPORARY TABLE dropped (n INT) WITH ('connector' = 'blackhole');
+INSERT INTO dropped SELECT CHAR_LENGTH(REPEAT(REPEAT(CAST(n AS STRING), 1000000), 2000)) FROM ticks;
 """
 
 
@@ -210,6 +216,7 @@ def test_a_killed_worker_or_engine_costs_no_message_and_none_counts_twice(
     assert second.process.wait(60) == ENGINE_LOST, second.log[-4000:]
     job.refresh_from_db()
     assert (job.state, job.worker) == (State.STARTING, "")
+    assert (job.losses, job.deaths) == (1, 0), "who is killed from outside is not to blame"
     third = start_worker()
     wait(lambda: is_in(job, State.RUNNING) and left(numbers) == 0, third)
     wait(lambda: printed(job) >= {f"+I({n}, 1)" for n in range(120)}, third)
@@ -280,3 +287,35 @@ def test_a_worker_of_one_job_has_a_jvm_for_it_alone_and_a_third_job_waits(
     services.stop(actor=cast.actor("alice"), pipeline=other)
     wait(lambda: is_in(other, State.STOPPED) and is_in(third, State.RUNNING), of_other)
     assert is_in(one, State.STARTING) and of_other.jvm() == jvms[1]
+
+
+@pytest.mark.timeout(1800)
+def test_a_job_that_ends_its_engine_each_time_fails_and_the_one_beside_it_loses_nothing(
+    cast: Cast, numbers: QueueClient, start_worker: Callable[[], WorkerProcess]
+) -> None:
+    healthy, killer = started(cast, TEXT, "counts"), started(cast, EXHAUSTS, "exhausts")
+    workers = [start_worker()]
+    sent = range(0, 20)
+    fill(numbers, sent)
+
+    def is_found() -> bool:
+        nonlocal sent
+        status = workers[-1].process.poll()
+        if is_in(killer, State.FAILED):  # which is written before the process ends
+            return True
+        if status is not None:
+            assert status == ENGINE_LOST, workers[-1].log[-4000:]
+            fill(numbers, range(sent.stop, sent.stop + 20))
+            sent = range(sent.stop + 20)
+            workers.append(start_worker())
+        return False
+
+    eventually(is_found, 8 * PATIENCE_SECONDS)
+    assert killer.reason.startswith(f"Its engine ended {suspects.MOST_DEATHS} times in a row soon after it had begun")
+    workers[-1].process.wait(60)
+    workers.append(start_worker())
+    wait(lambda: is_in(healthy, State.RUNNING) and left(numbers) == 0, workers[-1])
+    wait(lambda: printed(healthy) >= {f"+I({n}, 1)" for n in sent}, workers[-1])
+    assert printed(healthy) == {f"+I({n}, 1)" for n in sent}
+    assert healthy.restarts <= suspects.SUSPECT_AFTER, "it waits while the other one ends engines alone"
+    assert len(workers) == suspects.MOST_DEATHS + 1

@@ -9,8 +9,9 @@ from django.utils import timezone
 
 from analytics.pipelines.plan import Settings
 from console.pipelines import lifecycle, services
-from console.pipelines.lifecycle import LEASE, SOUND_AFTER, STABLE_AFTER, Lease, LeaseLost
+from console.pipelines.lifecycle import LEASE, STABLE_AFTER, Lease, LeaseLost
 from console.pipelines.models import Pipeline, StartFrom, State
+from console.pipelines.suspects import SOUND_AFTER
 from tests.console.pipelines.conftest import plan_of, started_with
 from tests.support.cast import Cast
 

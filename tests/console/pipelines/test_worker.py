@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from django.db import DatabaseError, InterfaceError, connection
@@ -13,7 +12,6 @@ from pytest_django import Settings
 
 from analytics import engine, errors
 from analytics.pipelines import runner
-from analytics.pipelines.reports import InsertReport, Report
 from analytics.pipelines.waits import Waiting
 from console.accounts.models import User
 from console.pipelines import journal, lifecycle, room, samples, services, starts, worker
@@ -21,81 +19,13 @@ from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, Savepoint, StartFrom, State
 from console.pipelines.worker import Worker
 from console.sql.worker import ENGINE_LOST_EXIT
-from tests.console.pipelines.conftest import plan_of
+from tests.console.pipelines.conftest import Engine, Run, plan_of
 from tests.console.pipelines.test_room import fill, writing_files
 from tests.support.broker import eventually
 from tests.support.cast import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATIENCE_SECONDS = 30.0
-
-
-class Run:
-    """What the engine has started, in place of a pipeline on Spark."""
-
-    def __init__(self, spec: runner.Start) -> None:
-        self.spec = spec
-        self.failure: errors.AnalyticsError | None = None
-        self.ended = threading.Event()
-        self.was_abandoned = False
-        self.was_stopped_with: str | None = None
-        self.waiting: tuple[Waiting, ...] = ()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        return self.ended.wait(seconds)
-
-    def end(self, failure: errors.AnalyticsError | None = None) -> None:
-        self.failure = failure
-        self.ended.set()
-
-    def abandon(self, patience_s: float = 0.0) -> None:
-        self.was_abandoned = True
-        self.ended.set()
-
-    def stop(self, savepoint: str = "") -> str:
-        self.was_stopped_with = savepoint
-        self.ended.set()
-        return f"{self.spec.location}savepoint-{savepoint}/" if savepoint else ""
-
-    def report(self) -> Report:
-        insert = InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5)
-        return Report((insert,), waiting=self.waiting)
-
-    def printed(self) -> list[str]:
-        return ["+I(7)"]
-
-
-@dataclass
-class Engine:
-    """What was asked of the engine, and what it answers."""
-
-    runs: list[Run] = field(default_factory=list)
-    refusal: Exception | None = None
-    exits: list[int] = field(default_factory=list)
-
-    def start(self, spec: runner.Start) -> Run:
-        if self.refusal is not None:
-            raise self.refusal
-        self.runs.append(Run(spec))
-        return self.runs[-1]
-
-
-@pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    made = Engine()
-    monkeypatch.setattr(runner, "start", made.start)
-    monkeypatch.setattr(engine, "is_lost", lambda: False)
-    monkeypatch.setattr(worker, "_exit", made.exits.append)
-    monkeypatch.setattr(services, "hand_over", lambda: None)
-    return made
-
-
-@pytest.fixture
-def process() -> Iterator[Worker]:
-    """A worker process whose turns the test takes."""
-    made = Worker()
-    yield made
-    made.leave()
 
 
 def state(pipeline: Pipeline) -> str:
