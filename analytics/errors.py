@@ -5,7 +5,7 @@ AnalyticsError
 ├── QueryFailed       Spark gave up on the statement; the message is its reason in one sentence
 │   └── QueryTimedOut the time limit was reached
 ├── QueryCancelled    somebody asked for it
-├── PipelineRefused   a pipeline cannot be started as it is told
+├── PipelineRefused   a pipeline cannot run as it is told, with this start and every further one
 ├── PipelineFenced    a later runner has taken the pipeline over
 ├── PipelineFailed    a pipeline ended by an error of its source, its query or its sink
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
@@ -55,7 +55,15 @@ class QueryCancelled(AnalyticsError):  # noqa: N818
 
 
 class PipelineRefused(AnalyticsError):  # noqa: N818
-    """A pipeline was not started: its plan, its queue or the state that it is to go on from does not fit."""
+    """A pipeline cannot run: its plan, its queue or the state that it is to go on from does not fit.
+
+    Every further start would be refused as well. `line` is that of the statement in the job's text, when one is to
+    blame.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 class PipelineFenced(AnalyticsError):  # noqa: N818

@@ -22,11 +22,12 @@ from analytics.errors import (
     AnalyticsError,
     EngineBusy,
     EngineLost,
+    EngineUnavailable,
+    LakeUnavailable,
     PipelineFailed,
     PipelineFenced,
     PipelineRefused,
     QueryFailed,
-    QueryRefused,
 )
 from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
@@ -118,7 +119,7 @@ class Pipeline:
 
     @property
     def failure(self) -> AnalyticsError | None:
-        """Why it ended, when nobody stopped it: PipelineFailed, PipelineFenced or EngineLost."""
+        """Why it ended, when nobody stopped it: PipelineFailed, PipelineRefused, PipelineFenced or EngineLost."""
         return self._failure
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -232,7 +233,8 @@ class Pipeline:
         found = []
         for number, insert in enumerate(plan.inserts):
             sink = sinks[insert.sink.lower()]
-            rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
+            with _of_statement(insert.line):
+                rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
             found.append((insert, _counted(rows, f"insert:{number}"), sink))
         for queue in self._sources:
             read_by = [number for number, (_, rows, _) in enumerate(found) if connectors.reads(rows, queue.name)]
@@ -254,10 +256,15 @@ class Pipeline:
     def _query(
         self, place: Place, number: int, insert: Insert, rows: DataFrame, output: connectors.Output
     ) -> StreamingQuery:
+        from pyspark.errors import AnalysisException
+
         writer = output.stream(rows).outputMode(insert.output)
         writer = writer.option("checkpointLocation", f"{place.url.rstrip('/')}/{self._folders[number]}")
         writer = writer.trigger(processingTime=f"{place.settings.batch_interval_ms} milliseconds")
-        query: StreamingQuery = writer.start()
+        try:
+            query: StreamingQuery = writer.start()
+        except AnalysisException as error:  # what no stream can do
+            raise _as_failure(error, insert.line) from error
         return query
 
     def _watch(self, executors: Executors) -> None:
@@ -287,7 +294,7 @@ class Pipeline:
             self._ending.set()
             self._failure = failure
             self._end_queries()
-            if isinstance(failure, PipelineFailed):
+            if isinstance(failure, PipelineFailed | PipelineRefused):
                 self._settle()
             self._stopped.set()
 
@@ -389,15 +396,28 @@ class _Names:
             self._tables.register((pair for pair in guarded.relations if pair[0] != _OWN), self._spec.decide)
             jvm: Any = self._spark._jvm
             rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, guarded.plan)
-        except QueryRefused as error:
-            raise PipelineRefused(f"{error.user_message}{_at(line)}") from error
         except Exception as error:
-            raise PipelineRefused(f"{failures.translate(error).user_message}{_at(line)}") from error
+            raise _refusal(error, line) from error
         return DataFrame(rows, self._spark)
 
 
-def _at(line: int) -> str:
-    return f" (in the statement of line {line})" if line else ""
+@contextmanager
+def _of_statement(line: int) -> Iterator[None]:
+    """What is refused has the line of its statement."""
+    try:
+        yield
+    except PipelineRefused as refused:
+        raise _refusal(refused, line) from refused
+
+
+def _refusal(error: Exception, line: int) -> AnalyticsError:
+    """Why a statement cannot be run; what says nothing of the statement stays what it is."""
+    found = failures.translate(error)
+    if isinstance(found, EngineLost | EngineUnavailable | LakeUnavailable | PipelineFailed):
+        return found
+    if isinstance(found, QueryFailed) and found.condition == failures.BUSY:
+        return EngineBusy(found.user_message)
+    return PipelineRefused(found.user_message, line or None)
 
 
 def _tag(pipeline: str) -> str:
@@ -433,7 +453,7 @@ def _ended(query: StreamingQuery, line: int) -> AnalyticsError:
 
 def _as_failure(error: Exception, line: int = 0) -> AnalyticsError:
     """What ended a pipeline, in a sentence."""
-    if isinstance(error, PipelineFailed | PipelineFenced | EngineLost):
+    if isinstance(error, PipelineFailed | PipelineRefused | PipelineFenced | EngineLost):
         return error
     sentence = said(str(error))
     if sentence is not None:
@@ -443,7 +463,17 @@ def _as_failure(error: Exception, line: int = 0) -> AnalyticsError:
         return translated
     if isinstance(translated, QueryFailed) and translated.condition == failures.BUSY:
         return EngineBusy(translated.user_message)
-    return PipelineFailed(translated.user_message, line or None)
+    kind = PipelineRefused if _is_for_good(error, translated) else PipelineFailed
+    return kind(translated.user_message, line or None)
+
+
+def _is_for_good(error: Exception, translated: AnalyticsError) -> bool:
+    """Whether Spark refuses the statement, and would with every start: it says so before it touches a row."""
+    from pyspark.errors import AnalysisException
+
+    refused = isinstance(error, AnalysisException) or isinstance(getattr(error, "_cause", None), AnalysisException)
+    # A reader of ours that fails while Spark plans is told in the same way.
+    return refused and not str(getattr(translated, "condition", "")).startswith("PYTHON_")
 
 
 @contextmanager
