@@ -5,8 +5,9 @@
         fence                  the number
         state/
           insert-late/         Spark's checkpoint of the insert into the table late
+            ended              where its rows end and are all written, instead of it: by which start of its owner's
           source-flights/      messages that were received and not deleted yet (spool)
-          ended                of a batch job that has come to its end
+          ended                of a job that has come to its end: the same
           waiting-late-…       a request of the sink late that is tried again (waits)
       savepoint-<name>/        a copy of a state
 
@@ -36,7 +37,7 @@ _RUN = re.compile(r"run-(\d{8})")
 _SAVEPOINT = "savepoint-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FENCE, _STATE, _NEXT, _FORMER = "fence", "state", "state.next", "state.former"
-#: In the state of a batch job that has come to its end: which start of its owner's that was.
+#: In the state of a job, or the folder of an insert, that has come to its end: in which start of its owner's.
 _ENDED = "ended"
 #: Where a pipeline's state begins: as it was left, with nothing, or a savepoint's name behind this.
 CHECKPOINT, NOTHING, SAVEPOINT = "checkpoint", "nothing", "savepoint:"
@@ -240,25 +241,50 @@ def _folder(location: str) -> Path:
     return Path(lake.lake_path(location))
 
 
-def note_end(held: Held, begun: str) -> None:
-    """Write down that a batch job has come to its end, before anybody is told. Raises PipelineFenced and LakeError."""
-    draft = held.state / f"{_ENDED}.draft"
+def note_end(held: Held, begun: str, insert: str = "") -> None:
+    """Write down that the job of a start, or its insert in that folder, has come to its end, before anybody is told.
+
+    Raises PipelineFenced and LakeError.
+    """
+    folder = held.state / insert
+    draft = folder / f"{_ENDED}.draft"
     try:
+        folder.mkdir(exist_ok=True)
         with draft.open("w", encoding="utf-8") as opened:
             opened.write(begun)
             opened.flush()
             os.fsync(opened.fileno())
-        draft.rename(held.state / _ENDED)
+        draft.rename(folder / _ENDED)
     except OSError as error:
         held.check()
         raise LakeError(f"The end of the job cannot be written to {held.location}: {error}") from error
+    held.check()  # Spark may have made the folder of a state that was taken over anew
 
 
 def has_ended(held: Held, begun: str) -> bool:
-    """Whether the batch job of this start of its owner's has come to its end already."""
+    """Whether the job of this start of its owner's has come to its end already."""
     with contextlib.suppress(FileNotFoundError):
         return bool(begun) and (held.state / _ENDED).read_text(encoding="utf-8") == begun
     return False
+
+
+def insert_has_ended(held: Held, insert: str) -> bool:
+    """Whether all rows of the insert in that folder are written."""
+    return (held.state / insert / _ENDED).exists()
+
+
+def forget_ends(held: Held, begun: str, *, goes_on: bool) -> None:
+    """At a start of a job: let what has come to its end begin anew, where it is to. Raises OSError.
+
+    An insert of a job that goes on stays ended, as its streams stay where they are, until the whole job has ended; one
+    of a batch job only in further attempts of the same start.
+    """
+    whole = held.state / _ENDED
+    for note in held.state.glob(f"*/{_ENDED}"):
+        is_of_start = bool(begun) and note.read_text(encoding="utf-8") == begun
+        if whole.exists() or not (goes_on or is_of_start):
+            note.unlink()
+    whole.unlink(missing_ok=True)
 
 
 def keep_only(held: Held, inserts: Collection[str]) -> None:

@@ -86,7 +86,7 @@ class InsertWatch:
             self._window.append((_epoch_ms(told["timestamp"]), rows_in, rows_out))
 
     def count(self, name: str, rows: int) -> None:
-        """Add rows of an operator, which Spark tells otherwise: of a batch job."""
+        """Add rows of an operator, which Spark tells otherwise: of rows that end."""
         with self._lock:
             self._operators[name] += rows
 
@@ -104,7 +104,7 @@ class InsertWatch:
     def _report(self, now_ms: int) -> InsertReport:
         told = self._latest
         if not told:
-            return InsertReport(self._sink, self._line)
+            return InsertReport(self._sink, self._line, rows_out=self._operators[self._out])
         seconds = max(1.0, (now_ms - self._window[0][0]) / 1000)
         watermark = (told.get("eventTime") or {}).get("watermark")
         watermark_ms = _epoch_ms(watermark) if watermark and not watermark.startswith("1970-") else None

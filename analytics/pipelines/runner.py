@@ -2,6 +2,9 @@
 
 A pipeline holds its state by a fencing number (checkpoints). When one of its queries ends by an error, or a later
 runner has taken the state over, all of them end, and the pipeline is to be started anew by whoever decides that.
+
+An insert whose rows end is no query: it is written once, in a thread beside the queries, and its end is noted in the
+state. A job with none but these has come to its end with the last one, which all inserts of a batch job are.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -58,6 +61,8 @@ _WARM_BUCKET, _WARM_S = "gantry-warm", 120.0
 _ROWS_AT_ONCE = 1000
 #: How long a batch that is under way may take to end before it is given up, s; it is then repeated.
 _PATIENCE_S = 30.0
+#: How long what writes rows that end may take to see that it was cut off, s.
+_CUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,19 @@ class Start:
     #: By the table's name in small letters, options beside those of the plan: address and keys of what is the account's
     #: own, which its text leaves out.
     given: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
-    #: Which start of its owner's it is; further attempts have the same. A batch job that came to its end in one of them
-    #: does not run again in the next.
+    #: Which start of its owner's it is; further attempts have the same. A job, and an insert of one, that came to its
+    #: end in one of them does not run again in the next.
     begun: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An insert of the plan with its rows, which are a stream or end, and what writes them."""
+
+    number: int
+    insert: Insert
+    rows: DataFrame
+    output: connectors.Output
 
 
 class Pipeline:
@@ -100,9 +115,13 @@ class Pipeline:
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
         self._sources: list[QueueSource] = []
         self._ending = threading.Event()
+        #: Who has it sees whether the pipeline ends, and it does not begin to meanwhile.
+        self._going_on = threading.Lock()
         self._lock = threading.Lock()
-        self._cancelled = threading.Event()
         self._stopped = threading.Event()
+        #: Cleared while rows that end are written.
+        self._written = threading.Event()
+        self._written.set()
         self._failure: AnalyticsError | None = None
         printed = (sink.name for sink in spec.plan.sinks if sink.connector == "print")
         self._tails = [Tail(connectors.printed_file(held.state, name)) for name in printed]
@@ -159,7 +178,7 @@ class Pipeline:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            self._ending.set()
+            self._begin_to_end()
             self._end_queries(_PATIENCE_S)
             self._settle()
             self._stopped.set()
@@ -173,7 +192,7 @@ class Pipeline:
         with self._lock:
             if self._stopped.is_set():
                 return
-            self._ending.set()
+            self._begin_to_end()
             self._end_queries(patience_s)
             self._stopped.set()
 
@@ -181,23 +200,25 @@ class Pipeline:
 
     def _run(self) -> None:
         """Begin; then watch, in a thread. Raises what `start` raises."""
-        if self.spec.plan.settings.mode == "batch" and checkpoints.has_ended(self._held, self.spec.begun):
+        if checkpoints.has_ended(self._held, self.spec.begun):
             log.info("%s has come to its end before; it does not run again", self.spec.pipeline)
             self._stopped.set()
             return
         with _translated():
             place = self._place()
-            with _in_session(place.spark, self.spec.tenant, self.spec.pipeline):
-                outputs = self._outputs(place)
+            with _in_session(place.spark, self.spec.tenant, self._tag):
+                ready = self._ready(place)
                 executors = Executors(place.spark)
                 executors.require(self._held, connectors.topics(self.spec.plan, place))
-                work: list[Callable[[], None]] = [lambda: self._watch(executors)]
-                if place.is_batch:
-                    work.append(lambda: self._finish(place, outputs))
-                else:
-                    self._start_queries(place, outputs)
-                    if not any(self._queries):
-                        work = [self._stopped.set]
+                checkpoints.keep_only(self._held, self._folders)
+                checkpoints.forget_ends(self._held, self.spec.begun, goes_on=not place.is_batch)
+                streams = [one for one in ready if one.rows.isStreaming]
+                self._start_queries(place, streams)
+        rest = [one for one in ready if not one.rows.isStreaming]
+        work = [lambda: self._watch(executors)]
+        if rest:
+            self._written.clear()
+            work.append(lambda: self._write(place, rest, is_all=not streams))
         for one in work:
             threading.Thread(target=one, name=f"pipeline {self.spec.pipeline}", daemon=True).start()
 
@@ -214,8 +235,8 @@ class Pipeline:
         url = allowed_paths.add(spark, self._held.state_location)
         return Place(spark, str(self._held.state), url, settings, self.spec.secrets, self.spec.decide, self.spec.given)
 
-    def _outputs(self, place: Place) -> list[tuple[Insert, DataFrame, Sink]]:
-        """The rows of each insert, ready to be written. Raises QueryRefused and PipelineRefused."""
+    def _ready(self, place: Place) -> list[_Ready]:
+        """The inserts of the plan. Raises QueryRefused, PipelineRefused and LakeError."""
         plan = self.spec.plan
         tables = sessions.TenantSession(place.spark, "", dict(self.spec.tables))
         names = _Names(place.spark, tables, self.spec)
@@ -235,36 +256,31 @@ class Pipeline:
             sink = sinks[insert.sink.lower()]
             with _of_statement(insert.line):
                 rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
-            found.append((insert, _counted(rows, f"insert:{number}"), sink))
+            counted = _counted(rows, f"insert:{number}")
+            found.append(_Ready(number, insert, counted, connectors.output(sink, place)))
         for queue in self._sources:
-            read_by = [number for number, (_, rows, _) in enumerate(found) if connectors.reads(rows, queue.name)]
+            read_by = [one.number for one in found if connectors.reads(one.rows, queue.name)]
             queue.note_readers([self._folders[number] for number in read_by])
         return found
 
-    def _start_queries(self, place: Place, outputs: list[tuple[Insert, DataFrame, Sink]]) -> None:
-        checkpoints.keep_only(self._held, self._folders)
+    def _start_queries(self, place: Place, streams: list[_Ready]) -> None:
         try:
-            for number, (insert, rows, sink) in enumerate(outputs):
-                if rows.isStreaming:
-                    self._queries[number] = self._query(place, number, insert, rows, connectors.output(sink, place))
-                else:
-                    connectors.output(sink, place).write(rows)
+            for one in streams:
+                self._queries[one.number] = self._query(place, one)
         except BaseException:
             self._end_queries()
             raise
 
-    def _query(
-        self, place: Place, number: int, insert: Insert, rows: DataFrame, output: connectors.Output
-    ) -> StreamingQuery:
+    def _query(self, place: Place, one: _Ready) -> StreamingQuery:
         from pyspark.errors import AnalysisException
 
-        writer = output.stream(rows).outputMode(insert.output)
-        writer = writer.option("checkpointLocation", f"{place.url.rstrip('/')}/{self._folders[number]}")
+        writer = one.output.stream(one.rows).outputMode(one.insert.output)
+        writer = writer.option("checkpointLocation", f"{place.url.rstrip('/')}/{self._folders[one.number]}")
         writer = writer.trigger(processingTime=f"{place.settings.batch_interval_ms} milliseconds")
         try:
             query: StreamingQuery = writer.start()
         except AnalysisException as error:  # what no stream can do
-            raise _as_failure(error, insert.line) from error
+            raise _as_failure(error, one.insert.line) from error
         return query
 
     def _watch(self, executors: Executors) -> None:
@@ -291,64 +307,106 @@ class Pipeline:
         with self._lock:
             if self._ending.is_set():
                 return
-            self._ending.set()
+            self._begin_to_end()
             self._failure = failure
             self._end_queries()
             if isinstance(failure, PipelineFailed | PipelineRefused):
                 self._settle()
             self._stopped.set()
 
-    def _finish(self, place: Place, outputs: list[tuple[Insert, DataFrame, Sink]]) -> None:
-        """Write the rows of a batch job, one insert after the other."""
+    def _write(self, place: Place, rest: list[_Ready], *, is_all: bool) -> None:
+        """Write the rows of the inserts that end, one after the other; with `is_all` nothing goes on beside them."""
         failure: AnalyticsError | None = None
         line = 0
         try:
-            with _in_session(place.spark, self.spec.tenant, self.spec.pipeline):
-                for number, (insert, rows, sink) in enumerate(outputs):
+            with _in_session(place.spark, self.spec.tenant, self._tag_of_writing):
+                for one in rest:
                     if self._ending.is_set():
                         break
-                    line = insert.line
-                    started = time.time()
-                    count = self._written(place, number, rows, connectors.output(sink, place))
-                    log.info(
-                        "insert %s of %s wrote %s rows in %.1f s",
-                        number,
-                        self.spec.pipeline,
-                        count,
-                        time.time() - started,
-                    )
+                    line = one.insert.line
+                    self._write_once(one)
         except Exception as error:  # noqa: BLE001  the border of the thread
             failure = _as_failure(error, line)
+        self._written.set()
+        if failure is not None:
+            self._fail(failure)
+        elif is_all:
+            self._come_to_end()
+
+    def _write_once(self, one: _Ready) -> None:
+        """Write the rows of an insert, unless an earlier attempt has. Raises what Spark raises, and LakeError."""
+        folder = self._folders[one.number]
+        if checkpoints.insert_has_ended(self._held, folder):
+            log.info("insert %s of %s has come to its end before", one.number, self.spec.pipeline)
+            return
+        started = time.time()
+        count = self._rows_written(one)
+        with self._going_on:
+            if self._ending.is_set():  # somebody may be copying the state
+                return
+            checkpoints.note_end(self._held, self.spec.begun, folder)
+        seconds = time.time() - started
+        log.info("insert %s of %s wrote %s rows in %.1f s", one.number, self.spec.pipeline, count, seconds)
+
+    def _come_to_end(self) -> None:
         with self._lock:
             if not self._ending.is_set():
-                self._failure = failure or self._noted_end()
-            self._ending.set()
+                self._failure = self._noted_end()
+            self._begin_to_end()
             self._stopped.set()
 
     def _noted_end(self) -> AnalyticsError | None:
-        """Note in the state that a batch job has come to its end; why that cannot be."""
+        """Note in the state that the job has come to its end; why that cannot be."""
         try:
             checkpoints.note_end(self._held, self.spec.begun)
         except AnalyticsError as error:
             return _as_failure(error)
         return None
 
-    def _written(self, place: Place, number: int, rows: DataFrame, output: connectors.Output) -> int:
+    def _rows_written(self, one: _Ready) -> int:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
-        seen = Observation(f"written-{number}")
-        is_empty = F.lit(False) if output.empty is None else output.empty[1]
-        output.write(rows.observe(seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_empty).alias("empty")))
+        seen, empty = Observation(f"written-{one.number}"), one.output.empty
+        is_empty = F.lit(False) if empty is None else empty[1]
+        one.output.write(one.rows.observe(seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_empty).alias("empty")))
         count = int(seen.get["rows"])
-        if output.empty is not None:
-            self._watches[number].count(output.empty[0], int(seen.get["empty"]))
-        self._watches[number].count(f"insert:{number}", count)
+        watch = self._watches[one.number]
+        if empty is not None:
+            watch.count(empty[0], int(seen.get["empty"]))
+        watch.count(f"insert:{one.number}", count)
         return count
 
+    @property
+    def _tag(self) -> str:
+        """What jobs of Spark for its queries bear."""
+        return f"pipeline-{self.spec.pipeline}"
+
+    @property
+    def _tag_of_writing(self) -> str:
+        """What those for rows that end bear: queries stop by themselves, and these are cut off.
+
+        Another runner of the same pipeline, which may be in this process, has another one.
+        """
+        return f"{self._tag}-{self.spec.number}-ends"
+
+    def _begin_to_end(self) -> None:
+        with self._going_on:
+            self._ending.set()
+
+    def _end_writing(self) -> None:
+        """Cut off what is being written; the next start writes it anew, from its first row."""
+        deadline = time.monotonic() + _CUT_S
+        while not self._written.is_set() and time.monotonic() < deadline:
+            try:  # again and again, since the next job of the same insert may be about to begin
+                spark_session.get().sparkContext.cancelJobsWithTag(self._tag_of_writing)
+            except Exception as error:  # noqa: BLE001  with the engine its jobs have ended
+                log.warning("the rows of %s that end are not cut off: %s", self.spec.pipeline, error)
+                return
+            self._written.wait(_LOOK_S)
+
     def _end_queries(self, patience_s: float = 0) -> None:
-        if self.spec.plan.settings.mode == "batch":  # a stream's jobs bear the tag too, and it stops by itself
-            spark_session.get().sparkContext.cancelJobsWithTag(_tag(self.spec.pipeline))
+        self._end_writing()
         deadline = time.monotonic() + patience_s
         for insert, running in zip(self.spec.plan.inserts, self._queries, strict=True):
             while running is not None and time.monotonic() < deadline and _has_batch(running):
@@ -420,10 +478,6 @@ def _refusal(error: Exception, line: int) -> AnalyticsError:
     return PipelineRefused(found.user_message, line or None)
 
 
-def _tag(pipeline: str) -> str:
-    return f"pipeline-{pipeline}"
-
-
 def _counted(rows: DataFrame, name: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -490,7 +544,7 @@ def _translated() -> Iterator[None]:
 
 
 @contextmanager
-def _in_session(spark: SparkSession, tenant: str, pipeline: str) -> Iterator[None]:
+def _in_session(spark: SparkSession, tenant: str, tag: str) -> Iterator[None]:
     """In this thread, and in those of the queries that it starts: the tenant's share of the cores, and the session.
 
     Spark finds data sources written in Python by the session that is active.
@@ -499,13 +553,13 @@ def _in_session(spark: SparkSession, tenant: str, pipeline: str) -> Iterator[Non
     context = spark.sparkContext
     spark_session.ensure_pool(context, tenant)
     context.setLocalProperty("spark.scheduler.pool", tenant)
-    context.addJobTag(_tag(pipeline))
+    context.addJobTag(tag)
     active.setActiveSession(spark._jsparkSession)
     try:
         yield
     finally:
         active.clearActiveSession()
-        context.removeJobTag(_tag(pipeline))
+        context.removeJobTag(tag)
         context.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 

@@ -86,6 +86,42 @@ def test_a_removal_that_was_interrupted_leaves_no_half_savepoint(monkeypatch: py
     assert drop_unknown(new_location(), set) == []
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "begun", "is_whole", "stays"),
+    [
+        (True, "monday", False, True),
+        (True, "tuesday", False, True),
+        (True, "tuesday", True, False),
+        (False, "monday", False, True),
+        (False, "tuesday", False, False),
+        (False, "", False, False),
+    ],
+)
+def test_an_insert_that_has_ended_begins_anew_where_its_job_does(
+    goes_on: bool, begun: str, is_whole: bool, stays: bool
+) -> None:
+    held = claim(new_location(), 1)
+    checkpoints.note_end(held, "monday", "insert-late")
+    if is_whole:
+        checkpoints.note_end(held, "monday")
+        assert checkpoints.has_ended(held, "monday") and not checkpoints.has_ended(held, begun)
+    again = claim(held.location, 2)
+    checkpoints.forget_ends(again, begun, goes_on=goes_on)
+    assert checkpoints.insert_has_ended(again, "insert-late") is stays
+    assert not checkpoints.has_ended(again, "monday")
+
+
+def test_who_has_lost_the_state_notes_no_end() -> None:
+    held = claim(new_location(), 1)
+    taken = claim(held.location, 2)
+    with pytest.raises(PipelineFenced):
+        checkpoints.note_end(held, "monday", "insert-late")
+    held.state.mkdir(parents=True)  # as Spark's file system does before it writes
+    with pytest.raises(PipelineFenced):
+        checkpoints.note_end(held, "monday", "insert-late")
+    assert not checkpoints.insert_has_ended(taken, "insert-late")
+
+
 def test_names_of_savepoints_stay_in_the_folder() -> None:
     held = claim(new_location(), 1)
     for name in ("", "../x", ".x", "a/b"):
