@@ -12,7 +12,7 @@ from analytics.errors import PipelineFailed, PipelineRefused
 from analytics.lake import allowed_paths
 from analytics.lake.locations import parse_location
 from analytics.pipelines import datagen
-from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, file_name, filled
+from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, ends, file_name, filled
 from analytics.pipelines.values import ISO, SQL
 from analytics.specs import Decide
 from analytics.sql import spelling
@@ -280,10 +280,9 @@ def _topic(options: Mapping[str, Any]) -> Topic:
 
 
 def _from_generator(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
-    options = place.options(source)
-    settings = place.settings
+    interval_ms = 0 if _ends(source, place) else place.settings.batch_interval_ms
     try:
-        return datagen.rows(place.spark, read, options, 0 if place.is_batch else settings.batch_interval_ms)
+        return datagen.rows(place.spark, read, place.options(source), interval_ms)
     except ValueError as error:
         raise PipelineRefused(f"The table {source.name} cannot be made: {error}.") from None
 
@@ -291,8 +290,7 @@ def _from_generator(source: Source, place: Place, read: tuple[Column, ...]) -> D
 def _from_files(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
     options = place.options(source)
     _require_files(source.name, source.format)
-    monitored = "source.monitor-interval" in options and not place.is_batch
-    reader: Any = place.spark.readStream if monitored else place.spark.read
+    reader: Any = place.spark.read if _ends(source, place) else place.spark.readStream
     body = tuple(column for column in read if not column.metadata)
     reader = reader.format(source.format).schema(structure(body)).options(**_of_files(source))
     location = str(options["path"])
@@ -301,6 +299,10 @@ def _from_files(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
     if pattern := options.get("source.path.regex-pattern"):
         rows = rows.where(about["file.path"].rlike(f"^(?:{pattern})$"))
     return rows.select("*", *(about[column.metadata].alias(column.name) for column in read if column.metadata))
+
+
+def _ends(source: Source, place: Place) -> bool:
+    return place.is_batch or ends(source.connector, source.options)
 
 
 def _about_files(location: str) -> dict[str, Any]:

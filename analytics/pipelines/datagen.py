@@ -1,4 +1,4 @@
-"""The source `datagen`: made-up rows, so many a second, or so many and no more; all in Spark, none in Python."""
+"""The source `datagen`: made-up rows, so many a second, or so many at once; all in Spark, none in Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _HEX = 32  # characters of an MD5
 def rows(spark: SparkSession, columns: tuple[Column, ...], options: Mapping[str, Any], interval_ms: int) -> DataFrame:
     """The rows; with an interval a stream that gives those of the interval with each batch, else all that there are.
 
-    Raises ValueError for a type that nothing is made up for, and for a batch job without an end.
+    A stream has none any more behind the end of a sequence, and goes on.
+
+    Raises ValueError for a type that nothing is made up for, and for rows without an end where there is no interval.
     """
     most = _most(columns, options)
     if interval_ms:

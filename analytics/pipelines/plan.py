@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, dataclass, field
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -186,6 +186,13 @@ class Plan:
             raise ValueError("This is no plan of this version; make it anew from the job's text.")
         plan: Plan = _read(cls, found)
         return plan
+
+
+def ends(connector: str, options: Container[str]) -> bool:
+    """Whether the rows of a source with these options end, in a job that streams too."""
+    if connector == "filesystem":
+        return "source.monitor-interval" not in options
+    return connector == "datagen" and "number-of-rows" in options
 
 
 def file_name(table: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analytics.pipelines.plan import Column, Insert, Plan, Source
+from analytics.pipelines.plan import Column, Insert, Plan, Source, ends
 
 _STATEFUL = re.compile(r"\b(?:GROUP BY|DISTINCT|JOIN|UNION)\b")
 _AGGREGATES = re.compile(r"\b(?:COUNT|SUM|AVG|MIN|MAX|COLLECT_LIST|LISTAGG|STDDEV\w*|VAR\w*)\(")
@@ -115,12 +115,12 @@ class _Chain:
         for name in dict.fromkeys(found.lower() for found in _NAME.findall(sql)):
             if name in self._views:
                 yield from self._down(self._views[name], counts=counts)
-            elif name in self._sources and self._sources[name] not in self._found and _streams(self._sources[name]):
+            elif name in self._sources and self._sources[name] not in self._found and not _ends(self._sources[name]):
                 self._found.append(self._sources[name])
 
 
-def _streams(source: Source) -> bool:
-    return source.connector != "filesystem" or "source.monitor-interval" in source.options
+def _ends(source: Source) -> bool:
+    return ends(source.connector, source.options)
 
 
 def _unfiltered(sql: str) -> str:

@@ -160,7 +160,6 @@ def _into_topic(ground: Ground) -> float:
     """Made-up rows, more than the topic takes, from the first batch that is committed to the last row."""
     topic = ground.new_topic()
     options: dict[str, Value] = {
-        "number-of-rows": _TO_TOPIC,
         "rows-per-second": _TO_TOPIC // 5,
         "fields.pad.length": _BODY,
     }

@@ -13,10 +13,11 @@ from analytics.errors import PipelineFailed, PipelineFenced
 from analytics.pipelines import checkpoints, runner
 from analytics.pipelines.plan import Insert, Plan, Settings, Source
 from analytics.pipelines.runner import Pipeline, Start
+from tests.console.jobs.compiler.texts import plan
 from tests.pipelines.jobs import Ground, columns_of, lines_at, lines_of, new_location, printed, until
 from tests.pipelines.test_engine_waits import unreachable
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.process]
 PATIENCE_SECONDS = 120.0
 #: The plan of an INSERT … VALUES, of one that reads files, and of a stream.
 ONE, FILES, STREAM = "select * from values (1), (2)", "select n from files", "select n from numbers"
@@ -40,6 +41,24 @@ def begun(spec: Start, number: int, **changes: Any) -> Pipeline:
 
 def has_batches(pipeline: Pipeline, number: int, more: int = 1) -> bool:
     return (pipeline.report().inserts[number].batch or 0) >= more
+
+
+def test_rows_that_end_are_grouped_ordered_and_limited_in_a_stream_too(ground: Ground) -> None:
+    text = """CREATE TABLE five (n BIGINT, k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '5',
+      'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '9',
+      'fields.k.min' = '7', 'fields.k.max' = '7');
+    CREATE TABLE counted (k INT, times BIGINT) WITH ('connector' = 'print');
+    CREATE TABLE last (n BIGINT) WITH ('connector' = 'print');
+    INSERT INTO counted SELECT k, COUNT(*) FROM five GROUP BY k;
+    INSERT INTO last SELECT n FROM five ORDER BY n DESC LIMIT 2;"""
+    pipeline = runner.start(ground.spec(plan(text)))
+    assert pipeline.wait(PATIENCE_SECONDS)
+    assert pipeline.failure is None
+    assert lines_of(pipeline, "counted") == ["+I(7, 5)"]
+    assert lines_of(pipeline, "last") == ["+I(5)", "+I(4)"]
+    report = pipeline.report()
+    assert [insert.rows_out for insert in report.inserts] == [1, 2]
+    assert (report.operators["insert:0"], report.operators["insert:1"]) == (1, 2)
 
 
 def test_rows_that_end_are_written_once_beside_a_stream_over_restarts_and_savepoints(ground: Ground) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Literal
 
-from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, View, Watermark
+from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, View, Watermark, ends
 from console.jobs.compiler import connectors, definition, dialect, settings
 from console.jobs.compiler.connectors import SINK, SOURCE, UPDATED
 from console.jobs.compiler.definition import Span, TableText, WatermarkText
@@ -157,7 +157,7 @@ class _Planning:
         names = {one.name.value: one.value.value for one in table.options}
         self._context.relations[table.name.value.lower()] = Relation(
             table.name.value,
-            streams=not self._context.batch and not connector.ends(names),
+            streams=not self._context.batch and not ends(connector.name, names),
             times=frozenset({watermark.column.lower()} if watermark else ()),
             clocks=frozenset(one.name.lower() for one in columns if one.computed.lower() == _CLOCK),
             types=types,

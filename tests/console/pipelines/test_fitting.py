@@ -85,6 +85,13 @@ def test_the_position_in_other_tables_does_not_fit() -> None:
     )
 
 
+def test_the_position_in_rows_that_keep_coming_is_none_in_rows_that_end() -> None:
+    old, s = plan_of(), plan_of().sources[0]
+    new = replace(old, sources=(replace(s, options={"number-of-rows": 5}),))
+    assert misfit(new, new) == ""
+    assert "reads no table that streams, and read s before" in misfit(old, new)
+
+
 def test_inserts_may_come_and_go_and_change_their_places() -> None:
     old = plan_of(GROUPED)
     other = Insert("p", "SELECT COUNT(*) FROM `s` GROUP BY `a`")

@@ -52,6 +52,8 @@ _IDLE = {
     ("json", "map-null-key.literal"): "no key of a map is NULL",
     ("json", "encode.decimal-as-plain-number"): "decimals are always written as plain numbers",
 }
+#: Options that mean nothing beside another one: which one that is, and why.
+_IDLE_BESIDE = {("datagen", "rows-per-second"): ("number-of-rows", "so many rows and no more come at once")}
 
 
 def connector_of(text: Text, table: TableText) -> Connector:
@@ -153,6 +155,9 @@ class _Reading:
                 of_files = _IDLE.get((self._connector.name, before + name))
                 if (idle := of_files or _IDLE.get((before.rstrip("."), name))) is not None:
                     self._warn(place, f"{before}{name} has no effect: {idle}.")
+                beside, why = _IDLE_BESIDE.get((self._connector.name, before + name), ("", ""))
+                if beside in written:
+                    self._warn(place, f"{name} has no effect beside {beside}: {why}.")
             elif option.required and not (name in self._connector.own and is_own):
                 raise self._text.refusal(
                     self._table.name, f"table {self._table.name.value} needs the option '{name}' for {self._purpose()}."

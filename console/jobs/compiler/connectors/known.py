@@ -76,8 +76,6 @@ class Connector:
     any_case: bool = False
     #: Metadata's key → Spark's type, for reading.
     metadata: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the rows of a source with these values end.
-    ends: Callable[[Mapping[str, Value]], bool] = lambda _: False
     #: What else must fit together.
     wrong: Callable[[Given], Wrong | None] = _fits
     #: Further options, which the columns (name and type) give their names.
@@ -249,7 +247,6 @@ _DATAGEN = Connector(
         Option("number-of-rows", long(1)),
         Option("scan.parallelism", whole(1, 64)),
     ),
-    ends=lambda values: "number-of-rows" in values,
     wrong=_wrong_datagen,
     of_columns=_datagen_columns,
 )
@@ -288,7 +285,6 @@ _FILESYSTEM = Connector(
         "file.size": "bigint",
         "file.modification-time": "timestamp",
     },
-    ends=lambda values: "source.monitor-interval" not in values,
 )
 
 _PRINT = Connector(

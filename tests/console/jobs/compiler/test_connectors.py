@@ -256,6 +256,16 @@ def test_an_unknown_option_is_refused_with_the_nearest(connector: str, role: str
     assert sentence in refusal(job(connector, role, **{wrong: "1"}))
 
 
+def test_a_rate_beside_a_number_of_rows_is_taken_with_a_warning() -> None:
+    for more, warnings in (
+        ({}, ()),
+        ({"number-of-rows": "5"}, ("rows-per-second has no effect beside number-of-rows: so many rows",)),
+    ):
+        found = checked(read_job("a INT", {**DATAGEN, "rows-per-second": "5", **more})).warnings
+        assert len(found) == len(warnings)
+        assert all(sentence in warning for sentence, warning in zip(warnings, found, strict=True))
+
+
 def test_another_case_of_an_option_of_mq_is_taken_with_a_warning() -> None:
     options = {**MQ_SINK, "instanceId": "MQ_INST_x"}
     found = checked(write_job("a INT", options))
