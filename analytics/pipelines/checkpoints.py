@@ -94,7 +94,7 @@ def claim(location: str, number: int, origin: str = CHECKPOINT) -> Held:
     if origin != CHECKPOINT:
         _replace(held.run, saved)
     held.state.mkdir(exist_ok=True)
-    for lock in held.state.glob("source-*/lock"):
+    for lock in (*held.state.glob("source-*/lock"), *held.state.glob("print-*.lock")):
         lock.unlink()  # an older runner that lives on keeps its lock on a file that nobody finds
     waits.forget(held.state)
     for number_, folder in _runs(top):

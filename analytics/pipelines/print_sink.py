@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: A file that is longer begins anew; the one before it stays.
 _MOST_BYTES = 4 << 20
+#: In place of `.log`: who holds the lock on this file writes.
+_LOCK = ".lock"
 
 
 class Lines:
@@ -42,11 +45,14 @@ class Lines:
             yield f"{prefix}+I({line})"
 
     def _append(self, lines: bytes) -> None:
-        with self._file.open("ab") as opened:
-            opened.write(lines)
-            size = opened.tell()
-        if size > _MOST_BYTES:
-            os.replace(self._file, self._file.with_suffix(".1"))
+        # Every task of Spark's prints to the same file: what one has found too long, another one may have moved.
+        with self._file.with_suffix(_LOCK).open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._file.open("ab") as opened:
+                opened.write(lines)
+                size = opened.tell()
+            if size > _MOST_BYTES:
+                os.replace(self._file, self._file.with_suffix(".1"))
 
 
 def _texts(column: pa.Array) -> list[str | None]:
