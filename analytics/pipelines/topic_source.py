@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 Offset = dict[str, int]
 #: Messages of one batch at most.
 _MOST = 100_000
+_ALL_TAGS = "*"
 #: What becomes of a line with too few or too many fields.
 NONE, SKIP, EXCEPTION, PAD = "NONE", "SKIP", "EXCEPTION", "PAD"
 #: What a message has beside its body, by the key of a metadata column.
@@ -58,7 +59,7 @@ class TopicSource:
     format: str
     group: str = ""
     namespace: str = ""
-    #: `a || b`; empty for all.
+    #: `a || b`; empty or `*` for all.
     tag: str = ""
     start_offset: int | None = None
     start_ms: int | None = None
@@ -71,7 +72,7 @@ class TopicSource:
 
     def rows(self, message: StoredMessage) -> Iterator[tuple[Any, ...]]:
         """The rows of a message, of which one may have millions. Raises ConnectorFailed."""
-        if self.tag and message.tags not in self._tags:
+        if self._tags and message.tags not in self._tags:
             return
         body = message.decoded_body(mq.LARGEST_BODY)
         beside = [_METADATA[key](message) if key else None for key in self.metadata]
@@ -80,7 +81,9 @@ class TopicSource:
 
     @cached_property
     def _tags(self) -> frozenset[str]:
-        return frozenset(part.strip() for part in self.tag.split("||"))
+        """Those that are read; empty for all."""
+        tags = {tag for part in self.tag.split("||") if (tag := part.strip())}
+        return frozenset() if _ALL_TAGS in tags else frozenset(tags)
 
     @cached_property
     def _columns(self) -> list[Any]:

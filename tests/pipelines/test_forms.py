@@ -221,7 +221,7 @@ def test_topics_are_read_by_every_option(ground: Ground) -> None:
     later = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d %H:%M:%S}"
     tables = {
         "plain": "", "skipped": "'lengthCheck' = 'SKIP'", "padded": "'lengthCheck' = 'PAD'",
-        "tagged": "'tag' = 'a || b'",
+        "tagged": "'tag' = 'a || b'", "all": "'tag' = '*'",
         "lines": "'lineDelimiter' = ';'", "since": f"'startTime' = '{since}'", "later": f"'startTime' = '{later}'",
         "behind": "'startMessageOffset' = '99'",
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_topics_are_read_by_every_option(ground: Ground) -> None:
     found = {name: printed(pipeline, f"{name}_out") for name in tables}
     plain = ["1, one", "3, three", "5, five", "null, four"]
     assert found == {
-        "plain": plain, "skipped": ["1, one", "5, five", "null, four"], "padded": sorted([*plain, "2, "]),
+        "plain": plain, "all": plain, "skipped": ["1, one", "5, five", "null, four"], "padded": sorted([*plain, "2, "]),
         "tagged": ["1, one", "5, five", "null, four"], "lines": ["1, one", "3, three", "null, four/5"],
         "since": plain, "later": [], "behind": [],
     }  # fmt: skip
