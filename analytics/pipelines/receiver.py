@@ -28,7 +28,7 @@ PASSING = frozenset({Code.INTERNAL_ERROR, Code.QPS_LIMIT_EXCEEDED})
 #: What a handle is refused with that is not the message's latest one, or whose message has gone.
 FINAL = frozenset({Code.MESSAGE_NOT_EXIST, Code.RECEIPT_HANDLE_ERROR})
 #: How long the service may be out of reach before the pipeline fails, s, and how long to wait between two tries.
-_PATIENCE_S, PAUSE_S = 60.0, 0.5
+PATIENCE_S, PAUSE_S = 60.0, 0.5
 #: Behind the last answer.
 _END = b""
 #: How often to look for what becomes visible, s, and how many times at least while a message is hidden.
@@ -147,7 +147,7 @@ class Receiver:
     def _is_silent(self, sentence: str) -> None:
         now = time.monotonic()
         self._silent_since = self._silent_since or now
-        if now - self._silent_since >= _PATIENCE_S:
+        if now - self._silent_since >= PATIENCE_S:
             self.fail(sentence)
         self._stopped.wait(PAUSE_S)
 

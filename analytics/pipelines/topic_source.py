@@ -7,10 +7,11 @@ lag to be seen, and where it stands is where a pipeline without a checkpoint beg
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -19,14 +20,16 @@ from pyspark.sql.types import StructType
 
 from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.decoding import batch_of
+from analytics.pipelines.receiver import PATIENCE_S, PAUSE_S
 from analytics.pipelines.values import SQL, Times, converter
 from analytics.sources import mq
 from brokercore.client import Admin, MessageQueue, StoredMessage
-from brokercore.client.errors import ClientError, TopicNotExist
+from brokercore.client.errors import BrokerNotExist, ClientError, TopicNotExist
 from brokercore.names import wrap
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Offset = dict[str, int]
 #: Messages of one batch at most.
 _MOST = 100_000
@@ -74,7 +77,10 @@ class TopicSource:
         """The rows of a message, of which one may have millions. Raises ConnectorFailed."""
         if self._tags and message.tags not in self._tags:
             return
-        body = message.decoded_body(mq.LARGEST_BODY)
+        try:
+            body = message.decoded_body(mq.LARGEST_BODY)
+        except ValueError as error:
+            raise ConnectorFailed(f"Messages of {self.topic.name} cannot be read: {error}") from None
         beside = [_METADATA[key](message) if key else None for key in self.metadata]
         for fields in self._fields(message, body):
             yield self._row(fields, beside)
@@ -145,18 +151,55 @@ class TopicSource:
         with self.topic.admin() as admin:
             for broker, queue, begin, end in ranges:
                 held: list[tuple[Any, ...]] = []
-                try:
-                    for messages in admin.messages.read_range(MessageQueue(self.topic.name, broker, queue), begin, end):
-                        for message in messages:
-                            for row in self.rows(message):
-                                held.append(row)
-                                if len(held) >= mq.BATCH_ROWS:
-                                    yield batch_of(held, self.schema)
-                                    held = []
-                except (ClientError, ValueError) as error:
-                    raise ConnectorFailed(f"Messages of {self.topic.name} cannot be read: {error}") from None
+                for message in self._messages(admin, MessageQueue(self.topic.name, broker, queue), begin, end):
+                    for row in self.rows(message):
+                        held.append(row)
+                        if len(held) >= mq.BATCH_ROWS:
+                            yield batch_of(held, self.schema)
+                            held = []
                 if held:
                     yield batch_of(held, self.schema)
+
+    def _messages(self, admin: Admin, queue: MessageQueue, begin: int, end: int) -> Iterator[StoredMessage]:
+        """Those of a range, each once, also while brokers are restarted. Raises ConnectorFailed."""
+        silence = _Silence(f"Messages of {self.topic.name} cannot be read")
+        while True:
+            try:
+                for messages in admin.messages.read_range(queue, begin, end):
+                    silence.end()
+                    for message in messages:
+                        begin = message.queue_offset + 1
+                        yield message
+                return
+            except ClientError as error:
+                silence.go_on(error)
+                time.sleep(PAUSE_S)
+            except ValueError as error:
+                raise ConnectorFailed(f"Messages of {self.topic.name} cannot be read: {error}") from None
+
+
+class _Silence:
+    """How long brokers have not answered: one that is restarted does so again, and a queue service has as much time."""
+
+    def __init__(self, sentence: str) -> None:
+        self._sentence = sentence
+        self._since: float | None = None
+
+    def end(self) -> None:
+        """There is an answer."""
+        self._since = None
+
+    def go_on(self, error: ClientError) -> None:
+        """There is none. Raises ConnectorFailed for what does not pass, and after PATIENCE_S."""
+        now = time.monotonic()
+        self._since = self._since or now
+        if not _may_pass(error) or now - self._since >= PATIENCE_S:
+            raise ConnectorFailed(f"{self._sentence}: {error}") from error
+
+
+def _may_pass(error: ClientError) -> bool:
+    """A name server that has just begun knows no broker yet, and no topic."""
+    return error.retriable or isinstance(error, TopicNotExist | BrokerNotExist)
 
 
 class _Brokers:
@@ -165,35 +208,40 @@ class _Brokers:
     def __init__(self, source: TopicSource) -> None:
         self._source = source
         self._admin: Admin | None = None
+        self.silence = _Silence(f"The brokers of {source.topic.name} cannot be asked")
 
     def reach(self) -> dict[str, tuple[int, int]]:
-        """First and next offset of each queue by `<broker>:<queue>`. Raises ConnectorFailed."""
-        try:
-            found = self._client().topics.stats(self._source.topic.name)
-        except TopicNotExist:
-            raise ConnectorFailed(f"There is no topic {self._source.topic.name}.") from None
-        except ClientError as error:
-            raise ConnectorFailed(f"The brokers of {self._source.topic.name} cannot be asked: {error}") from error
+        """First and next offset of each queue by `<broker>:<queue>`. Raises ClientError."""
+        found = self._client().topics.stats(self._source.topic.name)
         return {_place(queue): (stats.min_offset, stats.max_offset) for queue, stats in sorted(found.items())}
 
     def first(self) -> Offset:
-        """Where a pipeline without a checkpoint begins. Raises ConnectorFailed."""
+        """Where a pipeline without a checkpoint begins. Raises ClientError."""
         return {
             place: max(low, min(high, self._begin(place, low, high))) for place, (low, high) in self.reach().items()
         }
 
+    def patiently(self, ask: Callable[[], T]) -> T:
+        """What `ask` tells, which raises ClientError, before there is a first message. Raises ConnectorFailed."""
+        while True:
+            try:
+                found = ask()
+            except TopicNotExist:
+                raise ConnectorFailed(f"There is no topic {self._source.topic.name}.") from None
+            except ClientError as error:
+                self.silence.go_on(error)
+                time.sleep(PAUSE_S)
+            else:
+                self.silence.end()
+                return found
+
     def _begin(self, place: str, low: int, high: int) -> int:
         source, queue = self._source, self._queue(place)
-        try:
-            if source.start_ms is not None:
-                return self._client().offsets.search(queue, source.start_ms) if high > low else high
-            if source.start_offset is not None:
-                return source.start_offset
-            known = (
-                self._client().offsets.committed(wrap(source.namespace, source.group), queue) if source.group else None
-            )
-        except ClientError as error:
-            raise ConnectorFailed(f"The brokers of {source.topic.name} cannot be asked: {error}") from error
+        if source.start_ms is not None:
+            return self._client().offsets.search(queue, source.start_ms) if high > low else high
+        if source.start_offset is not None:
+            return source.start_offset
+        known = self._client().offsets.committed(wrap(source.namespace, source.group), queue) if source.group else None
         return low if known is None else known
 
     def commit(self, end: Offset) -> None:
@@ -242,18 +290,27 @@ class TopicStreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """See `_Brokers.first`."""
-        return self._asked().first()
+        brokers = self._asked()
+        return brokers.patiently(brokers.first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """All there is, up to _MOST."""
         return ReadAllAvailable()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Also tells the group of `start`, which is committed."""
-        self._asked().commit(start)
+        """Also tells the group of `start`, which is committed. While no broker answers there is nothing new."""
+        brokers = self._asked()
+        try:
+            found = brokers.reach()
+        except ClientError as error:
+            brokers.silence.go_on(error)
+            log.info("the brokers of %s do not answer: %s", self._source.topic.name, error)
+            return start
+        brokers.silence.end()
+        brokers.commit(start)
         room = _MOST
         end = dict(start)
-        for place, (low, high) in self._asked().reach().items():
+        for place, (low, high) in found.items():
             begin = max(low, start.get(place, low))
             end[place] = min(high, begin + room) if high > begin else start.get(place, low)
             room -= max(0, end[place] - begin)
@@ -283,8 +340,8 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of offsets."""
         brokers = _Brokers(self._source)
-        end = {place: high for place, (_, high) in brokers.reach().items()}
-        return mq.plan(_ranges(brokers.first(), end)) or [mq.Ranges([])]
+        end = {place: high for place, (_, high) in brokers.patiently(brokers.reach).items()}
+        return mq.plan(_ranges(brokers.patiently(brokers.first), end)) or [mq.Ranges([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""

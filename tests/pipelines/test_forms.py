@@ -30,7 +30,7 @@ from brokercore.names import wrap
 from tests.console.jobs.compiler.texts import flights, plan
 from tests.pipelines.jobs import Ground, lines_of, until
 from tests.pipelines.test_engine_formats import EVENT
-from tests.support.broker import broker_process
+from tests.support.broker import broker_process, eventually
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.process]
 _numbers = itertools.count()
@@ -353,6 +353,30 @@ def test_a_broker_that_comes_back_has_each_row_of_a_stream(ground: Ground) -> No
             until(lambda: not ground.left(queue), pipeline)
             pipeline.stop()
             assert {message.body for message in elsewhere.messages("words")} == {b"one", b"two", b"three"}
+
+
+def test_a_broker_that_comes_back_is_read_on_by_a_stream(ground: Ground) -> None:
+    with broker_process() as broker:
+        key = Credentials(broker.access_key_id, broker.access_key_secret)
+        text = f"""{QUICK}CREATE TEMPORARY TABLE words (word STRING) WITH ('connector' = 'mq',
+          'endpoint' = '{broker.namesrv}', 'accessId' = '{key.access_key_id}',
+          'accessKey' = '${{secret_values.other}}', 'topic' = 'words', 'consumerGroup' = 'GID_w');
+        CREATE TEMPORARY TABLE seen (word STRING) WITH ('connector' = 'print');
+        INSERT INTO seen SELECT word FROM words"""
+        with Admin(broker.namesrv, key) as admin, Producer(broker.namesrv, key, "GID_p") as producer:
+            admin.topics.create("words", queues=2)
+            eventually(lambda: "words" in admin.topics.names())
+            made = plan(text, secrets={"other"})
+            pipeline = runner.start(replace(ground.spec(made), secrets={"other": key.access_key_secret}))
+            producer.send(Message("words", b"one"))
+            until(lambda: printed(pipeline, "seen") == ["one"], pipeline)
+            broker.kill()
+            time.sleep(3)  # the stream asks some times
+            assert pipeline.is_running
+            broker.start()
+            producer.send(Message("words", b"two"))
+            until(lambda: printed(pipeline, "seen") == ["one", "two"], pipeline)
+            pipeline.stop()
 
 
 FILES = """
