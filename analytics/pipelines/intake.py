@@ -158,10 +158,13 @@ class Intake:
             if self._stopped.is_set():
                 return
             self.delete_batch(number)
+        came_again = not self._again.empty()
         while not self._again.empty() and not self._stopped.is_set():
             message, handle = self._again.get()
             if not self._deleted({message: self._receiver.latest(message, handle)}):
                 self._spool.forget(message)
+        if came_again:
+            self._spool.keep()
 
     def delete_batch(self, number: int) -> None:
         """Delete the messages of a batch in the queue, then the batch. Raises OSError."""
@@ -171,11 +174,14 @@ class Intake:
         """Delete messages; returns the ids of those that are still there."""
         left = list(handles)
         failures: dict[str, bool] = {}
+        used: dict[str, str] = {}
         for attempt in range(self._source.delete_retries + 1):
             if attempt:
                 self._stopped.wait(PAUSE_S)
-            used = {message: handles[message] for message in left}
-            failures = self._try(used)
+            now = {message: handles[message] for message in left}
+            used |= now
+            # What is refused for good stays a failure while others are tried again.
+            failures = {name: False for name in failures if name not in now} | self._try(now)
             # What cannot be deleted by its handle can be by a newer one, which came with it meanwhile.
             left = [name for name, may_pass in failures.items() if may_pass or handles[name] != used[name]]
             if not left:
