@@ -399,7 +399,7 @@ class Pipeline:
         deadline = time.monotonic() + _CUT_S
         while not self._written.is_set() and time.monotonic() < deadline:
             try:  # again and again, since the next job of the same insert may be about to begin
-                spark_session.get().sparkContext.cancelJobsWithTag(self._tag_of_writing)
+                self._session.sparkContext.cancelJobsWithTag(self._tag_of_writing)  # type: ignore[union-attr]
             except Exception as error:  # noqa: BLE001  with the engine its jobs have ended
                 log.warning("the rows of %s that end are not cut off: %s", self.spec.pipeline, error)
                 return
