@@ -13,7 +13,7 @@ from analytics import engine
 from analytics import session as spark_session
 from brokercore.client import Admin, Credentials, MessageQueue
 from brokercore.smq.client import QueueClient
-from tests.pipelines.jobs import Ground
+from tests.pipelines.jobs import Ground, left_running
 from tests.support.broker import BrokerProcess
 from tests.support.queue_service import QueueServiceProcess, queue_service
 from tests.support.redis_server import RedisServer
@@ -50,6 +50,13 @@ def ground(service: QueueServiceProcess, broker: BrokerProcess) -> Iterator[Grou
     credentials = Credentials(broker.access_key_id, broker.access_key_secret)
     with Admin(broker.namesrv, credentials) as admin:
         yield Ground(service.address, keys.id, keys.secret, broker.namesrv, credentials, admin)
+
+
+@pytest.fixture(autouse=True)
+def no_pipeline_left() -> Iterator[None]:
+    """What a test started and did not end is abandoned behind it."""
+    with left_running():
+        yield
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from analytics import lake
 from analytics.pipelines import checkpoints, runner
@@ -105,6 +108,27 @@ class Ground:
     def spec(self, plan: Plan, *, location: str = "", number: int = 1, origin: str = "checkpoint") -> Start:
         """A pipeline of alice, with a folder of its own unless one is given."""
         return Start("tests", "alice", plan, location or new_location(), number, origin, self.secrets)
+
+
+@contextmanager
+def left_running() -> Iterator[None]:
+    """Abandon in the end what was started meanwhile and runs still, as after a test that fails: it would starve others.
+
+    All of them, whatever becomes of one.
+    """
+    start, started = runner.start, list[Pipeline]()
+
+    def remembered(spec: Start) -> Pipeline:
+        started.append(start(spec))
+        return started[-1]
+
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as ends:
+        patched.setattr(runner, "start", remembered)
+        try:
+            yield
+        finally:
+            for pipeline in started:
+                ends.callback(pipeline.abandon)
 
 
 def new_location() -> str:

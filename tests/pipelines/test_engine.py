@@ -17,8 +17,9 @@ from analytics import lake
 from analytics.errors import EngineBusy, PipelineFailed, PipelineFenced, PipelineRefused
 from analytics.pipelines import checkpoints, runner
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, Watermark
+from analytics.pipelines.runner import Pipeline
 from brokercore.smq.client import QueueClient
-from tests.pipelines.jobs import Ground, columns_of, lines_of, plan_of, printed, until
+from tests.pipelines.jobs import Ground, columns_of, left_running, lines_of, plan_of, printed, until
 from tests.support.queue_service import Keys, QueueServiceProcess
 
 if TYPE_CHECKING:
@@ -353,6 +354,22 @@ def test_one_that_is_abandoned_ends_at_once_and_leaves_its_state(ground: Ground,
     until(lambda: ground.left(queue) == 0, second)
     second.stop()
     assert sorted(lines_of(second, "all")) == ["+I(1)", "+I(2)"]
+
+
+def test_what_a_test_left_running_is_abandoned(ground: Ground) -> None:
+    numbers = Source("numbers", "datagen", columns_of("n bigint"), options={"rows-per-second": 10})
+    plan = plan_of(numbers, printed("made", "n bigint"), "select n from numbers")
+
+    def fails() -> None:
+        with left_running():
+            started.extend(runner.start(ground.spec(plan)) for _ in range(2))
+            started[0].stop()
+            raise AssertionError("as a test")
+
+    started: list[Pipeline] = []
+    with pytest.raises(AssertionError, match="as a test"):
+        fails()
+    assert [(one.is_running, one.failure) for one in started] == [(False, None)] * 2
 
 
 def test_what_was_received_ahead_of_a_stop_is_given_back(ground: Ground, queue: str) -> None:
