@@ -83,8 +83,8 @@ def commit(source: QueueSource, number: int) -> None:
 def test_what_is_under_way_for_longer_than_the_queue_hides_it_does_not_come_again(
     queues: QueueClient, source: QueueSource
 ) -> None:
-    source = replace(source, hidden_s=4)
-    queues.create_queue(source.queue, {"VisibilityTimeout": 4})
+    source = replace(source, hidden_s=10)
+    queues.create_queue(source.queue, {"VisibilityTimeout": 10})
     fill(queues, source.queue)
     intake, spool = intake_of(source)
     intake.start()
@@ -93,7 +93,7 @@ def test_what_is_under_way_for_longer_than_the_queue_hides_it_does_not_come_agai
     fill(queues, source.queue, MESSAGES)  # these wait behind the batch
     until(lambda: hidden(queues, source.queue) == 2 * MESSAGES)
 
-    assert queues.receive(source.queue, 16, wait_s=9) == []
+    assert queues.receive(source.queue, 16, wait_s=22) == []
 
     number = intake.latest(number)
     commit(source, number)
@@ -134,6 +134,8 @@ def test_what_came_again_while_it_is_in_a_batch_is_not_given_back(queues: QueueC
         lambda: first.latest(spool.last) > 0 and sum(len(batch.handles) for batch in spool.batches.values()) == MESSAGES
     )
     first.close()
+    first._receiver._receiving.join(60)  # its last poll may still take messages
+    until(lambda: queues.queue(source.queue).active == MESSAGES)
     spool.release()
     queues.set_attributes(source.queue, {"VisibilityTimeout": 600})
 
