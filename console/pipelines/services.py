@@ -92,14 +92,13 @@ def start(
     if judged is not None and judged.pk != locked.version.pk:
         raise Refused(
             "DEPLOYED_MEANWHILE",
-            f"Version {locked.version.number} of {locked.name} was deployed meanwhile; look at it, and start it again.",
+            f"Version {locked.version.number} of {locked.name} was deployed in the meantime. Review it, then start"
+            " again.",
         )
     if locked.state in BUSY:
         raise Refused("PIPELINE_BUSY", f"{locked.name} is {State(locked.state).label.lower()}; stop it first.")
     if (start_from == StartFrom.SAVEPOINT) != (savepoint is not None):
-        raise Refused(
-            "SAVEPOINT_MISSING", "A start from a savepoint names it, and another one names none.", "savepoint"
-        )
+        raise Refused("SAVEPOINT_MISSING", "Name a savepoint when you start from one, and only then.", "savepoint")
     if savepoint is not None and not locked.savepoints.filter(pk=savepoint.pk).exists():
         raise Refused("SAVEPOINT_OF_ANOTHER", f"The savepoint is not one of {locked.name}.", "savepoint")
     if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):

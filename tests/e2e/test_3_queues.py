@@ -72,7 +72,7 @@ def test_a_queue_hears_of_the_files_of_a_bucket(visitor: Visitor, client: QueueC
     page.get_by_label("ObjectCreated:*").check()
     page.get_by_label("Suffix").fill(".csv")
     page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_text("From now on the queue files-changed is told")).to_be_visible()
+    expect(page.get_by_text("The rule csv is active: the queue files-changed receives")).to_be_visible()
     visitor.shoot("lake-events")
     page.get_by_role("link", name="Files", exact=True).click()
     for name in ("a.txt", "a.csv"):

@@ -179,7 +179,7 @@ def test_a_message_that_cannot_be_read_fails_the_pipeline_or_is_left_out(ground:
     assert failing.wait(PATIENCE_SECONDS)
     assert isinstance(failing.failure, PipelineFailed)
     assert failing.failure.line == 3
-    assert f"of the queue {queue} cannot be read: it is no JSON" in failing.failure.user_message
+    assert f"of the queue {queue} cannot be read: it is not valid JSON" in failing.failure.user_message
     assert ground.left(queue) == 2
 
     ground.queues.set_attributes(queue, {"VisibilityTimeout": 30})  # a bad one that comes again is counted again

@@ -341,7 +341,7 @@ def test_curves_have_the_same_numbers_in_a_table(cast: Cast, deployed: Pipeline)
 
 
 def test_the_log_goes_on_behind_what_is_shown(cast: Cast, deployed: Pipeline) -> None:
-    assert "Nothing was written yet." in page(cast, "jobs.log", "late")
+    assert "Nothing has been written yet." in page(cast, "jobs.log", "late")
     journal.write(cast.acme.uid, deployed.pk, "print", "+I(<1>)")
     shown = page(cast, "jobs.log", "late")
     assert "+I(&lt;1&gt;)" in shown
