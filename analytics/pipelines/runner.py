@@ -335,8 +335,8 @@ class Pipeline:
         output.write(rows.observe(seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_empty).alias("empty")))
         count = int(seen.get["rows"])
         if output.empty is not None:
-            self._watches[number].operators[output.empty[0]] += int(seen.get["empty"])
-        self._watches[number].operators[f"insert:{number}"] += count
+            self._watches[number].count(output.empty[0], int(seen.get["empty"]))
+        self._watches[number].count(f"insert:{number}", count)
         return count
 
     def _end_queries(self, patience_s: float = 0) -> None:
