@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,3 +194,53 @@ def test_of_requests_of_one_table_the_one_that_waits_longest_tells(tmp_path: Pat
     assert [(one.sink, one.since_ms, one.reason) for one in waits.told(tmp_path)] == [("t", 10, "reason 1")]
     waits.forget(tmp_path)
     assert waits.told(tmp_path) == () and list(tmp_path.iterdir()) == []
+
+
+def test_a_pause_that_is_told_anew_is_told_all_the_time(tmp_path: Path) -> None:
+    pauses = waits.Pauses(str(tmp_path), "t", 2000, threading.Event())
+    pauses.take(0, 1, "reason")
+    is_over = threading.Event()
+
+    def take() -> None:
+        for tries in range(2, 2000):
+            pauses.take(0, tries, "reason" * tries)
+        is_over.set()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    while not is_over.is_set():
+        assert [one.sink for one in waits.told(tmp_path)] == ["t"]
+    thread.join()
+    pauses.end()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_note_of_a_process_that_was_killed_is_told_no_more_and_one_that_lives_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "_TOUCH_S", 0.1)
+    given_up = threading.Event()
+    pauses = waits.Pauses(str(tmp_path), "t", 3, given_up)
+    pauses.take(0, 1, "reason")
+    (note,) = tmp_path.iterdir()
+    old = time.time() - 61
+    os.utime(note, (old, old))
+    assert waits.told(tmp_path) == ()
+
+    def take() -> None:
+        with pytest.raises(ConnectorFailed):
+            pauses.take(HOUR_MS, 2, "reason")
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    eventually(lambda: bool(waits.told(tmp_path)), PATIENCE_SECONDS)
+    os.utime(note, (old, old))
+    eventually(lambda: bool(waits.told(tmp_path)), PATIENCE_SECONDS)
+    given_up.set()
+    thread.join()
+
+
+def test_what_a_killed_process_was_writing_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / ".waiting-t-1-1").write_text("{")
+    waits.forget(tmp_path)
+    assert list(tmp_path.iterdir()) == []
