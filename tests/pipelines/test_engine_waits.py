@@ -22,7 +22,7 @@ from tests.pipelines.jobs import Ground, new_location, plan_of, until
 from tests.pipelines.test_engine_sink import closed_port
 from tests.support.broker import eventually
 
-HOUR_MS = 3_600_000
+TWO_HOURS_MS = 7_200_000
 PATIENCE_SECONDS = 120.0
 
 
@@ -41,13 +41,13 @@ def is_alive(pid: int) -> bool:
 
 def unreachable(ground: Ground, topic: str, **options: Any) -> Any:
     return ground.mq(
-        topic, "id bigint", endpoint=f"127.0.0.1:{closed_port()}", retryTimes=1000, sleepTimeMs=HOUR_MS, **options
+        topic, "id bigint", endpoint=f"127.0.0.1:{closed_port()}", retryTimes=1000, sleepTimeMs=TWO_HOURS_MS, **options
     )
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who ends a pipeline would wait for its batch for an hour."""
+    """Who ends a pipeline would wait for its batch for an hour, which ends before a pause of two."""
     monkeypatch.setattr(runner, "_PATIENCE_S", 3600.0)
 
 
@@ -64,7 +64,7 @@ def test_a_stop_does_not_wait_for_a_sink_that_waits(ground: Ground, topic: str, 
     until(lambda: bool(pipeline.report().waiting), pipeline)
     (waiting,) = pipeline.report().waiting
     assert (waiting.sink, waiting.tries, waiting.most) == ("carriers", 1, 1001)
-    assert waiting.next_ms - waiting.since_ms == HOUR_MS
+    assert waiting.next_ms - waiting.since_ms == TWO_HOURS_MS
     assert waiting.sentence.startswith("The table carriers waits to be written, before try 2 of 1001: ")
     assert len(waiting.reason) > 10
     process = process_of(pipeline._held.state)
@@ -115,7 +115,7 @@ def test_a_runner_that_lost_its_state_does_not_leave_a_sink_waiting(ground: Grou
 def sink_of(state: Path | None = None, **changes: Any) -> TopicSink:
     """Of a broker that is not there."""
     found = TopicSink(f"127.0.0.1:{closed_port()}", "t", "id", "secret", "GID_sink", "binary", retries=1000)
-    return replace(found, pause_ms=HOUR_MS, table="carriers", state=str(state or ""), **changes)
+    return replace(found, pause_ms=TWO_HOURS_MS, table="carriers", state=str(state or ""), **changes)
 
 
 def rows(*bodies: bytes) -> pa.RecordBatch:
@@ -229,7 +229,7 @@ def test_a_note_of_a_process_that_was_killed_is_told_no_more_and_one_that_lives_
 
     def take() -> None:
         with pytest.raises(ConnectorFailed):
-            pauses.take(HOUR_MS, 2, "reason")
+            pauses.take(TWO_HOURS_MS, 2, "reason")
 
     thread = threading.Thread(target=take)
     thread.start()
