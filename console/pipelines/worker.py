@@ -262,6 +262,8 @@ class Telling:
         self._kept = 0.0
         #: Sinks that waited at the last look.
         self._waiting: frozenset[str] = frozenset()
+        #: What was printed and is in no log yet: the engine tells it once.
+        self._unsaid: list[str] = []
         #: As that of its Life.
         self.hidden: dict[str, str] = {}
 
@@ -276,8 +278,10 @@ class Telling:
             waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
             samples.keep(self._pipeline_id, replace(report, waiting=waiting))
             self._say_of(waiting)
-            if printed := running.printed():
-                journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
+            self._unsaid = [*self._unsaid, *running.printed()][-MOST_PRINTED:]
+            if self._unsaid:
+                journal.write_all(self._account, self._pipeline_id, "print", self._unsaid)
+                self._unsaid = []
 
     def _say_of(self, waiting: tuple[Waiting, ...]) -> None:
         """Say once of each sink that it waits, and that it does no more."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from django.db import DatabaseError, InterfaceError, connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
+from redis.exceptions import RedisError
 
 from analytics import engine, errors
 from analytics.pipelines import runner
@@ -396,6 +398,29 @@ def test_a_sink_that_waits_is_told_once_without_secrets_and_that_it_waits_no_mor
     run.waiting = ()
     eventually(lambda: "The table o waits no more." in told(started), PATIENCE_SECONDS)
     assert _waiting(started) == ()
+
+
+def test_what_is_printed_while_redis_is_away_is_told_once_it_is_back(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_S", 0.0)
+    write_all, asked, is_back = journal.write_all, threading.Semaphore(0), threading.Event()
+
+    def away(account: str, pipeline_id: int, level: journal.Level, texts: Sequence[str]) -> None:
+        if level == "print" and not is_back.is_set():
+            asked.release()
+            raise RedisError("no answer")
+        write_all(account, pipeline_id, level, texts)
+
+    monkeypatch.setattr(journal, "write_all", away)
+    run = running(process, started, spark)
+    lines = iter([["+I(1)"], ["+I(2)"]])
+    monkeypatch.setattr(run, "printed", lambda: next(lines, []))
+    for _ in range(4):
+        assert asked.acquire(timeout=PATIENCE_SECONDS)
+    is_back.set()
+    eventually(lambda: "+I(2)" in told(started), PATIENCE_SECONDS)
+    assert told(started)[-2:] == ["+I(1)", "+I(2)"]
 
 
 def _waiting(pipeline: Pipeline) -> tuple[Waiting, ...]:
