@@ -33,8 +33,14 @@ _AT_ONCE = 16
 _END_S, _LOOK_S = 20.0, 0.02
 #: How often to look for what was committed, s.
 _SETTLE_S = 0.1
+#: How long a deletion that is under way may take to end with its process, s.
+_LAST_DELETE_S = 5.0
 #: How long a thread may keep another one waiting, s: whoever has an answer is to send the next request soon.
 _SWITCH_S = 0.0005
+
+
+class _Stopped(Exception):  # noqa: N818
+    """What could not be deleted is left to who leads next."""
 
 
 class Intake:
@@ -58,9 +64,15 @@ class Intake:
         self._deleting.start()
 
     def close(self) -> None:
-        """Stop receiving, and give back what is in no batch; what is being deleted is finished by who leads next."""
+        """Stop receiving, give back what is in no batch, and note what was deleted.
+
+        Whoever leads next would be refused what is deleted and still in the spool, and count it as failed. What waits
+        for another try is left to that one.
+        """
         self._stopped.set()
         self._receiver.close(lambda message: self._spool.has(message) or self._spool.is_done(message))
+        if self._deleting.is_alive():
+            self._deleting.join(_LAST_DELETE_S)
 
     def latest(self, start: int) -> int:
         """The number of the last batch there is, after a wait for one when none is behind `start`.
@@ -145,6 +157,8 @@ class Intake:
         while not self._stopped.wait(_SETTLE_S):
             try:
                 self._delete_committed()
+            except _Stopped:
+                return
             except FileNotFoundError as error:
                 self._receiver.fail(f"The state of the pipeline is not here any more: {error}")
                 return
@@ -164,16 +178,16 @@ class Intake:
                 self._spool.forget(message)
 
     def delete_batch(self, number: int) -> None:
-        """Delete the messages of a batch in the queue, then the batch. Raises OSError."""
+        """Delete the messages of a batch in the queue, then the batch. Raises OSError and _Stopped."""
         self._spool.remove(number, self._deleted(self._spool.batches[number].handles))
 
     def _deleted(self, handles: Mapping[str, str]) -> list[str]:
-        """Delete messages; returns the ids of those that are still there."""
+        """Delete messages; returns the ids of those that are still there. Raises _Stopped before another try."""
         left = list(handles)
         failures: dict[str, bool] = {}
         for attempt in range(self._source.delete_retries + 1):
-            if attempt:
-                self._stopped.wait(PAUSE_S)
+            if attempt and self._stopped.wait(PAUSE_S):
+                raise _Stopped
             used = {message: handles[message] for message in left}
             failures = self._try(used)
             # What cannot be deleted by its handle can be by a newer one, which came with it meanwhile.

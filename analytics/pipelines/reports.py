@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -51,15 +52,16 @@ class Report:
 
 
 class InsertWatch:
-    """Adds up the batches of one insert."""
+    """Adds up the batches of one insert. Safe in threads: one takes what Spark tells, others ask."""
 
     def __init__(self, sink: str, line: int, number: int) -> None:
         self._sink, self._line, self._out = sink, line, f"insert:{number}"
+        self._lock = threading.Lock()
         self._last: int = -1
         self._rows_in = self._late = 0
         self._window: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
         self._latest: dict[str, Any] = {}
-        self.operators: Counter[str] = Counter()
+        self._operators: Counter[str] = Counter()
 
     @property
     def last(self) -> int:
@@ -69,19 +71,37 @@ class InsertWatch:
     def take(self, text: str) -> None:
         """Take what Spark tells of a batch, JSON, once; it also tells of times when there was none."""
         told = json.loads(text)
-        if told["batchId"] <= self._last or "addBatch" not in told["durationMs"]:
+        if "addBatch" not in told["durationMs"]:
             return
-        self._last, self._latest = told["batchId"], told
-        for name, row in (told.get("observedMetrics") or {}).items():
-            self.operators[name] += next(iter(row.values()), 0) or 0
-        rows_in = told["numInputRows"]
-        rows_out = (told.get("observedMetrics") or {}).get(self._out, {}).get("rows", 0)
-        self._rows_in += rows_in
-        self._late += sum(state.get("numRowsDroppedByWatermark", 0) for state in told["stateOperators"])
-        self._window.append((_epoch_ms(told["timestamp"]), rows_in, rows_out))
+        with self._lock:
+            if told["batchId"] <= self._last:
+                return
+            self._last, self._latest = told["batchId"], told
+            for name, row in (told.get("observedMetrics") or {}).items():
+                self._operators[name] += next(iter(row.values()), 0) or 0
+            rows_in = told["numInputRows"]
+            rows_out = (told.get("observedMetrics") or {}).get(self._out, {}).get("rows", 0)
+            self._rows_in += rows_in
+            self._late += sum(state.get("numRowsDroppedByWatermark", 0) for state in told["stateOperators"])
+            self._window.append((_epoch_ms(told["timestamp"]), rows_in, rows_out))
+
+    def count(self, name: str, rows: int) -> None:
+        """Add rows of an operator, which Spark tells otherwise: of a batch job."""
+        with self._lock:
+            self._operators[name] += rows
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        """Rows by operator, as they are now."""
+        with self._lock:
+            return self._operators.copy()
 
     def report(self, now_ms: int) -> InsertReport:
         """As of the last batch taken."""
+        with self._lock:
+            return self._report(now_ms)
+
+    def _report(self, now_ms: int) -> InsertReport:
         told = self._latest
         if not told:
             return InsertReport(self._sink, self._line)
@@ -95,7 +115,7 @@ class InsertWatch:
             committed_ms=_epoch_ms(told["timestamp"]) + told["batchDuration"],
             duration_ms=told["batchDuration"],
             rows_in=self._rows_in,
-            rows_out=self.operators[self._out],
+            rows_out=self._operators[self._out],
             rows_in_per_second=sum(rows for _, rows, _ in self._window) / seconds,
             rows_out_per_second=sum(rows for _, _, rows in self._window) / seconds,
             watermark_ms=watermark_ms,
@@ -110,7 +130,7 @@ def operators_of(watches: Iterable[InsertWatch]) -> dict[str, int]:
     """Rows by operator: of what several inserts read, each of them counts the same rows, so the furthest one's tell."""
     rows: Counter[str] = Counter()
     for watch in watches:
-        rows |= watch.operators
+        rows |= Counter(watch.operators)
     return dict(rows)
 
 

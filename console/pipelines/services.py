@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max, Q
+from django.db.models import Max
 from django.utils import timezone
 
 from analytics.pipelines.plan import Plan
@@ -123,16 +123,18 @@ def start(
 
 @transaction.atomic
 def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
-    """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run."""
-    changes = {"stop_with_savepoint": with_savepoint}
-    busy = Pipeline.objects.filter(pk=pipeline.pk)
-    # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
-    idle = busy.filter(Q(state=State.STARTING) | Q(state=State.STOPPING), worker="")
-    if idle.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes):
-        Event.objects.create(pipeline=pipeline, kind=State.STOPPED)
-    elif busy.filter(state__in=(State.STARTING, State.RUNNING)).update(state=State.STOPPING, **changes):
-        Event.objects.create(pipeline=pipeline, kind=State.STOPPING)
-    elif not busy.filter(state=State.STOPPING).exists():
+    """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run, or is gone."""
+    # Locked, so that no worker gives it back between the look and the change: then nobody would carry out the stop.
+    locked = _locked(pipeline)
+    same, changes = Pipeline.objects.filter(pk=locked.pk), {"stop_with_savepoint": with_savepoint}
+    if locked.state in BUSY and not locked.worker:
+        # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
+        same.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes)
+        Event.objects.create(pipeline=locked, kind=State.STOPPED)
+    elif locked.state in (State.STARTING, State.RUNNING):
+        same.update(state=State.STOPPING, **changes)
+        Event.objects.create(pipeline=locked, kind=State.STOPPING)
+    elif locked.state != State.STOPPING:
         raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
     _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
     after_commit(hand_over)

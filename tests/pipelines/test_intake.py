@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +13,17 @@ import pyarrow as pa
 import pytest
 
 from analytics.pipelines import decoding
-from analytics.pipelines.intake import Intake
+from analytics.pipelines.intake import Intake, settle
 from analytics.pipelines.queue_source import QueueSource
 from analytics.pipelines.spool import Spool
-from brokercore.smq.client import QueueClient
+from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.wire.messages import Draft
 from tests.pipelines.jobs import until
 from tests.support.queue_service import Keys, QueueServiceProcess
 
 SCHEMA = pa.schema([("id", pa.int64())])
 MESSAGES = 20
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +125,63 @@ def test_what_was_received_ahead_is_given_back_and_what_is_in_a_batch_stays_hidd
     found = queues.receive(source.queue, 16)
     assert {json.loads(message.body)["id"] for message in found} <= set(range(2 * MESSAGES))
     assert {message.id for message in found}.isdisjoint(*(batch.handles for batch in spool.batches.values()))
+
+
+def committed_batch(queues: QueueClient, source: QueueSource) -> tuple[Intake, Spool, int]:
+    """A source that runs and has one batch, not committed yet, of all messages of a queue; and the batch's number."""
+    queues.create_queue(source.queue, {"VisibilityTimeout": 600})
+    fill(queues, source.queue)
+    intake, spool = intake_of(source)
+    intake.start()
+    until(lambda: hidden(queues, source.queue) == MESSAGES)
+    until(lambda: intake.latest(spool.last) > 0 and len(spool._known) == MESSAGES)
+    return intake, spool, spool.last
+
+
+def test_what_is_being_deleted_at_a_stop_is_noted_and_not_counted_as_failed(
+    queues: QueueClient, source: QueueSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, spool, number = committed_batch(queues, source)
+    is_deleted, go_on = threading.Event(), threading.Event()
+    delete, close = intake._client.delete, intake._receiver.close
+
+    def slow(queue: str, handles: list[str]) -> object:
+        answer = delete(queue, handles)
+        is_deleted.set()
+        go_on.wait(PATIENCE_SECONDS)
+        return answer
+
+    def closed(is_kept: Callable[[str], bool]) -> None:
+        close(is_kept)
+        go_on.set()
+
+    monkeypatch.setattr(intake._client, "delete", slow)
+    monkeypatch.setattr(intake._receiver, "close", closed)
+    commit(source, number)
+    assert is_deleted.wait(PATIENCE_SECONDS)
+    intake.close()
+    spool.release()
+    settle(source)
+    assert {name: count for name, count in spool.counters().items() if count} == {"deletedMessages": MESSAGES}
+
+
+def test_what_waits_for_another_try_at_a_stop_is_deleted_by_who_leads_next(
+    queues: QueueClient, source: QueueSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    intake, spool, number = committed_batch(queues, source)
+    was_asked = threading.Event()
+
+    def away(queue: str, handles: list[str]) -> object:
+        was_asked.set()
+        raise QueueServiceUnavailable("no answer")
+
+    monkeypatch.setattr(intake._client, "delete", away)
+    commit(source, number)
+    assert was_asked.wait(PATIENCE_SECONDS)
+    intake.close()
+    spool.release()
+    settle(source)
+    assert {name: count for name, count in spool.counters().items() if count} == {"deletedMessages": MESSAGES}
 
 
 def test_what_came_again_while_it_is_in_a_batch_is_not_given_back(queues: QueueClient, source: QueueSource) -> None:

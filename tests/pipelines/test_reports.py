@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
 
 from analytics.pipelines.reports import InsertWatch, operators_of
 
@@ -11,7 +16,8 @@ def batch(number: int, **rows: int) -> str:
     """A batch as Spark tells of it, with the rows that its operators counted."""
     return json.dumps(
         {
-            "batchId": number, "durationMs": {"addBatch": 5}, "numInputRows": 8, "stateOperators": [],
+            "batchId": number, "durationMs": {"addBatch": 5}, "batchDuration": 5, "numInputRows": 8,
+            "stateOperators": [],
             "timestamp": "2026-03-01T10:00:00.000Z",
             "observedMetrics": {name.replace("_", ":"): {"rows": count} for name, count in rows.items()},
         }
@@ -31,3 +37,41 @@ def test_a_batch_that_is_told_again_counts_once() -> None:
     watch.take(batch(0, source_orders=8))
     watch.take(batch(0, source_orders=8))
     assert operators_of([watch]) == {"source:orders": 8}
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_who_asks_while_batches_are_told_hears_of_each_once() -> None:
+    watch, batches, failures = InsertWatch("shown", 7, 0), [batch(n, insert_0=1) for n in range(3000)], []
+    are_taken = threading.Event()
+
+    def ask() -> None:
+        try:
+            while not are_taken.is_set():
+                assert watch.report(0).rows_out <= len(batches)
+                assert operators_of([watch]).keys() <= {"insert:0"}
+        except Exception as error:  # noqa: BLE001  told below
+            failures.append(error)
+
+    def take() -> None:
+        for text in batches:
+            watch.take(text)
+
+    asking, taking = threading.Thread(target=ask), [threading.Thread(target=take) for _ in range(2)]
+    for thread in (asking, *taking):
+        thread.start()
+    for thread in taking:
+        thread.join()
+    are_taken.set()
+    asking.join()
+    assert failures == []
+    report = watch.report(0)
+    assert (report.rows_in, report.rows_out, watch.operators) == (24_000, 3000, {"insert:0": 3000})

@@ -154,6 +154,14 @@ def test_a_stop_whose_worker_is_lost_is_done_by_the_sweep(cast: Cast, started: P
     assert started.reason.startswith("Its worker was lost before it had stopped")
 
 
+def test_a_stop_that_no_worker_would_carry_out_is_done_by_the_sweep(started: Pipeline) -> None:
+    now_is(started, state=State.STOPPING, worker="", heartbeat_at=None)
+    assert lifecycle.sweep() == [started.pk]
+    assert state(started) == State.STOPPED
+    assert started.ended_at is not None
+    assert events(started)[-1] == "stopped"
+
+
 def test_a_failure_starts_it_again_after_a_pause(started: Pipeline) -> None:
     lease = running(started)
     assert lifecycle.fail(lease, "The queue is gone.", line=3) is State.STARTING
