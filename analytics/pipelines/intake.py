@@ -82,10 +82,12 @@ class Intake:
         newest = max(self._spool.batches, default=0)
         if newest > start:
             return newest
-        messages = self._receiver.take()
+        messages, until = self._receiver.take()
+        rows, handles, left = self._rows(messages)
+        self._receiver.put_back(left)
+        if not left:
+            self._spool.forget_gone(until)
         if messages:
-            rows, handles, left = self._rows(messages)
-            self._receiver.put_back(left)
             if rows:
                 number = self._spool.add(decoding.batch_of(rows, self._source.body.schema), handles, above=start)
                 self._renew(messages, handles)
@@ -125,7 +127,7 @@ class Intake:
 
     def _new(self, messages: Iterable[Delivered]) -> Iterator[Delivered]:
         for message in messages:
-            if self._spool.seen(message.id, message.handle):
+            if self._spool.seen(message.id, message.handle) or self._spool.is_gone(message.id):
                 self._spool.count("duplicateMessages")
             elif self._spool.is_done(message.id):
                 self._spool.count("duplicateMessages")
@@ -175,11 +177,12 @@ class Intake:
         while not self._again.empty() and not self._stopped.is_set():
             message, handle = self._again.get()
             if not self._deleted({message: self._receiver.latest(message, handle)}):
-                self._spool.forget(message)
+                self._spool.forget(message, self._receiver.asked)
 
     def delete_batch(self, number: int) -> None:
         """Delete the messages of a batch in the queue, then the batch. Raises OSError and _Stopped."""
-        self._spool.remove(number, self._deleted(self._spool.batches[number].handles))
+        undeleted = self._deleted(self._spool.batches[number].handles)
+        self._spool.remove(number, undeleted, self._receiver.asked)
 
     def _deleted(self, handles: Mapping[str, str]) -> list[str]:
         """Delete messages; returns the ids of those that are still there. Raises _Stopped before another try."""

@@ -206,3 +206,32 @@ def test_what_came_again_while_it_is_in_a_batch_is_not_given_back(queues: QueueC
     spool.release()
 
     assert queues.receive(source.queue, 16, wait_s=3) == []
+
+
+def test_a_copy_that_was_received_before_its_message_was_deleted_is_no_message_of_its_own(
+    queues: QueueClient, source: QueueSource
+) -> None:
+    queues.create_queue(source.queue, {"VisibilityTimeout": 1})
+    queues.send(source.queue, b'{"id": 1}')
+    intake, spool = intake_of(replace(source, hidden_s=0))  # as one that had no time to hide it again
+    intake.start()
+    until(lambda: intake.latest(0) == 1)
+    (message,) = spool.batches[1].handles
+
+    def is_here_again_with_a_newer_handle() -> bool:
+        """A copy waits behind the batch, whose message was hidden again, and is deleted by that handle."""
+        copies = list(intake._receiver._ahead)
+        if not copies:
+            return False
+        spool.seen(message, queues.hide(source.queue, copies[-1].handle, 600)[0])
+        return True
+
+    until(is_here_again_with_a_newer_handle)
+    commit(source, 1)
+    until(lambda: spool.counters()["deletedMessages"] == 1)
+    assert queues.queue(source.queue).inactive == 0
+    assert intake.latest(1) == 1
+    assert spool.counters()["duplicateMessages"] > 0
+    until(lambda: intake.latest(1) == 1 and not spool._gone)  # known for as long as a copy may be on its way
+    intake.close()
+    spool.release()
