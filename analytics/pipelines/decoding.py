@@ -100,9 +100,9 @@ def _json_object(body: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadBody(f"it is no JSON: {error}") from None
+        raise BadBody(f"it is not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise BadBody("it is no JSON object")
+        raise BadBody("it is not a JSON object")
     return found
 
 
@@ -178,7 +178,7 @@ def _csv(fmt: Format) -> Decoder:
                 return []
             found = next(csv.reader(io.StringIO(text, newline=""), **layout), [])
         except (UnicodeDecodeError, csv.Error) as error:
-            raise BadBody(f"it is no CSV: {error}") from None
+            raise BadBody(f"it is not valid CSV: {error}") from None
         if len(found) != len(columns) and not skips:
             raise BadBody(f"it has {len(found)} fields, and the table {len(columns)} columns")
         found += [""] * (len(columns) - len(found))
@@ -240,7 +240,7 @@ def _avro(fmt: Format) -> Decoder:
             else:
                 records = [fastavro.schemaless_reader(io.BytesIO(data), written, None)]
         except Exception as error:  # noqa: BLE001  what is no Avro fails anywhere in the library
-            raise BadBody(f"it is no Avro of these columns: {error!r}") from None
+            raise BadBody(f"it is not Avro of these columns: {error!r}") from None
         if len(records) > MOST_ROWS:
             raise BadBody(_TOO_LARGE)
         return [

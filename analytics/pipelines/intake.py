@@ -33,8 +33,14 @@ _AT_ONCE = 16
 _END_S, _LOOK_S = 20.0, 0.02
 #: How often to look for what was committed, s.
 _SETTLE_S = 0.1
+#: How long a deletion that is under way may take to end with its process, s.
+_LAST_DELETE_S = 5.0
 #: How long a thread may keep another one waiting, s: whoever has an answer is to send the next request soon.
 _SWITCH_S = 0.0005
+
+
+class _Stopped(Exception):  # noqa: N818
+    """What could not be deleted is left to who leads next."""
 
 
 class Intake:
@@ -58,9 +64,15 @@ class Intake:
         self._deleting.start()
 
     def close(self) -> None:
-        """Stop receiving, and give back what is in no batch; what is being deleted is finished by who leads next."""
+        """Stop receiving, give back what is in no batch, and note what was deleted.
+
+        Whoever leads next would be refused what is deleted and still in the spool, and count it as failed. What waits
+        for another try is left to that one.
+        """
         self._stopped.set()
         self._receiver.close(lambda message: self._spool.has(message) or self._spool.is_done(message))
+        if self._deleting.is_alive():
+            self._deleting.join(_LAST_DELETE_S)
 
     def latest(self, start: int) -> int:
         """The number of the last batch there is, after a wait for one when none is behind `start`.
@@ -70,10 +82,12 @@ class Intake:
         newest = max(self._spool.batches, default=0)
         if newest > start:
             return newest
-        messages = self._receiver.take()
+        messages, until = self._receiver.take()
+        rows, handles, left = self._rows(messages)
+        self._receiver.put_back(left)
+        if not left:
+            self._spool.forget_gone(until)
         if messages:
-            rows, handles, left = self._rows(messages)
-            self._receiver.put_back(left)
             if rows:
                 number = self._spool.add(decoding.batch_of(rows, self._source.body.schema), handles, above=start)
                 self._renew(messages, handles)
@@ -113,7 +127,7 @@ class Intake:
 
     def _new(self, messages: Iterable[Delivered]) -> Iterator[Delivered]:
         for message in messages:
-            if self._spool.seen(message.id, message.handle):
+            if self._spool.seen(message.id, message.handle) or self._spool.is_gone(message.id):
                 self._spool.count("duplicateMessages")
             elif self._spool.is_done(message.id):
                 self._spool.count("duplicateMessages")
@@ -145,6 +159,8 @@ class Intake:
         while not self._stopped.wait(_SETTLE_S):
             try:
                 self._delete_committed()
+            except _Stopped:
+                return
             except FileNotFoundError as error:
                 self._receiver.fail(f"The state of the pipeline is not here any more: {error}")
                 return
@@ -162,22 +178,23 @@ class Intake:
         while not self._again.empty() and not self._stopped.is_set():
             message, handle = self._again.get()
             if not self._deleted({message: self._receiver.latest(message, handle)}):
-                self._spool.forget(message)
+                self._spool.forget(message, self._receiver.asked)
         if came_again:
             self._spool.keep()
 
     def delete_batch(self, number: int) -> None:
-        """Delete the messages of a batch in the queue, then the batch. Raises OSError."""
-        self._spool.remove(number, self._deleted(self._spool.batches[number].handles))
+        """Delete the messages of a batch in the queue, then the batch. Raises OSError and _Stopped."""
+        undeleted = self._deleted(self._spool.batches[number].handles)
+        self._spool.remove(number, undeleted, self._receiver.asked)
 
     def _deleted(self, handles: Mapping[str, str]) -> list[str]:
-        """Delete messages; returns the ids of those that are still there."""
+        """Delete messages; returns the ids of those that are still there. Raises _Stopped before another try."""
         left = list(handles)
         failures: dict[str, bool] = {}
         used: dict[str, str] = {}
         for attempt in range(self._source.delete_retries + 1):
-            if attempt:
-                self._stopped.wait(PAUSE_S)
+            if attempt and self._stopped.wait(PAUSE_S):
+                raise _Stopped
             now = {message: handles[message] for message in left}
             used |= now
             # What is refused for good stays a failure while others are tried again.

@@ -29,8 +29,6 @@ PASSING = frozenset({Code.INTERNAL_ERROR, Code.QPS_LIMIT_EXCEEDED})
 FINAL = frozenset({Code.MESSAGE_NOT_EXIST, Code.RECEIPT_HANDLE_ERROR})
 #: How long the service may be out of reach before the pipeline fails, s, and how long to wait between two tries.
 PATIENCE_S, PAUSE_S = 60.0, 0.5
-#: Behind the last answer.
-_END = b""
 #: How often to look for what becomes visible, s, and how many times at least while a message is hidden.
 _HOLD_S, _HOLD_LOOKS = 1.0, 8
 #: The shortest that a queue hides a message again, s: what is given back comes again after it.
@@ -52,7 +50,11 @@ class Receiver:
 
     def __init__(self, source: QueueSource, client: QueueClient, renewed: Callable[[str, str], object]) -> None:
         self._source, self._client, self._renewed = source, client, renewed
-        self._unread: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        #: Answers with the numbers of their requests, which are those of the order in which they are asked; then None.
+        self._unread: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._kept = 0
+        #: The number of the last request: a message that is deleted from now on is in no answer to a later one.
+        self.asked = 0
         self._ahead: deque[Delivered] = deque()
         self._size = 0
         #: By message, the one first that becomes visible first.
@@ -79,7 +81,7 @@ class Receiver:
         with self._changed:
             self._changed.notify_all()
         self._receiving.join(_LAST_ANSWER_S)
-        self._unread.put(_END)
+        self._unread.put(None)
         self._reading.join(_LAST_ANSWER_S)
         with self._changed:
             self._give_back([message for message in self._ahead if not is_kept(message.id)])
@@ -90,8 +92,11 @@ class Receiver:
             self._failure = sentence
             self._changed.notify_all()
 
-    def take(self) -> list[Delivered]:
-        """All that was received, after a wait for a first message when there is none. Raises ConnectorFailed."""
+    def take(self) -> tuple[list[Delivered], int]:
+        """All that was received, after a wait for a first message when there is none, and up to which request.
+
+        Raises ConnectorFailed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._ahead or self._failure, self._source.batch_wait_ms / 1000)
             if self._failure is not None:
@@ -100,7 +105,7 @@ class Receiver:
             self._ahead.clear()
             self._size = 0
             self._changed.notify_all()
-            return messages
+            return messages, self._kept
 
     def put_back(self, messages: list[Delivered]) -> None:
         """Of what was taken, the last messages: they come first when more is taken."""
@@ -128,6 +133,8 @@ class Receiver:
                 self._changed.wait_for(lambda: self._stopped.is_set() or self._has_room())
             if self._stopped.is_set():
                 return
+            answer = b""
+            self.asked += 1
             try:
                 answer = self._client.receive_unread(self._source.queue, self._source.most, wait_s)
             except QueueServiceUnavailable as error:
@@ -139,10 +146,9 @@ class Receiver:
                 self._is_silent(f"The queue {self._source.queue} cannot be read: {error}")
             else:
                 self._silent_since = None
-                if answer:
-                    self._unread.put(answer)
-                elif wait_s == 0:
+                if not answer and wait_s == 0:
                     self._stopped.wait(PAUSE_S)
+            self._unread.put((self.asked, answer))
 
     def _is_silent(self, sentence: str) -> None:
         now = time.monotonic()
@@ -152,23 +158,26 @@ class Receiver:
         self._stopped.wait(PAUSE_S)
 
     def _read(self) -> None:
-        while answer := self._unread.get():
+        while (found := self._unread.get()) is not None:
+            number, answer = found
             try:
-                self._keep(self._client.deliveries_of(answer))
+                self._keep(self._client.deliveries_of(answer), number)
             except QueueServiceUnavailable as error:
                 self.fail(f"The queue {self._source.queue} cannot be read: {error}")
 
     def _has_room(self) -> bool:
         return len(self._ahead) < MOST_MESSAGES and self._size < MOST_BYTES
 
-    def _keep(self, found: list[Delivered]) -> None:
+    def _keep(self, found: list[Delivered], number: int) -> None:
         until = time.monotonic() + self._source.hidden_s
         with self._changed:
             self._ahead.extend(found)
             self._size += sum(len(message.body) for message in found)
             for message in found:
                 self._hide_until(message.id, message.handle, until)
-            self._changed.notify_all()
+            self._kept = number
+            if found:
+                self._changed.notify_all()
 
     def _hide_until(self, message: str, handle: str, until: float) -> None:
         self._hidden.pop(message, None)  # it goes to the end

@@ -407,19 +407,32 @@ class Pipeline:
 
     def _end_queries(self, patience_s: float = 0) -> None:
         self._end_writing()
-        deadline = time.monotonic() + patience_s
-        for insert, running in zip(self.spec.plan.inserts, self._queries, strict=True):
-            while running is not None and time.monotonic() < deadline and _has_batch(running):
-                if insert.sink in {waiting.sink for waiting in waits.told(self._held.state)}:
-                    break  # its next try may be an hour away; the batch is repeated
+        running = [(number, query) for number, query in enumerate(self._queries) if query is not None]
+        # At the same time: while one is waited for, another one would begin its next batch.
+        threads = [threading.Thread(target=self._end_query, args=(*one, patience_s), daemon=True) for one in running]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _end_query(self, number: int, query: StreamingQuery, patience_s: float) -> None:
+        """Stop a query once the batch that is under way has ended; another one may follow without a gap."""
+        deadline, deadline_ms = time.monotonic() + patience_s, (time.time() + patience_s) * 1000
+        try:
+            before = _last_told(query)
+            while time.monotonic() < deadline and _has_batch(query) and _last_told(query) == before:
+                if self._next_try_ms(number) > deadline_ms:
+                    break  # the batch is repeated
                 time.sleep(_LOOK_S)
-        for number, query in enumerate(self._queries):
-            if query is not None:
-                try:
-                    query.stop()
-                    _take(self._watches[number], query)
-                except Exception as error:  # noqa: BLE001  what does not stop is fenced off by the next runner
-                    log.warning("insert %s of %s does not stop: %s", number, self.spec.pipeline, error)
+            query.stop()
+            _take(self._watches[number], query)
+        except Exception as error:  # noqa: BLE001  what does not stop is fenced off by the next runner
+            log.warning("insert %s of %s does not stop: %s", number, self.spec.pipeline, error)
+
+    def _next_try_ms(self, number: int) -> int:
+        """When the sink of an insert, which waits, tries again, epoch ms; 0 for one that does not wait."""
+        sink = self.spec.plan.inserts[number].sink
+        return max((waiting.next_ms for waiting in waits.told(self._held.state) if waiting.sink == sink), default=0)
 
     def _settle(self) -> None:
         """Delete in the queues what was committed last; what cannot be is deleted by the next runner."""
@@ -491,6 +504,12 @@ def _take(watch: InsertWatch, query: StreamingQuery) -> None:
         return
     for told in java.recentProgress():
         watch.take(str(told.json()))
+
+
+def _last_told(query: StreamingQuery) -> str:
+    """When what Spark told last of the query began: of a batch that has ended, or that there was none."""
+    latest = query._jsq.lastProgress()
+    return "" if latest is None else str(latest.timestamp())
 
 
 def _has_batch(query: StreamingQuery) -> bool:

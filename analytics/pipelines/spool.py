@@ -72,6 +72,8 @@ class Spool:
         #: Batches that are here, by number, and in which one an id is.
         self.batches: dict[int, Batch] = {}
         self._known: dict[str, int] = {}
+        #: Messages that were deleted, and the last request whose answer may still have a copy of each.
+        self._gone: dict[str, int] = {}
 
     def lead(self) -> bool:
         """Become the process that receives and deletes, until this one ends; False while another is. Raises OSError."""
@@ -150,6 +152,15 @@ class Spool:
         """Whether the message was committed and could not be deleted."""
         return message in self._state.undeleted
 
+    def is_gone(self, message: str) -> bool:
+        """Whether the message was deleted: a copy was received before that."""
+        return message in self._gone
+
+    def forget_gone(self, until: int) -> None:
+        """The answers up to this request were gone through: there are no copies in them any more."""
+        with self._lock:
+            self._gone = {message: last for message, last in self._gone.items() if last > until}
+
     def add(self, rows: pa.RecordBatch, handles: Mapping[str, str], *, above: int = 0) -> int:
         """Keep a batch; returns its number, higher than all before and than `above`. Raises OSError."""
         with self._lock:
@@ -170,22 +181,27 @@ class Spool:
             self.keep()
             return number
 
-    def remove(self, number: int, undeleted: Sequence[str]) -> None:
-        """A batch was deleted in the queue, but for these ids. Raises OSError."""
+    def remove(self, number: int, undeleted: Sequence[str], asked: int = 0) -> None:
+        """A batch was deleted in the queue, but for these ids; `asked` is the last request to the queue before.
+
+        Raises OSError.
+        """
         with self._lock:
             batch = self.batches.pop(number)
             for message in batch.handles:
                 self._known.pop(message, None)
             now = round(time.time() * 1000)
+            self._gone.update(dict.fromkeys(batch.handles.keys() - set(undeleted), asked))
             self._state.undeleted.update(dict.fromkeys(undeleted, now))
             self.keep()
             for kind in (_MESSAGES, _ROWS):
                 with contextlib.suppress(FileNotFoundError):
                     self._file(number, kind).unlink()
 
-    def forget(self, message: str) -> None:
-        """A message that could not be deleted has been deleted after all."""
+    def forget(self, message: str, asked: int = 0) -> None:
+        """A message that could not be deleted has been deleted after all; `asked` as in `remove`."""
         with self._lock:
+            self._gone[message] = asked
             self._state.undeleted.pop(message, None)
 
     def keep(self) -> None:

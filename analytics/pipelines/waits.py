@@ -2,6 +2,8 @@
 
     state/waiting-<table>-<process>-<thread>   one request that has failed and is tried again, JSON
 
+Its process touches the note every few seconds; one of a process that was killed is soon believed no more.
+
 A pause may be an hour, in a process of Spark's. Who stops the pipeline does not wait for it (runner), and a sink whose
 state was taken over, or a request beside which another one has failed for good, does not go on with it.
 """
@@ -22,6 +24,9 @@ from analytics.pipelines.plan import file_name
 _NOTE = "waiting-"
 #: Between two looks at what ends a pause, seconds.
 _LOOK_S = 0.2
+#: How often a process shows that a note is its own, and for how long one without a sign is believed, seconds: a try
+#: lies between two pauses, and clocks of machines differ.
+_TOUCH_S, _BELIEVED_S = 5.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +60,33 @@ class Pauses:
         now_ms = int(time.time() * 1000)
         since_ms = self._waiting.since_ms or now_ms
         self._waiting = replace(self._waiting, reason=reason, tries=tries, since_ms=since_ms, next_ms=now_ms + pause_ms)
-        if self._note is not None:
-            with contextlib.suppress(OSError):  # a full disk, or a state that is gone, which is seen below
-                self._note.write_text(json.dumps(asdict(self._waiting)), encoding="utf-8")
-        deadline = time.monotonic() + pause_ms / 1000
+        self._write()
+        deadline, touched = time.monotonic() + pause_ms / 1000, time.monotonic()
         while True:
             if self._state and not os.path.isdir(self._state):
                 raise ConnectorFailed(f"The table {self._waiting.sink} is written by another worker now.")
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            if now - touched >= _TOUCH_S:
+                touched = now
+                self._touch()
+            left = deadline - now
             if self._given_up.wait(max(0.0, min(left, _LOOK_S))):
                 raise ConnectorFailed(f"The table {self._waiting.sink} is not written any more.")
             if left <= 0:
                 return
+
+    def _write(self) -> None:
+        if self._note is None:
+            return
+        draft = self._note.with_name(f".{self._note.name}")
+        with contextlib.suppress(OSError):  # a full disk, or a state that is gone, which is seen where it is waited
+            draft.write_text(json.dumps(asdict(self._waiting)), encoding="utf-8")
+            draft.replace(self._note)  # whole, or as it was before
+
+    def _touch(self) -> None:
+        if self._note is not None:
+            with contextlib.suppress(OSError):
+                os.utime(self._note)
 
     def end(self) -> None:
         """The request has come to its end, whichever it is."""
@@ -79,7 +99,9 @@ def told(state: Path) -> tuple[Waiting, ...]:
     """The tables that wait, each as its request that waits for the longest time tells."""
     found: dict[str, Waiting] = {}
     for note in _notes(state):
-        with contextlib.suppress(OSError, ValueError):  # it ends, or is being written
+        with contextlib.suppress(OSError, ValueError):  # it ends, or is no note
+            if note.stat().st_mtime < time.time() - _BELIEVED_S:
+                continue
             waiting = Waiting(**json.loads(note.read_text(encoding="utf-8")))
             earlier = found.get(waiting.sink)
             if earlier is None or waiting.since_ms < earlier.since_ms:
@@ -89,7 +111,7 @@ def told(state: Path) -> tuple[Waiting, ...]:
 
 def forget(state: Path) -> None:
     """Remove what killed processes have left, before there are others."""
-    for note in _notes(state):
+    for note in (*_notes(state), *state.glob(f".{_NOTE}*")):
         note.unlink(missing_ok=True)
 
 

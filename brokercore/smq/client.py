@@ -207,7 +207,7 @@ class QueueClient:
                 return b""
             raise
         if not answer.body:
-            raise QueueServiceUnavailable(f"What answers at {self.endpoint} is no queue service: it sent nothing.")
+            raise QueueServiceUnavailable(f"What answers at {self.endpoint} is not a queue service: it sent nothing.")
         return answer.body
 
     # Requests
@@ -305,7 +305,9 @@ class QueueClient:
     def _read(self, answer: _Answer, root: str) -> Element:
         found = self._tree(answer)
         if found.name != root:
-            raise QueueServiceUnavailable(f"What answers at {self.endpoint} is no queue service: it sent {found.name}.")
+            raise QueueServiceUnavailable(
+                f"What answers at {self.endpoint} is not a queue service: it sent {found.name}."
+            )
         return found
 
     def _tree(self, answer: _Answer) -> Element:
@@ -313,7 +315,7 @@ class QueueClient:
             return read(answer.body, elements=_ELEMENTS)
         except SmqError as error:
             raise QueueServiceUnavailable(
-                f"What answers at {self.endpoint} is no queue service: {answer.status}, {error.message}"
+                f"What answers at {self.endpoint} is not a queue service: {answer.status}, {error.message}"
             ) from error
 
 
@@ -340,7 +342,7 @@ def _draft(body: bytes, delay_s: int | None, priority: int | None) -> list[str]:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise SmqError(Code.INVALID_ARGUMENT, "The body is no UTF-8 text; send bytes as Base64.") from error
+        raise SmqError(Code.INVALID_ARGUMENT, "The body is not valid UTF-8; send bytes as Base64.") from error
     return [
         leaf("MessageBody", text),
         *([] if delay_s is None else [leaf("DelaySeconds", delay_s)]),
@@ -409,5 +411,5 @@ def _text(element: Element, name: str) -> str:
 def _number(element: Element, name: str) -> int:
     text = _text(element, name)
     if not text.isascii() or not text.isdecimal() or len(text) > 18:
-        raise QueueServiceUnavailable(f"The queue service answered {name} {text[:40]!r}, which is no number.")
+        raise QueueServiceUnavailable(f"The queue service answered {name} {text[:40]!r}, which is not a number.")
     return int(text)

@@ -50,7 +50,7 @@ class TopicClient(QueueClient):
         try:
             text = body.decode()
         except UnicodeDecodeError as error:
-            raise SmqError(Code.INVALID_ARGUMENT, "The body is no UTF-8 text; send bytes as Base64.") from error
+            raise SmqError(Code.INVALID_ARGUMENT, "The body is not valid UTF-8; send bytes as Base64.") from error
         leaves = [leaf("MessageBody", text), *([leaf("MessageTag", tag)] if tag else ())]
         answer = self._ask("POST", _path(topic, "/messages"), document("Message", leaves))
         return _text(self._read(answer, "Message"), "MessageId")

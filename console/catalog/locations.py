@@ -35,9 +35,7 @@ def checked(actor: Actor, location: str, action: str) -> str:
     """
     place = place_of(location)
     if not Bucket.objects.filter(tenant=actor.tenant, name=place.bucket).exists():
-        raise Refused(
-            "BUCKET_NOT_FOUND", f"There is no bucket {place.bucket!r} of yours; `{location}` lies in it.", "text"
-        )
+        raise Refused("BUCKET_NOT_FOUND", f"You have no bucket {place.bucket!r}, in which `{location}` lies.", "text")
     if not place.key:
         raise Refused(
             "LOCATION_INVALID", f"`{location}` is a whole bucket; give a folder: oss://{place.bucket}/folder/.", "text"

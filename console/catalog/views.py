@@ -104,7 +104,7 @@ def rules(request: Request, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with forms.refusals_on(form, denials_on="queue"):
             rule = bucket_rules.create(request.actor, found, **form.cleaned_data)
-            messages.success(request, f"From now on the queue {rule.queue} is told what {rule.name} asks for.")
+            messages.success(request, f"The rule {rule.name} is active: the queue {rule.queue} receives its events.")
             return htmx.done(request, "sql.bucket_rules", name)
     table = configured(request, RuleTable(bucket_rules.states(found)))
     context = {"bucket": found, "table": table}

@@ -22,7 +22,7 @@ class UserTable(tables.Table):  # type: ignore[misc]
     state = CellColumn(template_name="cluster/_state_cell.html", verbose_name="State")
     entries = tables.Column(verbose_name="Entries", attrs=column("num-cell num"))
     narrower = CellColumn(
-        template_name="cluster/_narrower_cell.html", verbose_name="Narrower on the brokers", orderable=False
+        template_name="cluster/_narrower_cell.html", verbose_name="More restrictive on the brokers", orderable=False
     )
     synced_at = CellColumn(
         "{% load gantry %}{% if record.synced_at %}{% ago record.synced_at %}{% endif %}", verbose_name="Copied"

@@ -71,7 +71,7 @@ def deploy(*, actor: Actor, pipeline: Pipeline, text: str) -> Version:
     Raises TextRefused with the first thing that is wrong with it, and PermissionDenied as `save_draft` does.
     """
     if pipeline.kind != Kind.JOB:
-        raise Refused("NO_JOB", f"{pipeline.name} is no SQL job; its form is changed instead.")
+        raise Refused("NO_JOB", f"{pipeline.name} is not a SQL job; change its form instead.")
     checked = look(actor=actor, text=text)
     if checked.plan is None:
         with suppress(Refused):  # which has no line; what counts is that the attempt is recorded

@@ -22,7 +22,7 @@ class JobTable(tables.Table):  # type: ignore[misc]
 
     name = CellColumn(template_name="jobs/_name_cell.html", verbose_name="Job")
     state = CellColumn(template_name="jobs/_state_cell.html", verbose_name="State")
-    running_at = tables.Column(verbose_name="Runs since", empty_values=())
+    running_at = tables.Column(verbose_name="Running since", empty_values=())
     rows_in = tables.Column(verbose_name="Rows/s in", empty_values=(), orderable=False, attrs=_NUMBER)
     rows_out = tables.Column(verbose_name="Rows/s out", empty_values=(), orderable=False, attrs=_NUMBER)
     lag = tables.Column(verbose_name="Lag", empty_values=(), orderable=False, attrs=_NUMBER)

@@ -114,8 +114,8 @@ def claim(request: Request, operation: Operation, parameters: Mapping[str, str],
         raise Refused(envelope.INVOKE, full_disk.reason(error) or outage) from error
     if first != this:
         raise UsedBeforeError(
-            "This signature was used before. It is good for one change, or for one query as often as wanted; sign "
-            "every other call, and every further try of a change, with a new __preventCache."
+            "This signature was used before. A signature is valid for one change, or for repeats of one "
+            "query. Sign every other call, and each retry of a change, with a new __preventCache."
         )
 
 

@@ -243,9 +243,9 @@ def release(lease: Lease) -> None:
 
 def sweep() -> list[int]:
     """Give pipelines whose worker is silent to others; returns those. Stops that nobody can carry out are done."""
-    silent = Pipeline.objects.filter(state__in=BUSY, heartbeat_at__lt=timezone.now() - LEASE).exclude(worker="")
+    silent = Q(state__in=BUSY, heartbeat_at__lt=timezone.now() - LEASE) & ~Q(worker="")
     found = []
-    for pipeline in silent:
+    for pipeline in Pipeline.objects.filter(silent | Q(state=State.STOPPING, worker="")):
         lease = Lease(pipeline.pk, pipeline.worker, pipeline.fence)
         # A sign of life that came since the look keeps the pipeline where it is.
         same = _held(lease, State(pipeline.state)).filter(heartbeat_at=pipeline.heartbeat_at)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from django.db import IntegrityError, transaction
-from django.db.models import Max, Q
+from django.db.models import Max
 from django.utils import timezone
 
 from analytics.pipelines.plan import Plan
@@ -92,14 +92,13 @@ def start(
     if judged is not None and judged.pk != locked.version.pk:
         raise Refused(
             "DEPLOYED_MEANWHILE",
-            f"Version {locked.version.number} of {locked.name} was deployed meanwhile; look at it, and start it again.",
+            f"Version {locked.version.number} of {locked.name} was deployed in the meantime. Review it, then start"
+            " again.",
         )
     if locked.state in BUSY:
         raise Refused("PIPELINE_BUSY", f"{locked.name} is {State(locked.state).label.lower()}; stop it first.")
     if (start_from == StartFrom.SAVEPOINT) != (savepoint is not None):
-        raise Refused(
-            "SAVEPOINT_MISSING", "A start from a savepoint names it, and another one names none.", "savepoint"
-        )
+        raise Refused("SAVEPOINT_MISSING", "Name a savepoint when you start from one, and only then.", "savepoint")
     if savepoint is not None and not locked.savepoints.filter(pk=savepoint.pk).exists():
         raise Refused("SAVEPOINT_OF_ANOTHER", f"The savepoint is not one of {locked.name}.", "savepoint")
     if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):
@@ -124,16 +123,18 @@ def start(
 
 @transaction.atomic
 def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
-    """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run."""
-    changes = {"stop_with_savepoint": with_savepoint}
-    busy = Pipeline.objects.filter(pk=pipeline.pk)
-    # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
-    idle = busy.filter(Q(state=State.STARTING) | Q(state=State.STOPPING), worker="")
-    if idle.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes):
-        Event.objects.create(pipeline=pipeline, kind=State.STOPPED)
-    elif busy.filter(state__in=(State.STARTING, State.RUNNING)).update(state=State.STOPPING, **changes):
-        Event.objects.create(pipeline=pipeline, kind=State.STOPPING)
-    elif not busy.filter(state=State.STOPPING).exists():
+    """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run, or is gone."""
+    # Locked, so that no worker gives it back between the look and the change: then nobody would carry out the stop.
+    locked = _locked(pipeline)
+    same, changes = Pipeline.objects.filter(pk=locked.pk), {"stop_with_savepoint": with_savepoint}
+    if locked.state in BUSY and not locked.worker:
+        # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
+        same.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes)
+        Event.objects.create(pipeline=locked, kind=State.STOPPED)
+    elif locked.state in (State.STARTING, State.RUNNING):
+        same.update(state=State.STOPPING, **changes)
+        Event.objects.create(pipeline=locked, kind=State.STOPPING)
+    elif locked.state != State.STOPPING:
         raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
     _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
     after_commit(hand_over)

@@ -122,7 +122,7 @@ def starter_of(pipeline: Pipeline) -> Actor:
     if starter is None:
         raise Refused(
             "STARTER_GONE",
-            f"{pipeline.requester}, who started {pipeline.name}, was disabled or deleted; somebody else has to.",
+            f"{pipeline.requester}, who started {pipeline.name}, was disabled or deleted. Another user must start it.",
         )
     return starter
 

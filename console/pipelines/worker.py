@@ -19,12 +19,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db import DatabaseError, Error, close_old_connections, connection
+from django.db import Error, close_old_connections, connection
 from django.db.models import Q
 from redis.exceptions import RedisError
 
@@ -192,8 +193,9 @@ class Life:
             starts.require_still(self.lease)
         except (Refused, PermissionDenied) as refused:
             return refused
-        except DatabaseError as error:
+        except Error as error:
             log.warning("the rights of pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
+            connection.close()  # a broken one answers nothing any more
         return None
 
     def _no_room(self, running: Running) -> Exception | None:
@@ -202,6 +204,7 @@ class Life:
             said, refusal = self._room.look(running.spec.plan)
         except Error as error:
             log.warning("the room for pipeline %s cannot be looked at: %s", self.lease.pipeline_id, error)
+            connection.close()
             return None
         if said:
             self._telling.say(said, "warning")
@@ -259,6 +262,8 @@ class Telling:
         self._kept = 0.0
         #: Sinks that waited at the last look.
         self._waiting: frozenset[str] = frozenset()
+        #: What was printed and is in no log yet: the engine tells it once.
+        self._unsaid: list[str] = []
         #: As that of its Life.
         self.hidden: dict[str, str] = {}
 
@@ -273,8 +278,10 @@ class Telling:
             waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
             samples.keep(self._pipeline_id, replace(report, waiting=waiting))
             self._say_of(waiting)
-            if printed := running.printed():
-                journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
+            self._unsaid = [*self._unsaid, *running.printed()][-MOST_PRINTED:]
+            if self._unsaid:
+                journal.write_all(self._account, self._pipeline_id, "print", self._unsaid)
+                self._unsaid = []
 
     def _say_of(self, waiting: tuple[Waiting, ...]) -> None:
         """Say once of each sink that it waits, and that it does no more."""
@@ -339,7 +346,7 @@ class Worker:
             life.thread.join(max(0.0, deadline - time.monotonic()))
         for life in self._held():  # busy with a start, or with a batch: the next one fences it off
             life.lose()
-            lifecycle.release(life.lease)
+            self._give_back(life, lifecycle.release)
 
     def forget(self, life: Life) -> None:
         """A pipeline has ended here."""
@@ -355,16 +362,25 @@ class Worker:
                 return
             self._ending.set()
         log.error("Spark is lost (%s); this worker ends", error.user_message)
-        lives = self._held()
-        blamed = _blamed(lives) if isinstance(error, errors.EngineLost) else []
-        for life in lives:
-            life.lose()
-            try:
-                lifecycle.lose(life.lease, error.user_message, is_blamed=life in blamed)
-            except (LeaseLost, DatabaseError) as lost:
-                log.warning("pipeline %s was not given back: %s", life.lease.pipeline_id, lost)
         is_lost = isinstance(error, errors.EngineLost)
-        _exit(ENGINE_LOST_EXIT if is_lost else ENGINE_UNAVAILABLE_EXIT)
+        try:
+            lives = self._held()
+            blamed = _blamed(lives) if is_lost else []
+            for life in lives:
+                life.lose()
+                lose = partial(lifecycle.lose, reason=error.user_message, is_blamed=life in blamed)
+                self._give_back(life, lose)
+        finally:  # whoever stays has `_ending` set: it would claim nothing and show no sign of life
+            _exit(ENGINE_LOST_EXIT if is_lost else ENGINE_UNAVAILABLE_EXIT)
+
+    @staticmethod
+    def _give_back(life: Life, give: Callable[[Lease], object]) -> None:
+        """Write down that the process has it no more; where that cannot be, its lease ends by itself."""
+        try:
+            give(life.lease)
+        except (LeaseLost, Error) as lost:
+            log.warning("pipeline %s was not given back: %s", life.lease.pipeline_id, lost)
+            connection.close()
 
     def look(self) -> None:
         """One turn: signs of life, requests to stop, and what waits."""

@@ -194,8 +194,8 @@ def _limits() -> Section:
             Fact("Instances", f"{MAX_INSTANCES}", "an account"),
             Fact("AccessKeys", f"{MAX_KEYS_PER_USER}", "a user"),
             Fact("AccessKeys of organizations", f"{MAX_KEYS_PER_ORGANIZATION}", "a level-1 organization"),
-            Fact("Clock of API callers", f"{window} minutes" if window else "not checked", "may be off by as much"),
-            Fact("Time of a query", f"{settings.SQL_TIME_LIMIT_S} seconds", "asynchronous; others have 60"),
+            Fact("Allowed clock skew", f"{window} minutes" if window else "not checked", "of callers of the API"),
+            Fact("Query time limit", f"{settings.SQL_TIME_LIMIT_S} seconds", "asynchronous; others have 60"),
         ],
     )
 
@@ -214,7 +214,7 @@ def _engine() -> Section:
     lacking = engine.wall_shortcoming()
     remark = lacking or "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
     remark += " On the machine of this page; GANTRY_ENGINE_WALL"
-    return Section("SQL engine", [Fact("Wall around the engine", "not whole" if lacking else "whole", remark)])
+    return Section("SQL engine", [Fact("Wall around the engine", "incomplete" if lacking else "complete", remark)])
 
 
 def _queues() -> Section:
@@ -226,7 +226,7 @@ def _queues() -> Section:
     remark = f"of {most}, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. "
     remark += "Sends are refused until consumers have made room." if held.is_full else "Beyond it sends are refused."
     facts = [
-        Fact("Messages of all accounts", f"{held.messages:,}", "that their queues hold, and that wait to be pushed"),
-        Fact("Room that they take", filesizeformat(held.bytes), remark),
+        Fact("Messages of all accounts", f"{held.messages:,}", "in queues, or waiting to be pushed"),
+        Fact("Memory used", filesizeformat(held.bytes), remark),
     ]
     return Section("Queue service", facts)

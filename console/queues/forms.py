@@ -77,7 +77,7 @@ class SendForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
     )
     delay_s = forms.IntegerField(
-        label="Delay, s",
+        label="Delay (seconds)",
         required=False,
         min_value=RANGES["DelaySeconds"].least,
         max_value=RANGES["DelaySeconds"].most,
@@ -99,7 +99,7 @@ class ReceiveForm(forms.Form):
     """A receive by hand."""
 
     most = forms.IntegerField(label="Messages, at most", min_value=1, max_value=MAX_BATCH, initial=1)
-    wait_s = forms.IntegerField(label="Wait, s", min_value=0, max_value=WAIT_SECONDS, initial=0)
+    wait_s = forms.IntegerField(label="Wait (seconds)", min_value=0, max_value=WAIT_SECONDS, initial=0)
     base64 = forms.BooleanField(label="Decode Base64", required=False)
 
 
@@ -108,7 +108,7 @@ class HideForm(forms.Form):
 
     handle = forms.CharField(max_length=256, widget=forms.HiddenInput)
     seconds = forms.IntegerField(
-        label="Hide for, s",
+        label="Hide for (seconds)",
         min_value=RANGES["VisibilityTimeout"].least,
         max_value=RANGES["VisibilityTimeout"].most,
         initial=RANGES["VisibilityTimeout"].default,

@@ -121,7 +121,7 @@ def _cancel(actor: Actor, statement: statements.CancelTask, schema: str) -> Answ
     found = {task.pk: task for task in queries.visible_tasks(actor).filter(pk__in=statement.task_ids)}
     missing = next((task_id for task_id in statement.task_ids if task_id not in found), None)
     if missing is not None:
-        raise Refused("TASK_NOT_FOUND", f"There is no task {missing!r} of yours.", "text")
+        raise Refused("TASK_NOT_FOUND", f"You have no task {missing!r}.", "text")
     return Answer((), [], affected=sum(services.cancel(actor, task) for task in found.values()))
 
 

@@ -79,7 +79,7 @@ class PlotForm(forms.Form):
     kind = forms.ChoiceField(label="Kind", choices=list(plots.KINDS.items()))
     x = forms.TypedChoiceField(label="X", coerce=int)
     y = forms.TypedMultipleChoiceField(label="Y", coerce=int, widget=forms.CheckboxSelectMultiple)
-    method = forms.ChoiceField(label="Several rows of one x", choices=list(plots.METHODS.items()))
+    method = forms.ChoiceField(label="Rows with the same x", choices=list(plots.METHODS.items()))
 
     def __init__(self, *args: Any, columns: list[Head], prefix_id: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs | {"auto_id": f"plot-{prefix_id}-%s"})

@@ -19,7 +19,7 @@ from tests.support.disk import resize
 from tests.support.product import SLOWNESS, eventually
 
 #: Seconds until what was harmed must be well again; the launcher alone pauses up to 30 s before it starts one anew.
-PATIENCE = 180.0
+PATIENCE = 400.0
 
 #: Seconds between two looks, which is how exact the seconds of recovery are.
 LOOK = 0.05

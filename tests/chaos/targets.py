@@ -23,7 +23,7 @@ JOBS_JVM = "JVM of jobs"
 _JVMS = {JVM: "spark", JOBS_JVM: "pipelines"}
 
 #: Seconds that a probe waits for an answer.
-ANSWER_SECONDS = 2.0
+ANSWER_SECONDS = 10.0
 
 _MARK = re.compile(rb"(?:^|\0)" + leftovers.MARK.encode() + rb"=[^\0:]*:([^\0;]*);")
 

@@ -23,8 +23,9 @@ from brokercore.names import wrap
 from brokercore.smq.client import QueueClient
 from brokercore.smq.wire.messages import Draft
 from tests.support.broker import eventually
+from tests.support.patience import Patience
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS, LOOK_SECONDS = 240.0, 0.05
 _numbers = itertools.count()
 
 
@@ -60,7 +61,7 @@ class Ground:
         name = f"carriers-{os.getpid()}-{next(_numbers)}"
         stored = wrap(instance, name)
         self.admin.topics.create(stored, queues=2)
-        eventually(lambda: stored in self.admin.topics.names())
+        eventually(lambda: stored in self.admin.topics.names(), PATIENCE_SECONDS)
         return name
 
     def messages(self, topic: str) -> list[StoredMessage]:
@@ -167,12 +168,12 @@ def lines_at(location: str, sink: str) -> list[str]:
 
 def until(found: Callable[[], bool], pipeline: Pipeline | None = None) -> None:
     """Wait until something is so; a pipeline that fails meanwhile fails the test at once."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    patience = Patience(PATIENCE_SECONDS, LOOK_SECONDS)
     while not found():
         if pipeline is not None and pipeline.failure is not None:
             raise pipeline.failure
-        assert time.monotonic() < deadline, "it did not come to be so"
-        time.sleep(0.05)
+        assert not patience.is_over(), "it did not come to be so"
+        time.sleep(LOOK_SECONDS)
 
 
 __all__ = ["Watermark", "checkpoints", "runner"]

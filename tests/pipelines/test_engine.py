@@ -19,7 +19,16 @@ from analytics.pipelines import checkpoints, runner
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, Watermark
 from analytics.pipelines.runner import Pipeline
 from brokercore.smq.client import QueueClient
-from tests.pipelines.jobs import Ground, columns_of, left_running, lines_of, plan_of, printed, until
+from tests.pipelines.jobs import (
+    PATIENCE_SECONDS,
+    Ground,
+    columns_of,
+    left_running,
+    lines_of,
+    plan_of,
+    printed,
+    until,
+)
 from tests.support.queue_service import Keys, QueueServiceProcess
 
 if TYPE_CHECKING:
@@ -131,7 +140,7 @@ def test_a_later_runner_ends_an_older_one(ground: Ground, queue: str) -> None:
     until(lambda: ground.left(queue) == 0, old)
 
     new = runner.start(ground.spec(plan, location=old.spec.location, number=5))
-    assert old.wait(60)
+    assert old.wait(PATIENCE_SECONDS)
     assert isinstance(old.failure, PipelineFenced)
     ground.fill(queue, [flight(2)])
     until(lambda: ground.left(queue) == 0, new)
@@ -199,12 +208,13 @@ def test_a_message_that_cannot_be_read_fails_the_pipeline_or_is_left_out(ground:
     ground.fill(queue, [flight(1), b"no JSON"])
     plan = plan_of(ground.mns(queue, FLIGHT), printed("all", "id bigint"), "select id from flights")
     failing = runner.start(ground.spec(plan))
-    assert failing.wait(90)
+    assert failing.wait(PATIENCE_SECONDS)
     assert isinstance(failing.failure, PipelineFailed)
     assert failing.failure.line == 3
-    assert f"of the queue {queue} cannot be read: it is no JSON" in failing.failure.user_message
+    assert f"of the queue {queue} cannot be read: it is not valid JSON" in failing.failure.user_message
     assert ground.left(queue) == 2
 
+    ground.queues.set_attributes(queue, {"VisibilityTimeout": 30})  # a bad one that comes again is counted again
     source = ground.mns(queue, FLIGHT, format_options={"ignore-parse-errors": True})
     plan = plan_of(source, printed("all", "id bigint"), "select id from flights")
     pipeline = runner.start(ground.spec(plan))
@@ -261,7 +271,7 @@ def test_a_batch_job_runs_to_its_end_and_writes_bytes(ground: Ground, topic: str
 
     first = replace(ground.spec(plan), begun="monday")
     pipeline = runner.start(first)
-    assert pipeline.wait(90)
+    assert pipeline.wait(PATIENCE_SECONDS)
     assert pipeline.failure is None
     assert sorted(int(message.body) for message in ground.messages(topic)) == list(range(1, 21))
     assert pipeline.report().operators["insert:0"] == 20
@@ -269,7 +279,7 @@ def test_a_batch_job_runs_to_its_end_and_writes_bytes(ground: Ground, topic: str
     # Nobody was told of its end: a further attempt has nothing left to do. Another start has.
     for number, begun, written in ((2, "monday", 20), (3, "tuesday", 40)):
         again = runner.start(replace(first, number=number, begun=begun))
-        assert again.wait(90)
+        assert again.wait(PATIENCE_SECONDS)
         assert again.failure is None
         assert len(ground.messages(topic)) == written
 
@@ -280,7 +290,7 @@ def test_a_topic_is_a_source_too_with_what_messages_have_beside_their_body(groun
         numbers, ground.mq(topic, "n int, word string", tag="t1"), "select 7, 'abc' from numbers", mode="batch"
     )
     filling = runner.start(ground.spec(fill))
-    assert filling.wait(90) and filling.failure is None
+    assert filling.wait(PATIENCE_SECONDS) and filling.failure is None
 
     options: dict[str, Value] = {
         "endpoint": ground.namesrv,
@@ -321,7 +331,7 @@ def test_files_of_the_lake_are_written_and_read(ground: Ground, spark: SparkSess
     source = Source("files", "filesystem", columns_of("n bigint"), format="parquet", options={"path": folder})
     plan = plan_of(source, printed("sums", "n bigint"), "select sum(n) from files", mode="batch")
     read = runner.start(ground.spec(plan))
-    assert read.wait(90) and read.failure is None
+    assert read.wait(PATIENCE_SECONDS) and read.failure is None
     assert lines_of(read, "sums") == ["+I(1225)"]
 
 
@@ -337,7 +347,7 @@ def test_files_are_chosen_by_their_paths_which_rows_may_have_beside_them(ground:
     )  # fmt: skip
     plan = plan_of(source, Sink("select_3", "print", ()), "select n, p, s from files order by n", mode="batch")
     read = runner.start(ground.spec(plan))
-    assert read.wait(90) and read.failure is None
+    assert read.wait(PATIENCE_SECONDS) and read.failure is None
     assert lines_of(read, "select_3") == [f"+I({n}, {folder}b.csv, 8)" for n in (1, 2)]
     assert read.printed() == lines_of(read, "select_3")
 

@@ -14,7 +14,7 @@ from tests.pipelines.crashes import heard, kill, numbered, tell, uncommitted, wo
 from tests.pipelines.jobs import Ground, lines_at, new_location, plan_of, printed, until
 from tests.support.queue_service import QueueServiceProcess
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 MESSAGES, MORE = 400, 50
 
 
@@ -38,6 +38,7 @@ def test_no_message_is_lost_and_none_counts_twice_when_the_worker_dies_between_r
         with worker(plan, ground, service, location, number) as process:
             until(lambda: uncommitted(state / f"run-{number:08}" / "state", "all"))  # noqa: B023
             kill(process)
+        until(lambda: ground.queues.queue(queue).inactive == 0)  # what was under way comes again
         ground.fill(queue, map(numbered, range(sent, sent + MORE)))
         sent += MORE
     with worker(plan, ground, service, location, 3) as process:

@@ -96,7 +96,7 @@ def test_options_of_json_hold() -> None:
         2026, 1, 15, 10, 30, tzinfo=UTC
     )
     for body in (b"[1]", b"no JSON", b""):
-        with pytest.raises(BadBody, match="it is no JSON"):
+        with pytest.raises(BadBody, match=r"it is not (valid JSON|a JSON object)"):
             rows("json", schema, body)
 
 
@@ -159,7 +159,7 @@ def test_it_reads_avro_with_and_without_a_schema_in_it() -> None:
     fastavro.writer(container, written, [record, record])
     assert rows("avro", schema, base64.b64encode(alone.getvalue())) == [record]
     assert rows("avro", schema, base64.b64encode(container.getvalue())) == [record, record]
-    with pytest.raises(BadBody, match="it is no Avro of these columns"):
+    with pytest.raises(BadBody, match="it is not Avro of these columns"):
         rows("avro", schema, b"?!")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from tests.pipelines.jobs import Ground, new_location, plan_of, until
 from tests.pipelines.test_engine_sink import closed_port
 from tests.support.broker import eventually
 
-HOUR_MS = 3_600_000
+TWO_HOURS_MS = 7_200_000
 PATIENCE_SECONDS = 120.0
 
 
@@ -38,13 +40,13 @@ def is_alive(pid: int) -> bool:
 
 def unreachable(ground: Ground, topic: str, **options: Any) -> Any:
     return ground.mq(
-        topic, "id bigint", endpoint=f"127.0.0.1:{closed_port()}", retryTimes=1000, sleepTimeMs=HOUR_MS, **options
+        topic, "id bigint", endpoint=f"127.0.0.1:{closed_port()}", retryTimes=1000, sleepTimeMs=TWO_HOURS_MS, **options
     )
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who ends a pipeline would wait for its batch for an hour."""
+    """Who ends a pipeline would wait for its batch for an hour, which ends before a pause of two."""
     monkeypatch.setattr(runner, "_PATIENCE_S", 3600.0)
 
 
@@ -61,7 +63,7 @@ def test_a_stop_does_not_wait_for_a_sink_that_waits(ground: Ground, topic: str, 
     until(lambda: bool(pipeline.report().waiting), pipeline)
     (waiting,) = pipeline.report().waiting
     assert (waiting.sink, waiting.tries, waiting.most) == ("carriers", 1, 1001)
-    assert waiting.next_ms - waiting.since_ms == HOUR_MS
+    assert waiting.next_ms - waiting.since_ms == TWO_HOURS_MS
     assert waiting.sentence.startswith("The table carriers waits to be written, before try 2 of 1001: ")
     assert len(waiting.reason) > 10
     processes = processes_of(pipeline._held.state)
@@ -113,7 +115,7 @@ def test_a_runner_that_lost_its_state_does_not_leave_a_sink_waiting(ground: Grou
 def sink_of(state: Path | None = None, **changes: Any) -> TopicSink:
     """Of a broker that is not there."""
     found = TopicSink(f"127.0.0.1:{closed_port()}", "t", "id", "secret", "GID_sink", "binary", retries=1000)
-    return replace(found, pause_ms=HOUR_MS, table="carriers", state=str(state or ""), **changes)
+    return replace(found, pause_ms=TWO_HOURS_MS, table="carriers", state=str(state or ""), **changes)
 
 
 def rows(*bodies: bytes) -> pa.RecordBatch:
@@ -192,3 +194,53 @@ def test_of_requests_of_one_table_the_one_that_waits_longest_tells(tmp_path: Pat
     assert [(one.sink, one.since_ms, one.reason) for one in waits.told(tmp_path)] == [("t", 10, "reason 1")]
     waits.forget(tmp_path)
     assert waits.told(tmp_path) == () and list(tmp_path.iterdir()) == []
+
+
+def test_a_pause_that_is_told_anew_is_told_all_the_time(tmp_path: Path) -> None:
+    pauses = waits.Pauses(str(tmp_path), "t", 2000, threading.Event())
+    pauses.take(0, 1, "reason")
+    is_over = threading.Event()
+
+    def take() -> None:
+        for tries in range(2, 2000):
+            pauses.take(0, tries, "reason" * tries)
+        is_over.set()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    while not is_over.is_set():
+        assert [one.sink for one in waits.told(tmp_path)] == ["t"]
+    thread.join()
+    pauses.end()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_note_of_a_process_that_was_killed_is_told_no_more_and_one_that_lives_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "_TOUCH_S", 0.1)
+    given_up = threading.Event()
+    pauses = waits.Pauses(str(tmp_path), "t", 3, given_up)
+    pauses.take(0, 1, "reason")
+    (note,) = tmp_path.iterdir()
+    old = time.time() - 61
+    os.utime(note, (old, old))
+    assert waits.told(tmp_path) == ()
+
+    def take() -> None:
+        with pytest.raises(ConnectorFailed):
+            pauses.take(TWO_HOURS_MS, 2, "reason")
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    eventually(lambda: bool(waits.told(tmp_path)), PATIENCE_SECONDS)
+    os.utime(note, (old, old))
+    eventually(lambda: bool(waits.told(tmp_path)), PATIENCE_SECONDS)
+    given_up.set()
+    thread.join()
+
+
+def test_what_a_killed_process_was_writing_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / ".waiting-t-1-1").write_text("{")
+    waits.forget(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -92,7 +92,7 @@ def test_a_text_deployed_between_the_look_and_the_start_is_not_started(cast: Cas
     job = deployed(cast)
     looked_at = Pipeline.objects.select_related("version", "tenant").get(pk=job.pk)
     jobs.deploy(actor=cast.actor("bob"), pipeline=job, text=THEFT)
-    with pytest.raises(Refused, match="Version 2 of late was deployed meanwhile") as refused:
+    with pytest.raises(Refused, match="Version 2 of late was deployed in the meantime") as refused:
         jobs.start(actor=cast.actor("alice"), pipeline=looked_at, start_from=StartFrom.NOTHING)
     assert refused.value.symbol == "DEPLOYED_MEANWHILE"
     job.refresh_from_db()

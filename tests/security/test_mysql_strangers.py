@@ -111,7 +111,7 @@ def test_nobodys_connection_or_statement_is_killed_or_found_by_its_number(endpoi
         stranger.sign_in(user, PASSWORD)
         for number in (alice.thread_id(), alice.thread_id() + 7000):
             stranger.command(COM_PROCESS_KILL, struct.pack("<I", number))
-            assert stranger.read().replace(str(number).encode(), b"N").endswith(b"There is no connection N of yours.")
+            assert stranger.read().replace(str(number).encode(), b"N").endswith(b"You have no connection N.")
         for form in ("kill {}", "kill connection {}", "kill query {}"):
             stranger.command(COM_QUERY, form.format(alice.thread_id()).encode())
             assert stranger.read()[:1] == b"\xff"

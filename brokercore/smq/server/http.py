@@ -189,7 +189,7 @@ class HttpConnection(asyncio.Protocol, Generic[Admission]):
     def _refuse(self, reason: str) -> None:
         """Answer, after all that came before, that this is no request that can be read; it is the last answer."""
         self._ended = True
-        error = SmqError(Code.INVALID_ARGUMENT, f"This is no HTTP request that is taken here: {reason}.")
+        error = SmqError(Code.INVALID_ARGUMENT, f"This is not a valid HTTP request: {reason}.")
         request: Request[Admission] = Request("", "", {}, self._peer, _new_id(), refused=error, keeps_alive=False)
         if self._request is not None:
             self._free(self._request)
@@ -380,7 +380,9 @@ class HttpConnection(asyncio.Protocol, Generic[Admission]):
             failed = error
         except Exception:
             logger.exception("request %s failed", request.id)
-            failed = SmqError(Code.INTERNAL_ERROR, "This failed; the service's log says why, by the request ID.")
+            failed = SmqError(
+                Code.INTERNAL_ERROR, "Internal error; the service's log has the reason under this request ID."
+            )
         else:
             self._service.note(request, None)
             return answer

@@ -141,7 +141,7 @@ def _sentence(host: str, error: Exception) -> str:
         case httpcore.ConnectError():
             return f"{host} could not be connected to: {str(error)[:200] or 'the connection was refused'}."
         case httpcore.ProtocolError():
-            return f"What {host} answered is no HTTP."
+            return f"The answer of {host} is not valid HTTP."
         case _:
             return f"The connection to {host} broke before its answer."
 

@@ -192,7 +192,7 @@ def _split(url: str) -> SplitResult:
         if parts.port == 0:
             raise ValueError
     except ValueError:
-        raise _invalid(f"Endpoint {url[:80]!r} is no URL: its host or its port cannot be.") from None
+        raise _invalid(f"Endpoint {url[:80]!r} is not a valid URL: check its host and its port.") from None
     return parts
 
 

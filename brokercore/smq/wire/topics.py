@@ -63,7 +63,9 @@ def read_publication(body: bytes) -> Publication:
         try:
             json.loads(child.text)
         except (ValueError, RecursionError) as error:
-            raise SmqError(Code.INVALID_ARGUMENT, f"{child.name[:50]} of MessageAttributes is no JSON.") from error
+            raise SmqError(
+                Code.INVALID_ARGUMENT, f"{child.name[:50]} of MessageAttributes is not valid JSON."
+            ) from error
     return Publication(text.encode(), read_tag(root.text_of("MessageTag") or "", "MessageTag"), read_extra(root))
 
 

@@ -74,7 +74,7 @@ class _Reader:
         except expat.ExpatError as error:
             where = f"line {error.lineno}, column {error.offset + 1}"
             raise SmqError(
-                Code.MALFORMED_XML, f"The body is no XML: {expat.ErrorString(error.code)} at {where}."
+                Code.MALFORMED_XML, f"The body is not valid XML: {expat.ErrorString(error.code)} at {where}."
             ) from None
         except (LookupError, ValueError):  # of the codec that the body's first line names
             raise SmqError(Code.MALFORMED_XML, "The body's encoding is not known here; use UTF-8.") from None

@@ -92,7 +92,7 @@ class SentAgain(Result):
     "bucket/list",
     service="Bucket",
     summary="Buckets of the lake, page by page",
-    description="By name, those that the caller may list or read in. A page behind the last is empty and tells the "
+    description="By name, those that the caller may list or read in. A page past the end is empty and reports the "
     "true total.",
     parameters=BucketList,
     result=BucketDo,
@@ -205,7 +205,7 @@ def _bucket(call: Call, name: str, action: str) -> Bucket:
     require(call.actor, action, oss_resource(tenant, name), owner=tenant)
     found = Bucket.objects.filter(tenant=tenant, name=name).first()
     if found is None:
-        raise Refused("BIZ_BUCKET_NOT_FOUND", f"There is no bucket {name} of yours.", "bucket")
+        raise Refused("BIZ_BUCKET_NOT_FOUND", f"You have no bucket {name}.", "bucket")
     return found
 
 

@@ -309,9 +309,9 @@ def _document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(envelope.FIELD, f"The document is no JSON: {error}.", "document") from error
+        raise Refused(envelope.FIELD, f"The document is not valid JSON: {error}.", "document") from error
     if not isinstance(document, dict):
-        raise Refused(envelope.FIELD, "The document is no JSON object.", "document")
+        raise Refused(envelope.FIELD, "The document is not a JSON object.", "document")
     return document
 
 

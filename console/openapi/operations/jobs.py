@@ -278,7 +278,7 @@ class VariableDo(Result):
     "job/list",
     service="Job",
     summary="SQL jobs, page by page",
-    description="By name. A page behind the last is empty and tells the true total.",
+    description="By name. A page past the end is empty and reports the true total.",
     parameters=JobList,
     result=JobRow,
     paged=True,

@@ -43,7 +43,7 @@ class TopicOnly(Parameters):
 class TopicAttributes(TopicOnly):
     maximumMessageSize: Annotated[
         Annotated[int, Field(ge=_SIZE.least, le=_SIZE.most)] | None, OrNothing,
-        Field(description=f"Bytes of a body, at most; {_SIZE.default} unless it is said."),
+        Field(description=f"Bytes of a body, at most; default: {_SIZE.default}."),
     ] = None  # fmt: skip
     loggingEnabled: Annotated[Boolean | None, Field(description="Whether the topic is logged.")] = None
 
@@ -132,7 +132,7 @@ class SubscriptionDo(Result):
     "queueTopic/list",
     service="Queue topic",
     summary="Topics of the queue service, page by page",
-    description="By name. A page behind the last is empty and tells the true total.",
+    description="By name. A page past the end is empty and reports the true total.",
     parameters=TopicList,
     result=QueueTopicDo,
     paged=True,
@@ -166,7 +166,7 @@ def create(call: Call, parameters: TopicAttributes) -> dict[str, Any]:
     "queueTopic/set",
     service="Queue topic",
     summary="Change attributes of a topic of the queue service",
-    description="What is not given stays.",
+    description="Omitted attributes keep their values.",
     parameters=TopicAttributes,
     result=Nothing,
     changes=True,
@@ -259,7 +259,7 @@ def subscribe(call: Call, parameters: Subscribe) -> dict[str, Any]:
     "queueTopic/setSubscription",
     service="Queue topic",
     summary="Change a subscription",
-    description="What is not given stays. Receiver and format cannot be changed.",
+    description="Omitted attributes keep their values. Receiver and format cannot be changed.",
     parameters=SubscriptionSet,
     result=Nothing,
     changes=True,

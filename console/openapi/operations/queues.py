@@ -55,22 +55,22 @@ class QueueOnly(Parameters):
 class QueueAttributes(QueueOnly):
     visibilityTimeout: Annotated[
         Annotated[int, Field(ge=_HIDDEN.least, le=_HIDDEN.most)] | None, OrNothing,
-        Field(description=f"Seconds that a received message is hidden; {_HIDDEN.default} unless it is said."),
+        Field(description=f"Seconds that a received message is hidden; default: {_HIDDEN.default}."),
     ] = None  # fmt: skip
     messageRetentionPeriod: Annotated[
         Annotated[int, Field(ge=_KEPT.least, le=_KEPT.most)] | None, OrNothing,
-        Field(description=f"Seconds that a message is kept; {_KEPT.default} unless it is said."),
+        Field(description=f"Seconds that a message is kept; default: {_KEPT.default}."),
     ] = None  # fmt: skip
-    delaySeconds: Annotated[
-        Delay, Field(description="Seconds before a new message can be received; 0 unless it is said.")
-    ] = None
+    delaySeconds: Annotated[Delay, Field(description="Seconds before a new message can be received; default: 0.")] = (
+        None
+    )
     pollingWaitSeconds: Annotated[
         Annotated[int, Field(ge=_POLL.least, le=_POLL.most)] | None, OrNothing,
-        Field(description="Seconds that a receive waits which does not say it; 0 unless it is said."),
+        Field(description="Seconds that a receive waits by default; default: 0."),
     ] = None  # fmt: skip
     maximumMessageSize: Annotated[
         Annotated[int, Field(ge=_SIZE.least, le=_SIZE.most)] | None, OrNothing,
-        Field(description=f"Bytes of a body, at most; {_SIZE.default} unless it is said."),
+        Field(description=f"Bytes of a body, at most; default: {_SIZE.default}."),
     ] = None  # fmt: skip
     loggingEnabled: Annotated[Boolean | None, Field(description="Whether the queue is logged.")] = None
 
@@ -92,13 +92,11 @@ class MessageSend(QueueOnly):
         StringConstraints(strip_whitespace=False, min_length=1, max_length=_SIZE.most),
         Field(description="The body: text of at most the queue's size, without control characters."),
     ]
-    delaySeconds: Annotated[
-        Delay, Field(description="Seconds before it can be received; the queue's unless it is said.")
-    ] = None
+    delaySeconds: Annotated[Delay, Field(description="Seconds before it can be received; default: the queue's.")] = None
     priority: Annotated[
         Annotated[int, Field(ge=PRIORITY_LEAST, le=PRIORITY_MOST)] | None,
         OrNothing,
-        Field(description="1 is received first, 16 last; 8 unless it is said."),
+        Field(description="1 is received first, 16 last; default: 8."),
     ] = None
 
 
@@ -132,7 +130,7 @@ class QueueDo(Result):
     visibilityTimeout: int = Field(description="Seconds that a received message is hidden.")
     messageRetentionPeriod: int = Field(description="Seconds that a message is kept.")
     delaySeconds: int = Field(description="Seconds before a new message can be received.")
-    pollingWaitSeconds: int = Field(description="Seconds that a receive waits which does not say it.")
+    pollingWaitSeconds: int = Field(description="Seconds that a receive waits by default.")
     maximumMessageSize: int = Field(description="Bytes of a body, at most.")
     loggingEnabled: bool = Field(description="Whether the queue is logged.")
     activeMessages: int = Field(description="Messages that can be received.")
@@ -182,7 +180,7 @@ class Hidden(Result):
     "queue/list",
     service="Queue",
     summary="Queues, page by page",
-    description="By name. A page behind the last is empty and tells the true total.",
+    description="By name. A page past the end is empty and reports the true total.",
     parameters=QueueList,
     result=QueueDo,
     paged=True,
@@ -233,7 +231,7 @@ def create(call: Call, parameters: QueueAttributes) -> dict[str, Any]:
     "queue/set",
     service="Queue",
     summary="Change attributes of a queue",
-    description="What is not given stays.",
+    description="Omitted attributes keep their values.",
     parameters=QueueAttributes,
     result=Nothing,
     changes=True,

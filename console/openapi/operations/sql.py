@@ -420,7 +420,7 @@ def found(call: Call, task_id: str) -> QueryTask:
     readable(call)
     task = queries.visible_tasks(call.actor).filter(pk=task_id).first()
     if task is None:
-        raise Refused("BIZ_TASK_NOT_FOUND", f"There is no task {task_id} of yours.", "id")
+        raise Refused("BIZ_TASK_NOT_FOUND", f"You have no task {task_id}.", "id")
     return task
 
 
@@ -447,7 +447,7 @@ def _values(text: str) -> tuple[Parameter, ...]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(envelope.FIELD, f"The parameters are no JSON: {error}.", "parameters") from error
+        raise Refused(envelope.FIELD, f"The parameters are not valid JSON: {error}.", "parameters") from error
     if not isinstance(values, list) or not all(v is None or isinstance(v, str | int | float | bool) for v in values):
         message = "The parameters are a JSON list of texts, numbers, true, false and null."
         raise Refused(envelope.FIELD, message, "parameters")

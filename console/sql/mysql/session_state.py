@@ -188,7 +188,7 @@ class OwnAffairs:
         """End a connection, or its statement. Only connections of the same user are seen. Raises EndpointError."""
         other = self._connections().get(connection_id)
         if other is None:
-            raise EndpointError(errors.NO_SUCH_CONNECTION, f"There is no connection {connection_id} of yours.")
+            raise EndpointError(errors.NO_SUCH_CONNECTION, f"You have no connection {connection_id}.")
         other.kill(Kill.QUERY if query_only else Kill.CONNECTION)
 
     def statistics(self) -> str:

@@ -214,7 +214,7 @@ def test_an_answer_that_is_too_large_or_no_xml_is_an_outage() -> None:
         _,
     ):
         client = QueueClient(address, "id", "secret", account="1")
-        for reason in ("is no queue service", "it sent Account", "502", "more than"):
+        for reason in ("is not a queue service", "it sent Account", "502", "more than"):
             with pytest.raises(QueueServiceUnavailable, match=reason):
                 client.queues()
         client.close()

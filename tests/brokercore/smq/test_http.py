@@ -344,7 +344,7 @@ GARBAGE = {
 def test_garbage_is_answered_once_and_ends_the_connection(client: Client, door: Door, name: str) -> None:
     client.get("/before").send(GARBAGE[name]).send(b"GET /after HTTP/1.1\r\n\r\n")
     assert client.answer().body == b"<a>GET /before 0</a>"
-    assert is_refusal(client.answer(), "This is no HTTP request that is taken here")
+    assert is_refusal(client.answer(), "This is not a valid HTTP request")
     assert client.has_ended()
     assert [request.target for request in door.desk.taken] == ["/before"]
 

@@ -147,7 +147,7 @@ def test_a_publication_has_a_body_a_tag_and_what_comes_back() -> None:
         ("<MessageBody>x</MessageBody><MessageTag>a\nx-evil: 1</MessageTag>", "can be printed"),
         (
             "<MessageBody>x</MessageBody><MessageAttributes><DirectMail>{</DirectMail></MessageAttributes>",
-            "DirectMail of MessageAttributes is no JSON",
+            "DirectMail of MessageAttributes is not valid JSON",
         ),
     ],
 )

@@ -325,8 +325,8 @@ def test_what_is_published_goes_to_queues_and_receivers(sdk: Driven, topic: str,
         on("subscribe", subscription="two", endpoint=f"{found.url}/in", format="SIMPLIFIED")
         on("publish", body="pushed")
         on("publishWithAttributes", body="with mail")
-        eventually(lambda: len(found.pushed) > 1, WAIT_S)
-        assert sorted(found.bodies) == ["pushed", "with mail"]
+        eventually(lambda: len(set(found.bodies)) > 1, WAIT_S)  # what is not answered in time comes again
+        assert set(found.bodies) == {"pushed", "with mail"}
         assert [item["name"] for item in on("listSubscriptions", count=1)["items"]] == ["one"]
         urls = on("listSubscriptionUrls")["items"]
         assert [url.rpartition("/")[2] for url in urls] == ["one", "two"]

@@ -199,7 +199,7 @@ def test_a_message_is_hidden_for_longer_and_only_its_newest_handle_holds(sdk: Sd
 
 
 def test_a_delayed_message_waits_and_a_poll_gets_it(sdk: Sdk, queue: str) -> None:
-    sent = sdk.body("sendMessage", queue, {"MessageBody": "later", "DelaySeconds": 1})
+    sent = sdk.body("sendMessage", queue, {"MessageBody": "later", "DelaySeconds": 5})
     assert sent["ReceiptHandle"]
     assert sdk.body("getQueueAttributes", queue)["DelayMessages"] == "1"
     assert sdk.body("receiveMessage", queue, WAIT_S)["MessageBody"] == "later"

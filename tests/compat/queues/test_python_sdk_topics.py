@@ -123,7 +123,7 @@ def test_what_is_published_is_pushed_to_receivers(topic: Topic) -> None:
         topic.get_subscription("push").subscribe(SubscriptionMeta(f"{found.url}/in", "", "SIMPLIFIED"))
         topic.publish_message(TopicMessage("pushed <é>"))
         eventually(lambda: found.pushed, WAIT_S)
-    assert found.bodies == ["pushed <é>"]
+    assert set(found.bodies) == {"pushed <é>"}  # what is not answered in time comes again
     assert found.pushed[0].headers["x-mns-topic-name"] == topic.topic_name
 
 

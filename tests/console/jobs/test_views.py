@@ -202,6 +202,7 @@ def test_a_refresh_brings_the_parts_and_leaves_what_is_open(cast: Cast, deployed
 def test_a_job_that_no_worker_takes_says_what_it_waits_for(cast: Cast, deployed: Pipeline, settings: Settings) -> None:
     settings.PIPELINES_PER_WORKER = 20
     pipelines.start(actor=cast.actor("alice"), pipeline=deployed, start_from=StartFrom.NOTHING)
+    Pipeline.objects.update(started_at=timezone.now() + timedelta(hours=1))  # however long this page takes
     waits = "It waits for a worker with a free place; each runs up to 20 jobs at a time (GANTRY_PIPELINES_PER_WORKER)."
     assert waits not in page(cast, "jobs.detail", "late")  # a moment is usual
     Pipeline.objects.update(started_at=timezone.now() - timedelta(seconds=4))
@@ -340,7 +341,7 @@ def test_curves_have_the_same_numbers_in_a_table(cast: Cast, deployed: Pipeline)
 
 
 def test_the_log_goes_on_behind_what_is_shown(cast: Cast, deployed: Pipeline) -> None:
-    assert "Nothing was written yet." in page(cast, "jobs.log", "late")
+    assert "Nothing has been written yet." in page(cast, "jobs.log", "late")
     journal.write(cast.acme.uid, deployed.pk, "print", "+I(<1>)")
     shown = page(cast, "jobs.log", "late")
     assert "+I(&lt;1&gt;)" in shown

@@ -95,6 +95,31 @@ def test_a_job_that_stops_is_not_deleted_under_its_worker(cast: Cast) -> None:
     assert not Pipeline.objects.filter(pk=job.pk).exists()
 
 
+@pytest.mark.parametrize("give_back", [lifecycle.release, partial(lifecycle.fail, reason="x")], ids=["release", "fail"])
+def test_a_stop_is_carried_out_though_its_worker_gives_the_job_back_at_that_moment(
+    cast: Cast, give_back: Callable[[lifecycle.Lease], object]
+) -> None:
+    job = deployed(cast, "job")
+    services.start(actor=cast.actor("alice"), pipeline=job, start_from=StartFrom.NOTHING)
+    lease = lifecycle.claim(job.pk, "one")
+    assert lease is not None
+    lifecycle.run(lease)
+    worker = threading.Thread(target=at_once, args=(partial(give_back, lease),))
+
+    def between(execute: Callable[..., object], sql: str, params: object, many: bool, context: object) -> object:
+        done = execute(sql, params, many, context)
+        if worker.ident is None and Pipeline._meta.db_table in sql:
+            worker.start()
+            worker.join(1)  # it comes to its end here, or waits for the one who stops
+        return done
+
+    with connection.execute_wrapper(between):
+        services.stop(actor=cast.actor("alice"), pipeline=job)
+    worker.join(PATIENCE_SECONDS)
+    job.refresh_from_db()
+    assert (job.state, job.worker) == (State.STOPPED, "")
+
+
 def test_of_those_who_delete_one_savepoint_at_once_one_does_and_others_go_beside_it(cast: Cast) -> None:
     job = deployed(cast, "job")
     first, second = (Savepoint.objects.create(pipeline=job, folder=f"oss://x/savepoint-{n}/") for n in (1, 2))

@@ -154,11 +154,21 @@ def test_a_stop_whose_worker_is_lost_is_done_by_the_sweep(cast: Cast, started: P
     assert started.reason.startswith("Its worker was lost before it had stopped")
 
 
+def test_a_stop_that_no_worker_would_carry_out_is_done_by_the_sweep(started: Pipeline) -> None:
+    now_is(started, state=State.STOPPING, worker="", heartbeat_at=None)
+    assert lifecycle.sweep() == [started.pk]
+    assert state(started) == State.STOPPED
+    assert started.ended_at is not None
+    assert events(started)[-1] == "stopped"
+
+
 def test_a_failure_starts_it_again_after_a_pause(started: Pipeline) -> None:
     lease = running(started)
     assert lifecycle.fail(lease, "The queue is gone.", line=3) is State.STARTING
     assert state(started) == State.STARTING
     assert (started.reason, started.line, started.failures, started.restarts) == ("The queue is gone.", 3, 1, 1)
+    assert started.due_at is not None
+    now_is(started, due_at=timezone.now() + timedelta(hours=1))
     assert lifecycle.claim(started.pk, "two") is None, "its pause is not over"
     now_is(started, due_at=timezone.now())
     running(started, "two")
@@ -219,6 +229,7 @@ def test_a_lost_engine_starts_it_again_after_a_growing_pause_and_never_ends_it(c
     assert (state(started), started.worker, started.losses, started.reason) == (
         State.STARTING, "", 1, "The engine has ended.",
     )  # fmt: skip
+    now_is(started, due_at=timezone.now() + timedelta(hours=1))
     assert lifecycle.waiting() == []
     for losses, seconds in ((2, 10), (3, 20), (4, 40), (5, 60), (6, 60)):
         now_is(started, due_at=None)
@@ -226,7 +237,7 @@ def test_a_lost_engine_starts_it_again_after_a_growing_pause_and_never_ends_it(c
         lifecycle.lose(running(started, "two"), "The engine has ended.")
         assert (state(started), started.losses, started.failures) == (State.STARTING, losses, 0)
         assert started.due_at is not None
-        assert timedelta(seconds=seconds) <= started.due_at - before < timedelta(seconds=seconds + 5)
+        assert before + timedelta(seconds=seconds) <= started.due_at <= timezone.now() + timedelta(seconds=seconds)
     assert events(started)[-1] == "lost"
 
 

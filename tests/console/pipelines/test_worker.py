@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from django.db import DatabaseError, InterfaceError, connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
+from redis.exceptions import RedisError
 
 from analytics import engine, errors
 from analytics.pipelines import runner
@@ -226,9 +228,7 @@ def test_a_further_attempt_is_told_to_be_of_the_same_start(
 def test_a_dead_engine_gives_all_back_and_ends_the_process(
     cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = services.create(actor=cast.actor("alice"), name="other")
-    services.deploy(actor=cast.actor("alice"), pipeline=other, text="SELECT 1", plan=plan_of())
-    services.start(actor=cast.actor("alice"), pipeline=other, start_from=StartFrom.NOTHING)
+    other = another(cast)
     running(process, started, spark)
     until(process, other, State.RUNNING)
     monkeypatch.setattr(engine, "is_lost", lambda: True)
@@ -242,10 +242,69 @@ def test_a_dead_engine_gives_all_back_and_ends_the_process(
     eventually(lambda: all(run.was_abandoned for run in spark.runs), PATIENCE_SECONDS)
 
 
+def test_an_engine_that_dies_while_the_database_is_away_ends_the_process(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = another(cast)
+    running(process, started, spark)
+    until(process, other, State.RUNNING)
+    asked: list[int] = []
+
+    def away(lease: Lease, reason: str, *, is_blamed: bool = False) -> None:
+        asked.append(lease.pipeline_id)
+        raise InterfaceError("connection already closed")
+
+    monkeypatch.setattr(lifecycle, "lose", away)
+    monkeypatch.setattr(engine, "is_lost", lambda: True)
+    process.look()
+    assert sorted(asked) == sorted([started.pk, other.pk])
+    assert spark.exits == [ENGINE_LOST_EXIT]
+
+
+def test_a_process_that_ends_gives_back_what_it_can_while_the_database_fails(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = another(cast)
+    starting, go_on = threading.Semaphore(0), threading.Event()
+    start = runner.start
+
+    def slow(spec: runner.Start) -> object:
+        starting.release()
+        go_on.wait(PATIENCE_SECONDS)
+        return start(spec)
+
+    monkeypatch.setattr(runner, "start", slow)
+    monkeypatch.setattr(worker, "_END_S", 0.0)
+    process.look()
+    for _ in range(2):
+        assert starting.acquire(timeout=PATIENCE_SECONDS)
+    release, refused = lifecycle.release, iter([InterfaceError("connection already closed")])
+
+    def away(lease: Lease) -> None:
+        for error in refused:
+            raise error
+        release(lease)
+
+    monkeypatch.setattr(lifecycle, "release", away)
+    process.leave()
+    go_on.set()
+    assert sorted(Pipeline.objects.filter(pk__in=(started.pk, other.pk)).values_list("worker", flat=True))[0] == ""
+    eventually(lambda: not process._held(), PATIENCE_SECONDS)
+
+
+def another(cast: Cast) -> Pipeline:
+    """A further pipeline of acme's that was asked to start."""
+    made = services.create(actor=cast.actor("alice"), name="other")
+    services.deploy(actor=cast.actor("alice"), pipeline=made, text="SELECT 1", plan=plan_of())
+    services.start(actor=cast.actor("alice"), pipeline=made, start_from=StartFrom.NOTHING)
+    return made
+
+
 def test_a_process_that_ends_gives_its_pipelines_back(process: Worker, started: Pipeline, spark: Engine) -> None:
     run = running(process, started, spark)
     process.leave()
-    assert (state(started), started.worker, run.was_abandoned) == (State.STARTING, "", True)
+    eventually(lambda: run.was_abandoned, PATIENCE_SECONDS)
+    assert (state(started), started.worker) == (State.STARTING, "")
     assert lifecycle.waiting() == [started.pk]
     process.look()
     assert state(started) == State.STARTING  # this one takes nothing on any more
@@ -262,13 +321,33 @@ def test_it_ends_when_its_starter_is_disabled(
     assert "who started late_flights, was disabled or deleted" in started.reason
 
 
+def test_rights_that_cannot_be_looked_at_end_nothing_and_are_looked_at_again(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = running(process, started, spark)
+    asked, outage, require_still = threading.Semaphore(0), threading.Event(), starts.require_still
+
+    def away(lease: Lease) -> None:
+        asked.release()
+        if not outage.is_set():
+            raise InterfaceError("connection already closed")
+        require_still(lease)
+
+    monkeypatch.setattr(starts, "require_still", away)
+    monkeypatch.setattr(worker, "RIGHTS_S", 0.0)
+    for _ in range(2):
+        assert asked.acquire(timeout=PATIENCE_SECONDS)
+    assert (state(started), run.was_abandoned) == (State.RUNNING, False)
+    User.objects.filter(pk=cast.alice.pk).update(is_active=False)
+    outage.set()
+    until(process, started, State.FAILED)
+
+
 def test_a_process_holds_so_many_and_no_more(
     cast: Cast, process: Worker, started: Pipeline, spark: Engine, settings: Settings
 ) -> None:
     settings.PIPELINES_PER_WORKER = 1
-    other = services.create(actor=cast.actor("alice"), name="other")
-    services.deploy(actor=cast.actor("alice"), pipeline=other, text="SELECT 1", plan=plan_of())
-    services.start(actor=cast.actor("alice"), pipeline=other, start_from=StartFrom.NOTHING)
+    other = another(cast)
     running(process, started, spark)
     process.look()
     assert state(other) == State.STARTING
@@ -296,6 +375,7 @@ def test_whether_spark_is_to_start_is_asked_every_ten_seconds_and_not_with_every
 ) -> None:
     warmed = threading.Event()
     monkeypatch.setattr(runner, "warm", warmed.set)
+    monkeypatch.setattr(worker, "WARM_S", 3600.0)  # however long the next lines take
     process._warm_once()
     services.create(actor=cast.actor("alice"), name="draft")
     with CaptureQueriesContext(connection) as asked:
@@ -320,6 +400,29 @@ def test_a_sink_that_waits_is_told_once_without_secrets_and_that_it_waits_no_mor
     run.waiting = ()
     eventually(lambda: "The table o waits no more." in told(started), PATIENCE_SECONDS)
     assert _waiting(started) == ()
+
+
+def test_what_is_printed_while_redis_is_away_is_told_once_it_is_back(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REPORT_S", 0.0)
+    write_all, asked, is_back = journal.write_all, threading.Semaphore(0), threading.Event()
+
+    def away(account: str, pipeline_id: int, level: journal.Level, texts: Sequence[str]) -> None:
+        if level == "print" and not is_back.is_set():
+            asked.release()
+            raise RedisError("no answer")
+        write_all(account, pipeline_id, level, texts)
+
+    monkeypatch.setattr(journal, "write_all", away)
+    run = running(process, started, spark)
+    lines = iter([["+I(1)"], ["+I(2)"]])
+    monkeypatch.setattr(run, "printed", lambda: next(lines, []))
+    for _ in range(4):
+        assert asked.acquire(timeout=PATIENCE_SECONDS)
+    is_back.set()
+    eventually(lambda: "+I(2)" in told(started), PATIENCE_SECONDS)
+    assert told(started)[-2:] == ["+I(1)", "+I(2)"]
 
 
 def _waiting(pipeline: Pipeline) -> tuple[Waiting, ...]:
