@@ -383,6 +383,16 @@ def ensure_pool(context: "SparkContext", name: str) -> None:
             root.addSchedulable(classes.Pool(name, classes.SchedulingMode.FAIR(), 0, 1))
 
 
+def note_waiting(context: "SparkContext", work: str, tasks: int) -> None:
+    """Tell the scheduler how many tasks of a job group, or of a job tag, wait for something outside.
+
+    Until told otherwise it counts them as none, and starts no further ones of that work. On a cluster each keeps its
+    core.
+    """
+    if shares_cores(context):
+        context._jsc.sc().taskScheduler().waits(work, tasks)
+
+
 def shares_cores(context: "SparkContext") -> bool:
     """Whether tasks run in this JVM, by SharedCores.java."""
     return (context.master or "").startswith("local[shared:")

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,8 @@ class Pipeline:
         self._session: SparkSession | None = None
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
         self._sources: list[QueueSource] = []
+        #: What the scheduler was told: how many tasks wait, by run of a query, or by the tag of rows that end.
+        self._waiting: dict[str, int] = {}
         self._ending = threading.Event()
         #: Who has it sees whether the pipeline ends, and it does not begin to meanwhile.
         self._going_on = threading.Lock()
@@ -285,15 +287,29 @@ class Pipeline:
 
     def _watch(self, executors: Executors) -> None:
         """Until the pipeline is stopped, or ends by itself."""
-        while not self._ending.wait(_PERIOD_S):
-            try:
+        try:
+            while not self._ending.wait(_PERIOD_S):
                 self._held.check()
                 executors.check()
                 self._look()
-                continue
-            except Exception as error:  # noqa: BLE001  the border of the thread
-                self._fail(_as_failure(error))
-            return
+                self._note_waiting(waits.processes(self._held.state))
+        except Exception as error:  # noqa: BLE001  the border of the thread
+            self._fail(_as_failure(error))
+        with suppress(Exception):  # the engine may be gone
+            self._note_waiting({})
+
+    def _note_waiting(self, processes: Mapping[str, int]) -> None:
+        """Tell the scheduler how many tasks of each insert wait for its table: others may have their cores."""
+        waiting: dict[str, int] = {}
+        for number, insert in enumerate(self.spec.plan.inserts if processes else ()):
+            if tasks := processes.get(insert.sink, 0):
+                query = self._queries[number]
+                waiting[self._tag_of_writing if query is None else query.runId] = tasks
+        context = self._session.sparkContext  # type: ignore[union-attr]
+        for work in waiting | self._waiting:
+            if waiting.get(work) != self._waiting.get(work):
+                spark_session.note_waiting(context, work, waiting.get(work, 0))
+        self._waiting = waiting
 
     def _look(self) -> None:
         for number, query in enumerate(self._queries):

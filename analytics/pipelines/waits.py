@@ -15,6 +15,8 @@ import json
 import os
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -98,15 +100,23 @@ class Pauses:
 def told(state: Path) -> tuple[Waiting, ...]:
     """The tables that wait, each as its request that waits for the longest time tells."""
     found: dict[str, Waiting] = {}
+    for _, waiting in _believed(state):
+        earlier = found.get(waiting.sink)
+        if earlier is None or waiting.since_ms < earlier.since_ms:
+            found[waiting.sink] = waiting
+    return tuple(found[sink] for sink in sorted(found))
+
+
+def processes(state: Path) -> Mapping[str, int]:
+    """How many processes, each of which does the work of one task, wait for each of the tables that do."""
+    return Counter(sink for sink, _ in {(one.sink, note.name.split("-")[-2]) for note, one in _believed(state)})
+
+
+def _believed(state: Path) -> Iterator[tuple[Path, Waiting]]:
     for note in _notes(state):
         with contextlib.suppress(OSError, ValueError):  # it ends, or is no note
-            if note.stat().st_mtime < time.time() - _BELIEVED_S:
-                continue
-            waiting = Waiting(**json.loads(note.read_text(encoding="utf-8")))
-            earlier = found.get(waiting.sink)
-            if earlier is None or waiting.since_ms < earlier.since_ms:
-                found[waiting.sink] = waiting
-    return tuple(found[sink] for sink in sorted(found))
+            if note.stat().st_mtime >= time.time() - _BELIEVED_S:
+                yield note, Waiting(**json.loads(note.read_text(encoding="utf-8")))
 
 
 def forget(state: Path) -> None:
