@@ -92,6 +92,11 @@ class Source:
     #: By the option's name as the connector spells it (`queueName`), defaults filled in.
     options: dict[str, Value] = field(default_factory=dict)
 
+    @property
+    def ends(self) -> bool:
+        """Whether a job that streams reads it whole with each batch: files of a folder that is looked at once."""
+        return self.connector == "filesystem" and "source.monitor-interval" not in self.options
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +25,8 @@ class InsertReport:
     batch: int | None = None
     committed_ms: int | None = None
     duration_ms: int | None = None
-    rows_in: int = 0
+    #: Rows since the start. Those that came in are not known where nothing that the insert reads counts them.
+    rows_in: int | None = 0
     rows_out: int = 0
     rows_in_per_second: float = 0.0
     rows_out_per_second: float = 0.0
@@ -48,6 +49,8 @@ class Report:
     connectors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Sinks that wait before they try again to write; none of a pipeline that has ended.
     waiting: tuple[Waiting, ...] = ()
+    #: Rows a second that come in: each source once, however many inserts read it.
+    rows_in_per_second: float = 0.0
 
 
 class InsertWatch:
@@ -56,8 +59,11 @@ class InsertWatch:
     def __init__(self, sink: str, line: int, number: int) -> None:
         self._sink, self._line, self._out = sink, line, f"insert:{number}"
         self._last: int = -1
-        self._rows_in = self._late = 0
-        self._window: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
+        self._rows_in: int | None = 0
+        self._late = 0
+        #: When a batch began, its rows in and its rows by operator.
+        self._window: deque[tuple[int, int, Counter[str]]] = deque(maxlen=_WINDOW)
+        self._committed_ms, self._duration_ms = 0, 0
         self._latest: dict[str, Any] = {}
         self.operators: Counter[str] = Counter()
 
@@ -71,47 +77,77 @@ class InsertWatch:
         told = json.loads(text)
         if told["batchId"] <= self._last or "addBatch" not in told["durationMs"]:
             return
-        self._last, self._latest = told["batchId"], told
-        for name, row in (told.get("observedMetrics") or {}).items():
-            self.operators[name] += next(iter(row.values()), 0) or 0
-        rows_in = told["numInputRows"]
-        rows_out = (told.get("observedMetrics") or {}).get(self._out, {}).get("rows", 0)
-        self._rows_in += rows_in
+        self._latest = told
+        rows = Counter(
+            {name: next(iter(row.values()), 0) or 0 for name, row in (told.get("observedMetrics") or {}).items()}
+        )
         self._late += sum(state.get("numRowsDroppedByWatermark", 0) for state in told["stateOperators"])
-        self._window.append((_epoch_ms(told["timestamp"]), rows_in, rows_out))
+        self._note(told["batchId"], _epoch_ms(told["timestamp"]), told["batchDuration"], told["numInputRows"], rows)
+
+    def take_whole(self, rows: Mapping[str, int], began_ms: int, duration_ms: int) -> None:
+        """Take an insert whose rows end, once they are written: it is one batch.
+
+        `rows` has those of the operators that it reads, as far as known, and its own.
+        """
+        known = [count for name, count in rows.items() if name.startswith(source_key(""))]
+        self._note(self._last + 1, began_ms, duration_ms, sum(known) if known else None, Counter(rows))
+
+    def _note(self, batch: int, began_ms: int, duration_ms: int, rows_in: int | None, rows: Counter[str]) -> None:
+        self._last, self._committed_ms, self._duration_ms = batch, began_ms + duration_ms, duration_ms
+        self._rows_in = None if rows_in is None else (self._rows_in or 0) + rows_in
+        self.operators.update(rows)
+        self._window.append((began_ms, rows_in or 0, rows))
+
+    def rate(self, operator: str, now_ms: int) -> float:
+        """Rows a second of an operator over the last batches."""
+        return sum(rows[operator] for _, _, rows in self._window) / self._seconds(now_ms)
+
+    def _seconds(self, now_ms: int) -> float:
+        return max(1.0, (now_ms - self._window[0][0]) / 1000) if self._window else 1.0
 
     def report(self, now_ms: int) -> InsertReport:
         """As of the last batch taken."""
-        told = self._latest
-        if not told:
+        if self._last < 0:
             return InsertReport(self._sink, self._line)
-        seconds = max(1.0, (now_ms - self._window[0][0]) / 1000)
+        told = self._latest
         watermark = (told.get("eventTime") or {}).get("watermark")
         watermark_ms = _epoch_ms(watermark) if watermark and not watermark.startswith("1970-") else None
+        states = told.get("stateOperators", [])
         return InsertReport(
             sink=self._sink,
             line=self._line,
             batch=self._last,
-            committed_ms=_epoch_ms(told["timestamp"]) + told["batchDuration"],
-            duration_ms=told["batchDuration"],
+            committed_ms=self._committed_ms,
+            duration_ms=self._duration_ms,
             rows_in=self._rows_in,
             rows_out=self.operators[self._out],
-            rows_in_per_second=sum(rows for _, rows, _ in self._window) / seconds,
-            rows_out_per_second=sum(rows for _, _, rows in self._window) / seconds,
+            rows_in_per_second=sum(rows for _, rows, _ in self._window) / self._seconds(now_ms),
+            rows_out_per_second=self.rate(self._out, now_ms),
             watermark_ms=watermark_ms,
             watermark_delay_ms=None if watermark_ms is None else now_ms - watermark_ms,
-            state_rows=sum(state["numRowsTotal"] for state in told["stateOperators"]),
-            state_bytes=sum(state["memoryUsedBytes"] for state in told["stateOperators"]),
+            state_rows=sum(state["numRowsTotal"] for state in states),
+            state_bytes=sum(state["memoryUsedBytes"] for state in states),
             late_rows=self._late,
         )
 
 
 def operators_of(watches: Iterable[InsertWatch]) -> dict[str, int]:
     """Rows by operator: of what several inserts read, each of them counts the same rows, so the furthest one's tell."""
-    rows: Counter[str] = Counter()
+    rows: dict[str, int] = {}
     for watch in watches:
-        rows |= watch.operators
-    return dict(rows)
+        for name, count in watch.operators.items():
+            rows[name] = max(count, rows.get(name, 0))
+    return rows
+
+
+def rate_of(watches: Sequence[InsertWatch], sources: Iterable[str], now_ms: int) -> float:
+    """Rows a second that come in by these sources, each counted once: as the insert has it that reads it fastest."""
+    return sum(max((watch.rate(source_key(name), now_ms) for watch in watches), default=0.0) for name in sources)
+
+
+def source_key(name: str) -> str:
+    """What counts the rows of a source."""
+    return f"source:{name}"
 
 
 def _epoch_ms(text: str) -> int:

@@ -32,11 +32,12 @@ from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
 from analytics.pipelines.connector_errors import said
 from analytics.pipelines.connectors import Place
+from analytics.pipelines.counts import reads
 from analytics.pipelines.executors import Executors
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value
 from analytics.pipelines.print_sink import Tail
 from analytics.pipelines.queue_source import QueueSource
-from analytics.pipelines.reports import InsertWatch, Report, operators_of
+from analytics.pipelines.reports import InsertWatch, Report, operators_of, rate_of, source_key
 from analytics.specs import Decide, TableSpec
 from analytics.sql import failures, guard, sessions, spelling
 
@@ -96,6 +97,7 @@ class Pipeline:
         ]
         #: Kept for as long as the queries run: what they may reach of the lake is forgotten with it (allowed_paths).
         self._session: SparkSession | None = None
+        self._rated = [one.name for one in spec.plan.sources if spec.plan.settings.mode == "batch" or not one.ends]
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
         self._sources: list[QueueSource] = []
         self._ending = threading.Event()
@@ -136,6 +138,7 @@ class Pipeline:
         return Report(
             inserts=tuple(watch.report(now_ms) for watch in self._watches),
             operators={name: rows for name, rows in operators.items() if name not in left_out},
+            rows_in_per_second=rate_of(self._watches, self._rated, now_ms),
             connectors={
                 source.name: connectors.counters_of(state, source.name)
                 for source in self.spec.plan.sources
@@ -223,19 +226,19 @@ class Pipeline:
             if sql := connectors.with_computed(source):
                 names.add(source.name, rows)
                 rows = names.query(sql, 0)
-            names.add(source.name, connectors.watched(rows, source))
+            names.add(source.name, connectors.watched(rows, source, place))
             if source.connector == "mns":
                 self._sources.append(connectors.queue_source(source, place))
         for view in plan.views:
-            names.add(view.name, _counted(names.query(view.sql, 0), f"view:{view.name}"))
+            names.add(view.name, place.counts.counted(names.query(view.sql, 0), f"view:{view.name}"))
         sinks = {sink.name.lower(): sink for sink in plan.sinks}
         found = []
         for number, insert in enumerate(plan.inserts):
             sink = sinks[insert.sink.lower()]
             rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
-            found.append((insert, _counted(rows, f"insert:{number}"), sink))
+            found.append((insert, place.counts.counted(rows, f"insert:{number}"), sink))
         for queue in self._sources:
-            read_by = [number for number, (_, rows, _) in enumerate(found) if connectors.reads(rows, queue.name)]
+            read_by = [number for number, (_, rows, _) in enumerate(found) if reads(rows, source_key(queue.name))]
             queue.note_readers([self._folders[number] for number in read_by])
         return found
 
@@ -246,7 +249,7 @@ class Pipeline:
                 if rows.isStreaming:
                     self._queries[number] = self._query(place, number, insert, rows, connectors.output(sink, place))
                 else:
-                    connectors.output(sink, place).write(rows)
+                    self._written(place, number, rows, connectors.output(sink, place))
         except BaseException:
             self._end_queries()
             raise
@@ -330,13 +333,14 @@ class Pipeline:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
-        seen = Observation(f"written-{number}")
+        seen, began_ms = Observation(f"written-{number}"), round(time.time() * 1000)
         is_empty = F.lit(False) if output.empty is None else output.empty[1]
         output.write(rows.observe(seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_empty).alias("empty")))
         count = int(seen.get["rows"])
         if output.empty is not None:
             self._watches[number].operators[output.empty[0]] += int(seen.get["empty"])
-        self._watches[number].operators[f"insert:{number}"] += count
+        duration_ms = round(time.time() * 1000) - began_ms
+        self._watches[number].take_whole(place.counts.of(rows) | {f"insert:{number}": count}, began_ms, duration_ms)
         return count
 
     def _end_queries(self, patience_s: float = 0) -> None:
@@ -402,12 +406,6 @@ def _at(line: int) -> str:
 
 def _tag(pipeline: str) -> str:
     return f"pipeline-{pipeline}"
-
-
-def _counted(rows: DataFrame, name: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return rows.observe(name, F.count(F.lit(1)).alias("rows"))
 
 
 def _take(watch: InsertWatch, query: StreamingQuery) -> None:

@@ -85,7 +85,7 @@ class Now:
         began = [one for one in inserts if one.batch is not None]
         return Point(
             self.at_ms // 1000,
-            sum(one.rows_in_per_second for one in inserts),
+            self.report.rows_in_per_second,
             sum(one.rows_out_per_second for one in inserts),
             max((one.duration_ms for one in began if one.duration_ms is not None), default=None),
             max((one.watermark_delay_ms for one in began if one.watermark_delay_ms is not None), default=None),
@@ -150,7 +150,10 @@ def _now(told: bytes) -> Now:
     found = orjson.loads(told)
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
     waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
-    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting))
+    return Now(
+        found["at_ms"],
+        Report(inserts, found["operators"], found["connectors"], waiting, found.get("rows_in_per_second", 0.0)),
+    )
 
 
 def _key(pipeline_id: int, part: str) -> str:

@@ -46,6 +46,7 @@ REPORT = Report(
                   state_bytes=2_048),),
     {"source:seen": 123_456, "view:some": 99_002},
     {"seen": {"duplicateMessages": 5}},
+    rows_in_per_second=12.0,
 )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ class Run:
 
     def report(self) -> Report:
         insert = InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5)
-        return Report((insert,), waiting=self.waiting)
+        return Report((insert,), waiting=self.waiting, rows_in_per_second=2.5)
 
     def printed(self) -> list[str]:
         return ["+I(7)"]
