@@ -51,7 +51,7 @@ LOOK_S = 0.2
 REPORT_S, RIGHTS_S = 1.0, 10.0
 #: How often a worker without Spark looks whether anybody writes a job, seconds: it starts Spark long before the start.
 WARM_S = 10.0
-#: Lines that are printed in that time and shown; of more the last ones.
+#: Lines that are printed in that time and kept; of more the last ones, with a line that tells how many are left out.
 MOST_PRINTED = 200
 #: How long a batch that is under way may take to end when the process does, seconds; it is repeated else.
 _PATIENCE_S = 2.0
@@ -273,7 +273,11 @@ class Telling:
             waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
             samples.keep(self._pipeline_id, replace(report, waiting=waiting))
             self._say_of(waiting)
-            if printed := running.printed():
+            printed = running.printed()
+            if (left_out := len(printed) - MOST_PRINTED) > 0:
+                kept = f"of those of a second the last {MOST_PRINTED} are kept"
+                self.say(f"{left_out:,} printed rows are left out here: {kept}.", "warning")
+            if printed:
                 journal.write_all(self._account, self._pipeline_id, "print", printed[-MOST_PRINTED:])
 
     def _say_of(self, waiting: tuple[Waiting, ...]) -> None:
