@@ -13,6 +13,8 @@ from analytics.pipelines.waits import Waiting
 
 #: Rates are over so many batches at most.
 _WINDOW = 20
+#: Spark tells every 10 s that there are no rows; once it does not for so long, ms, a batch is under way.
+_IDLE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class InsertReport:
     #: Number of the last batch that was committed, and when.
     batch: int | None = None
     committed_ms: int | None = None
+    #: Whether Spark has looked for rows since, a moment ago at last, and found none.
+    is_idle: bool = False
     duration_ms: int | None = None
     #: Rows since the start. Those that came in are not known where nothing that the insert reads counts them.
     rows_in: int | None = 0
@@ -64,6 +68,8 @@ class InsertWatch:
         #: When a batch began, its rows in and its rows by operator.
         self._window: deque[tuple[int, int, Counter[str]]] = deque(maxlen=_WINDOW)
         self._committed_ms, self._duration_ms = 0, 0
+        #: When Spark found no rows last, before it did anything else.
+        self._idle_ms: int | None = None
         self._latest: dict[str, Any] = {}
         self.operators: Counter[str] = Counter()
 
@@ -75,7 +81,10 @@ class InsertWatch:
     def take(self, text: str) -> None:
         """Take what Spark tells of a batch, JSON, once; it also tells of times when there was none."""
         told = json.loads(text)
-        if told["batchId"] <= self._last or "addBatch" not in told["durationMs"]:
+        if told["batchId"] <= self._last:
+            return
+        if "addBatch" not in told["durationMs"]:
+            self._idle_ms = _epoch_ms(told["timestamp"])
             return
         self._latest = told
         rows = Counter(
@@ -94,6 +103,7 @@ class InsertWatch:
 
     def _note(self, batch: int, began_ms: int, duration_ms: int, rows_in: int | None, rows: Counter[str]) -> None:
         self._last, self._committed_ms, self._duration_ms = batch, began_ms + duration_ms, duration_ms
+        self._idle_ms = None
         self._rows_in = None if rows_in is None else (self._rows_in or 0) + rows_in
         self.operators.update(rows)
         self._window.append((began_ms, rows_in or 0, rows))
@@ -118,6 +128,7 @@ class InsertWatch:
             line=self._line,
             batch=self._last,
             committed_ms=self._committed_ms,
+            is_idle=self._idle_ms is not None and now_ms - self._idle_ms < _IDLE_MS,
             duration_ms=self._duration_ms,
             rows_in=self._rows_in,
             rows_out=self.operators[self._out],

@@ -79,6 +79,12 @@ class Now:
         return max((one.committed_ms for one in self.report.inserts if one.committed_ms is not None), default=None)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no rows have come since then, as far as the worker is not silent."""
+        began = [one for one in self.report.inserts if one.batch is not None]
+        return self.is_fresh and bool(began) and all(one.is_idle for one in began)
+
+    @property
     def point(self) -> Point:
         """All inserts together."""
         inserts = self.report.inserts

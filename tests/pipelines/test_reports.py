@@ -60,3 +60,17 @@ def test_an_insert_that_is_written_whole_is_one_batch() -> None:
     unread = InsertWatch("shown", 7, 0)
     unread.take_whole({"insert:0": 3}, BEGAN_MS, 2_000)
     assert unread.report(BEGAN_MS).rows_in is None
+
+
+def test_a_batch_without_rows_tells_that_none_came_since_until_one_is_under_way() -> None:
+    watch = InsertWatch("shown", 7, 0)
+    watch.take(batch(0, source_orders=8))
+    assert not watch.report(BEGAN_MS + 100).is_idle
+    nothing = json.dumps({"batchId": 1, "durationMs": {"latestOffset": 1}, "timestamp": "2026-03-01T10:00:10.000Z"})
+    watch.take(nothing)
+    report = watch.report(BEGAN_MS + 12_000)
+    assert (report.is_idle, report.batch, report.committed_ms) == (True, 0, BEGAN_MS + 7)
+    assert not watch.report(BEGAN_MS + 60_000).is_idle
+    watch.take(batch(1, source_orders=8))
+    watch.take(nothing)  # Spark tells the last ones again
+    assert not watch.report(BEGAN_MS + 12_000).is_idle
