@@ -12,7 +12,9 @@ from analytics.errors import PipelineFailed, PipelineRefused
 from analytics.lake import allowed_paths
 from analytics.lake.locations import parse_location
 from analytics.pipelines import datagen
-from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, ends, file_name, filled
+from analytics.pipelines.counts import Counts
+from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, file_name, filled
+from analytics.pipelines.reports import source_key
 from analytics.pipelines.values import ISO, SQL
 from analytics.specs import Decide
 from analytics.sql import spelling
@@ -42,8 +44,6 @@ _OF_FILES = {
 #: How times stand in files of JSON, by the standard; a fraction has up to six digits.
 _TIMES = {SQL: "yyyy-MM-dd HH:mm:ss[.SSSSSS]", ISO: "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]"}
 _LINE_END = "\n"
-#: In front of a source's name: what counts its rows in a plan.
-_SEEN = "source:"
 #: In front of a sink's name: what counts its rows that are left out since their messages would be empty.
 EMPTY = "empty:"
 #: In front of a table's name: the file of what is printed to it.
@@ -63,6 +63,7 @@ class Place:
     decide: Decide | None = None
     #: By the table's name in small letters, options that who starts the pipeline gives: see runner.Start.
     given: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
+    counts: Counts = field(default_factory=Counts)
 
     @property
     def is_batch(self) -> bool:
@@ -140,20 +141,13 @@ def with_computed(source: Source) -> str:
     return f"select {', '.join(columns)} from {spelling.quoted(source.name)}"  # noqa: S608  the guard judges it
 
 
-def watched(rows: DataFrame, source: Source) -> DataFrame:
+def watched(rows: DataFrame, source: Source, place: Place) -> DataFrame:
     """All rows of a source, counted, with its watermark."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     # Below the watermark: what comes too late was read all the same.
-    rows = rows.observe(_SEEN + source.name, F.count(F.lit(1)).alias("rows"))
+    rows = place.counts.counted(rows, source_key(source.name))
     if source.watermark is not None and rows.isStreaming:
         rows = rows.withWatermark(source.watermark.column, f"{source.watermark.delay_ms} milliseconds")
     return rows
-
-
-def reads(rows: DataFrame, source: str) -> bool:
-    """Whether a source is among those that the rows come from."""
-    return f"CollectMetrics {_SEEN}{source}, [count(" in str(rows._jdf.queryExecution().analyzed().treeString())
 
 
 def queue_source(source: Source, place: Place) -> QueueSource:
@@ -302,7 +296,7 @@ def _from_files(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
 
 
 def _ends(source: Source, place: Place) -> bool:
-    return place.is_batch or ends(source.connector, source.options)
+    return place.is_batch or source.ends
 
 
 def _about_files(location: str) -> dict[str, Any]:

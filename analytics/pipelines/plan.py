@@ -92,6 +92,11 @@ class Source:
     #: By the option's name as the connector spells it (`queueName`), defaults filled in.
     options: dict[str, Value] = field(default_factory=dict)
 
+    @property
+    def ends(self) -> bool:
+        """Whether its rows end, in a job that streams too: such a job reads them whole with each batch."""
+        return ends(self.connector, self.options)
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,8 @@ from analytics.pipelines.waits import Waiting
 
 #: Rates are over so many batches at most.
 _WINDOW = 20
+#: Spark tells every 10 s that there are no rows; once it does not for so long, ms, a batch is under way.
+_IDLE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,11 @@ class InsertReport:
     #: Number of the last batch that was committed, and when.
     batch: int | None = None
     committed_ms: int | None = None
+    #: Whether Spark has looked for rows since, a moment ago at last, and found none.
+    is_idle: bool = False
     duration_ms: int | None = None
-    rows_in: int = 0
+    #: Rows since the start. Those that came in are not known where nothing that the insert reads counts them.
+    rows_in: int | None = 0
     rows_out: int = 0
     rows_in_per_second: float = 0.0
     rows_out_per_second: float = 0.0
@@ -49,6 +54,8 @@ class Report:
     connectors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Sinks that wait before they try again to write; none of a pipeline that has ended.
     waiting: tuple[Waiting, ...] = ()
+    #: Rows a second that come in: each source once, however many inserts read it.
+    rows_in_per_second: float = 0.0
 
 
 class InsertWatch:
@@ -58,8 +65,13 @@ class InsertWatch:
         self._sink, self._line, self._out = sink, line, f"insert:{number}"
         self._lock = threading.Lock()
         self._last: int = -1
-        self._rows_in = self._late = 0
-        self._window: deque[tuple[int, int, int]] = deque(maxlen=_WINDOW)
+        self._rows_in: int | None = 0
+        self._late = 0
+        #: When a batch began, its rows in and its rows by operator.
+        self._window: deque[tuple[int, int, Counter[str]]] = deque(maxlen=_WINDOW)
+        self._committed_ms, self._duration_ms = 0, 0
+        #: When Spark found no rows last, before it did anything else.
+        self._idle_ms: int | None = None
         self._latest: dict[str, Any] = {}
         self._operators: Counter[str] = Counter()
 
@@ -71,24 +83,28 @@ class InsertWatch:
     def take(self, text: str) -> None:
         """Take what Spark tells of a batch, JSON, once; it also tells of times when there was none."""
         told = json.loads(text)
-        if "addBatch" not in told["durationMs"]:
-            return
+        rows = Counter(
+            {name: next(iter(row.values()), 0) or 0 for name, row in (told.get("observedMetrics") or {}).items()}
+        )
+        began_ms = _epoch_ms(told["timestamp"])
         with self._lock:
             if told["batchId"] <= self._last:
                 return
-            self._last, self._latest = told["batchId"], told
-            for name, row in (told.get("observedMetrics") or {}).items():
-                self._operators[name] += next(iter(row.values()), 0) or 0
-            rows_in = told["numInputRows"]
-            rows_out = (told.get("observedMetrics") or {}).get(self._out, {}).get("rows", 0)
-            self._rows_in += rows_in
+            if "addBatch" not in told["durationMs"]:
+                self._idle_ms = began_ms
+                return
+            self._latest = told
             self._late += sum(state.get("numRowsDroppedByWatermark", 0) for state in told["stateOperators"])
-            self._window.append((_epoch_ms(told["timestamp"]), rows_in, rows_out))
+            self._note(told["batchId"], began_ms, told["batchDuration"], told["numInputRows"], rows)
 
-    def count(self, name: str, rows: int) -> None:
-        """Add rows of an operator, which Spark tells otherwise: of rows that end."""
+    def take_whole(self, rows: Mapping[str, int], began_ms: int, duration_ms: int) -> None:
+        """Take an insert whose rows end, once they are written: it is one batch.
+
+        `rows` has those of the operators that it reads, as far as known, and its own.
+        """
+        known = [count for name, count in rows.items() if name.startswith(source_key(""))]
         with self._lock:
-            self._operators[name] += rows
+            self._note(self._last + 1, began_ms, duration_ms, sum(known) if known else None, Counter(rows))
 
     @property
     def operators(self) -> Mapping[str, int]:
@@ -96,42 +112,72 @@ class InsertWatch:
         with self._lock:
             return self._operators.copy()
 
+    def _note(self, batch: int, began_ms: int, duration_ms: int, rows_in: int | None, rows: Counter[str]) -> None:
+        self._last, self._committed_ms, self._duration_ms = batch, began_ms + duration_ms, duration_ms
+        self._idle_ms = None
+        self._rows_in = None if rows_in is None else (self._rows_in or 0) + rows_in
+        self._operators.update(rows)
+        self._window.append((began_ms, rows_in or 0, rows))
+
+    def rate(self, operator: str, now_ms: int) -> float:
+        """Rows a second of an operator over the last batches."""
+        with self._lock:
+            return self._rate(operator, now_ms)
+
+    def _rate(self, operator: str, now_ms: int) -> float:
+        return sum(rows[operator] for _, _, rows in self._window) / self._seconds(now_ms)
+
+    def _seconds(self, now_ms: int) -> float:
+        return max(1.0, (now_ms - self._window[0][0]) / 1000) if self._window else 1.0
+
     def report(self, now_ms: int) -> InsertReport:
         """As of the last batch taken."""
         with self._lock:
             return self._report(now_ms)
 
     def _report(self, now_ms: int) -> InsertReport:
+        if self._last < 0:
+            return InsertReport(self._sink, self._line)
         told = self._latest
-        if not told:
-            return InsertReport(self._sink, self._line, rows_out=self._operators[self._out])
-        seconds = max(1.0, (now_ms - self._window[0][0]) / 1000)
         watermark = (told.get("eventTime") or {}).get("watermark")
         watermark_ms = _epoch_ms(watermark) if watermark and not watermark.startswith("1970-") else None
+        states = told.get("stateOperators", [])
         return InsertReport(
             sink=self._sink,
             line=self._line,
             batch=self._last,
-            committed_ms=_epoch_ms(told["timestamp"]) + told["batchDuration"],
-            duration_ms=told["batchDuration"],
+            committed_ms=self._committed_ms,
+            is_idle=self._idle_ms is not None and now_ms - self._idle_ms < _IDLE_MS,
+            duration_ms=self._duration_ms,
             rows_in=self._rows_in,
             rows_out=self._operators[self._out],
-            rows_in_per_second=sum(rows for _, rows, _ in self._window) / seconds,
-            rows_out_per_second=sum(rows for _, _, rows in self._window) / seconds,
+            rows_in_per_second=sum(rows for _, rows, _ in self._window) / self._seconds(now_ms),
+            rows_out_per_second=self._rate(self._out, now_ms),
             watermark_ms=watermark_ms,
             watermark_delay_ms=None if watermark_ms is None else now_ms - watermark_ms,
-            state_rows=sum(state["numRowsTotal"] for state in told["stateOperators"]),
-            state_bytes=sum(state["memoryUsedBytes"] for state in told["stateOperators"]),
+            state_rows=sum(state["numRowsTotal"] for state in states),
+            state_bytes=sum(state["memoryUsedBytes"] for state in states),
             late_rows=self._late,
         )
 
 
 def operators_of(watches: Iterable[InsertWatch]) -> dict[str, int]:
     """Rows by operator: of what several inserts read, each of them counts the same rows, so the furthest one's tell."""
-    rows: Counter[str] = Counter()
+    rows: dict[str, int] = {}
     for watch in watches:
-        rows |= Counter(watch.operators)
-    return dict(rows)
+        for name, count in watch.operators.items():
+            rows[name] = max(count, rows.get(name, 0))
+    return rows
+
+
+def rate_of(watches: Sequence[InsertWatch], sources: Iterable[str], now_ms: int) -> float:
+    """Rows a second that come in by these sources, each counted once: as the insert has it that reads it fastest."""
+    return sum(max((watch.rate(source_key(name), now_ms) for watch in watches), default=0.0) for name in sources)
+
+
+def source_key(name: str) -> str:
+    """What counts the rows of a source."""
+    return f"source:{name}"
 
 
 def _epoch_ms(text: str) -> int:

@@ -36,11 +36,12 @@ from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
 from analytics.pipelines.connector_errors import said
 from analytics.pipelines.connectors import Place
+from analytics.pipelines.counts import reads
 from analytics.pipelines.executors import Executors
 from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value
 from analytics.pipelines.print_sink import Tail
 from analytics.pipelines.queue_source import QueueSource
-from analytics.pipelines.reports import InsertWatch, Report, operators_of
+from analytics.pipelines.reports import InsertWatch, Report, operators_of, rate_of, source_key
 from analytics.specs import Decide, TableSpec
 from analytics.sql import failures, guard, sessions, spelling
 
@@ -112,6 +113,7 @@ class Pipeline:
         ]
         #: Kept for as long as the queries run: what they may reach of the lake is forgotten with it (allowed_paths).
         self._session: SparkSession | None = None
+        self._rated = [one.name for one in spec.plan.sources if spec.plan.settings.mode == "batch" or not one.ends]
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
         self._sources: list[QueueSource] = []
         #: What the scheduler was told: how many tasks wait, by run of a query, or by the tag of rows that end.
@@ -158,6 +160,7 @@ class Pipeline:
         return Report(
             inserts=tuple(watch.report(now_ms) for watch in self._watches),
             operators={name: rows for name, rows in operators.items() if name not in left_out},
+            rows_in_per_second=rate_of(self._watches, self._rated, now_ms),
             connectors={
                 source.name: connectors.counters_of(state, source.name)
                 for source in self.spec.plan.sources
@@ -247,21 +250,21 @@ class Pipeline:
             if sql := connectors.with_computed(source):
                 names.add(source.name, rows)
                 rows = names.query(sql, 0)
-            names.add(source.name, connectors.watched(rows, source))
+            names.add(source.name, connectors.watched(rows, source, place))
             if source.connector == "mns":
                 self._sources.append(connectors.queue_source(source, place))
         for view in plan.views:
-            names.add(view.name, _counted(names.query(view.sql, 0), f"view:{view.name}"))
+            names.add(view.name, place.counts.counted(names.query(view.sql, 0), f"view:{view.name}"))
         sinks = {sink.name.lower(): sink for sink in plan.sinks}
         found = []
         for number, insert in enumerate(plan.inserts):
             sink = sinks[insert.sink.lower()]
             with _of_statement(insert.line):
                 rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
-            counted = _counted(rows, f"insert:{number}")
+            counted = place.counts.counted(rows, f"insert:{number}")
             found.append(_Ready(number, insert, counted, connectors.output(sink, place)))
         for queue in self._sources:
-            read_by = [one.number for one in found if connectors.reads(one.rows, queue.name)]
+            read_by = [one.number for one in found if reads(one.rows, source_key(queue.name))]
             queue.note_readers([self._folders[number] for number in read_by])
         return found
 
@@ -340,7 +343,7 @@ class Pipeline:
                     if self._ending.is_set():
                         break
                     line = one.insert.line
-                    self._write_once(one)
+                    self._write_once(place, one)
         except Exception as error:  # noqa: BLE001  the border of the thread
             failure = _as_failure(error, line)
         self._written.set()
@@ -349,14 +352,14 @@ class Pipeline:
         elif is_all:
             self._come_to_end()
 
-    def _write_once(self, one: _Ready) -> None:
+    def _write_once(self, place: Place, one: _Ready) -> None:
         """Write the rows of an insert, unless an earlier attempt has. Raises what Spark raises, and LakeError."""
         folder = self._folders[one.number]
         if checkpoints.insert_has_ended(self._held, folder):
             log.info("insert %s of %s has come to its end before", one.number, self.spec.pipeline)
             return
         started = time.time()
-        count = self._rows_written(one)
+        count = self._rows_written(place, one)
         with self._going_on:
             if self._ending.is_set():  # somebody may be copying the state
                 return
@@ -379,18 +382,19 @@ class Pipeline:
             return _as_failure(error)
         return None
 
-    def _rows_written(self, one: _Ready) -> int:
+    def _rows_written(self, place: Place, one: _Ready) -> int:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
         seen, empty = Observation(f"written-{one.number}"), one.output.empty
+        began_ms = round(time.time() * 1000)
         is_empty = F.lit(False) if empty is None else empty[1]
         one.output.write(one.rows.observe(seen, F.count(F.lit(1)).alias("rows"), F.count_if(is_empty).alias("empty")))
         count = int(seen.get["rows"])
-        watch = self._watches[one.number]
+        rows = place.counts.of(one.rows) | {f"insert:{one.number}": count}
         if empty is not None:
-            watch.count(empty[0], int(seen.get["empty"]))
-        watch.count(f"insert:{one.number}", count)
+            rows[empty[0]] = int(seen.get["empty"])
+        self._watches[one.number].take_whole(rows, began_ms, round(time.time() * 1000) - began_ms)
         return count
 
     @property
@@ -505,12 +509,6 @@ def _refusal(error: Exception, line: int) -> AnalyticsError:
     if isinstance(found, QueryFailed) and found.condition == failures.BUSY:
         return EngineBusy(found.user_message)
     return PipelineRefused(found.user_message, line or None)
-
-
-def _counted(rows: DataFrame, name: str) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return rows.observe(name, F.count(F.lit(1)).alias("rows"))
 
 
 def _take(watch: InsertWatch, query: StreamingQuery) -> None:

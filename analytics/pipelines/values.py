@@ -14,17 +14,13 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from analytics.pipelines.patterns import python_layout
+
 #: Makes a column's value of one that a body has, None of None. Raises ValueError with what the value is not.
 Converter = Callable[[Any], Any]
 
 SQL, ISO = "SQL", "ISO-8601"
 _SHOWN = 60
-#: Parts of Java's patterns of times, and what Python calls them; the longest first.
-_PATTERN_PARTS = (
-    ("yyyy", "%Y"), ("yy", "%y"), ("MMMM", "%B"), ("MMM", "%b"), ("MM", "%m"), ("M", "%m"), ("dd", "%d"), ("d", "%d"),
-    ("HH", "%H"), ("H", "%H"), ("hh", "%I"), ("mm", "%M"), ("ss", "%S"), ("SSSSSS", "%f"), ("SSS", "%f"), ("S", "%f"),
-    ("a", "%p"), ("EEEE", "%A"), ("EEE", "%a"), ("XXX", "%z"), ("XX", "%z"), ("X", "%z"), ("Z", "%z"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +164,6 @@ def _by_pattern(pattern: str) -> Callable[[Any], datetime]:
             raise _wrong(value, f"time by the pattern {pattern}") from None
 
     return parse
-
-
-def python_layout(pattern: str) -> str:
-    """Java's pattern of times as Python's. Raises ValueError for a letter that Python has nothing for."""
-    layout, rest = "", pattern
-    while rest:
-        if rest[0] == "'":
-            text, _, rest = rest[1:].partition("'")
-            layout += (text or "'").replace("%", "%%")
-            continue
-        java, python = next(((java, python) for java, python in _PATTERN_PARTS if rest.startswith(java)), (rest[0], ""))
-        if not python and java.isalpha():
-            raise ValueError(f"the pattern {pattern!r} has {java!r}, which is not known here")
-        layout += python or java.replace("%", "%%")
-        rest = rest[len(java) :]
-    return layout
 
 
 def _date(value: Any) -> date:

@@ -139,7 +139,9 @@ def _operators(plan: Plan, report: Report | None) -> dict[str, _Operator]:
         told = report.inserts[number] if report is not None and number < len(report.inserts) else None
         key, sink = f"insert:{number}", sinks.get(insert.sink.lower())
         reads = _reads(insert.sql, places)
-        rows_in, rows_out = (told.rows_in, told.rows_out) if told is not None else (None, None)
+        rows_in, rows_out = (None, counted.get(key))
+        if told is not None and told.batch is not None:
+            rows_in, rows_out = told.rows_in, told.rows_out
         # What the ways to it tell, for what is read by way of a view is less than what Spark read for the INSERT.
         passed = _sum(found[one].rows_out for one in reads)
         rows_in = rows_in if passed is None else passed

@@ -1,15 +1,19 @@
-"""Reads of SQL jobs for their pages: rows of the list, and what completion offers."""
+"""Reads of SQL jobs: their operators with the rows that went by, and what completion offers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from analytics.pipelines.plan import Plan
 from console.accounts.actor import Actor
 from console.catalog import schema_tree
 from console.jobs import access
 from console.jobs.compiler import functions, settings
 from console.jobs.compiler.connectors import formats, known
+from console.jobs.graph import Graph, of_plan
 from console.pipelines import queries as pipelines
+from console.pipelines.models import Pipeline
+from console.pipelines.samples import Now
 
 #: Words of a job's text beyond those that every statement has.
 _KEYWORDS = (
@@ -47,3 +51,18 @@ def completions(actor: Actor) -> dict[str, Any]:
         *([name.upper(), "function"] for name in functions.NAMES),
     ]
     return {"schemas": schema_tree.completions(actor)["schemas"], "searched": [], "texts": texts, "words": words}
+
+
+def graph(job: Pipeline, now: Now | None, ran: int | None) -> Graph | None:
+    """The operators of the version that runs or ran last (`ran`), with the rows of the latest report.
+
+    Of the deployed version before the first run. None where there is none, or its plan is outdated.
+    """
+    version = pipelines.version(job, ran) if ran is not None else job.version
+    if version is None:
+        return None
+    try:
+        plan = Plan.from_json(version.plan)
+    except ValueError:  # made by another version of the product, and made anew when it is deployed
+        return None
+    return of_plan(plan, now.report if now is not None and ran is not None else None)

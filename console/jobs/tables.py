@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import django_tables2 as tables
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.pipelines.models import BUSY, Pipeline, State
@@ -15,6 +16,9 @@ from console.web.templatetags.gantry import ago, duration, number
 
 _NUMBER = column("num-cell")
 _DASH = "–"
+#: Of a job that runs: told by the dash, and below the list.
+_NO_WATERMARK = format_html('<span class="num text-secondary" title="no watermark so far">{}</span>', _DASH)
+_NO_ROWS = format_html('<div class="text-secondary small">{}</div>', "no rows since")
 
 
 class JobTable(tables.Table):  # type: ignore[misc]
@@ -46,12 +50,17 @@ class JobTable(tables.Table):  # type: ignore[misc]
         return number(self._point(record).rows_out)
 
     def render_lag(self, record: Pipeline) -> SafeString:
-        delay = self._point(record).delay_ms
-        return duration(None if delay is None else int(delay))
+        point = self._point(record)
+        if point.delay_ms is None and point.rows_in is not None:
+            return _NO_WATERMARK
+        return duration(None if point.delay_ms is None else int(point.delay_ms))
 
     def render_checkpoint(self, record: Pipeline) -> SafeString | str:
         now = self.nows.get(record.pk)
-        return ago(now.checkpoint_ms) if now is not None and now.checkpoint_ms else _DASH
+        if now is None or not now.checkpoint_ms:
+            return _DASH
+        note = _NO_ROWS if now.is_idle and record.state == State.RUNNING else ""
+        return format_html("{}{}", ago(now.checkpoint_ms), note)
 
     def _point(self, record: Pipeline) -> Point:
         return live_point(record, self.nows.get(record.pk))

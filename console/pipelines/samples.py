@@ -79,13 +79,19 @@ class Now:
         return max((one.committed_ms for one in self.report.inserts if one.committed_ms is not None), default=None)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no rows have come since then, as far as the worker is not silent."""
+        began = [one for one in self.report.inserts if one.batch is not None]
+        return self.is_fresh and bool(began) and all(one.is_idle for one in began)
+
+    @property
     def point(self) -> Point:
         """All inserts together."""
         inserts = self.report.inserts
         began = [one for one in inserts if one.batch is not None]
         return Point(
             self.at_ms // 1000,
-            sum(one.rows_in_per_second for one in inserts),
+            self.report.rows_in_per_second,
             sum(one.rows_out_per_second for one in inserts),
             max((one.duration_ms for one in began if one.duration_ms is not None), default=None),
             max((one.watermark_delay_ms for one in began if one.watermark_delay_ms is not None), default=None),
@@ -150,7 +156,10 @@ def _now(told: bytes) -> Now:
     found = orjson.loads(told)
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
     waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
-    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting))
+    return Now(
+        found["at_ms"],
+        Report(inserts, found["operators"], found["connectors"], waiting, found.get("rows_in_per_second", 0.0)),
+    )
 
 
 def _key(pipeline_id: int, part: str) -> str:

@@ -52,7 +52,7 @@ LOOK_S = 0.2
 REPORT_S, RIGHTS_S = 1.0, 10.0
 #: How often a worker without Spark looks whether anybody writes a job, seconds: it starts Spark long before the start.
 WARM_S = 10.0
-#: Lines that are printed in that time and shown; of more the last ones.
+#: Lines that are printed in that time and kept; of more the last ones, with a line that tells how many are left out.
 MOST_PRINTED = 200
 #: How long a batch that is under way may take to end when the process does, seconds; it is repeated else.
 _PATIENCE_S = 2.0
@@ -264,6 +264,8 @@ class Telling:
         self._waiting: frozenset[str] = frozenset()
         #: What was printed and is in no log yet: the engine tells it once.
         self._unsaid: list[str] = []
+        #: Of printed lines, those that had no place, until that is said.
+        self._left_out = 0
         #: As that of its Life.
         self.hidden: dict[str, str] = {}
 
@@ -278,7 +280,14 @@ class Telling:
             waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
             samples.keep(self._pipeline_id, replace(report, waiting=waiting))
             self._say_of(waiting)
-            self._unsaid = [*self._unsaid, *running.printed()][-MOST_PRINTED:]
+            printed = [*self._unsaid, *running.printed()]
+            self._unsaid = printed[-MOST_PRINTED:]
+            self._left_out += len(printed) - len(self._unsaid)
+            if self._left_out:
+                kept = f"of those of a second the last {MOST_PRINTED} are kept"
+                sentence = f"{self._left_out:,} printed rows are left out here: {kept}."
+                journal.write(self._account, self._pipeline_id, "warning", sentence)
+                self._left_out = 0
             if self._unsaid:
                 journal.write_all(self._account, self._pipeline_id, "print", self._unsaid)
                 self._unsaid = []

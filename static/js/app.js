@@ -124,6 +124,13 @@
     if (found.length === scrolled.length) found.forEach((table, place) => (table.scrollLeft = scrolled[place]));
   });
 
+  // A list that grows by itself keeps its last entries.
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const list of document.querySelectorAll("[data-most]")) {
+      for (const entry of [...list.children].slice(0, -list.dataset.most)) entry.remove();
+    }
+  });
+
   document.addEventListener("htmx:load", (event) => {
     showTimes(event.detail.elt);
     for (const dialog of every(event.detail.elt, "dialog[data-dialog]")) if (!dialog.open) openDialog(dialog);

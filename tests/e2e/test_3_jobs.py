@@ -132,6 +132,10 @@ def test_it_runs_and_its_rows_are_seen_without_losing_what_is_open(visitor: Visi
     expect(page.locator("#log-lines").get_by_text(f"all> +I({ORDERS})", exact=True)).to_be_visible()
     assert sorted(printed(page, "even")) == list(range(2, ORDERS + 1, 2))
     visitor.shoot("job-log")
+    # Of more lines than a page keeps the first ones go with what comes next, which is nothing at least.
+    page.evaluate("() => { const lines = document.getElementById('log-lines');"
+                  " for (let n = 0; n < 2500; n++) lines.append(document.createElement('li')); }")  # fmt: skip
+    expect(page.locator("#log-lines li")).to_have_count(2_000)
     page.get_by_role("link", name="Statistics").last.click()
     expect(page.locator(".chart .main-svg").first).to_be_visible()
     visitor.shoot("job-statistics")

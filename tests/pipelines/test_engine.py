@@ -16,9 +16,10 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from analytics import lake
 from analytics.errors import EngineBusy, PipelineFailed, PipelineFenced, PipelineRefused
 from analytics.pipelines import checkpoints, runner
-from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, Watermark
+from analytics.pipelines.plan import Column, Insert, Plan, Settings, Sink, Source, Value, View, Watermark
 from analytics.pipelines.runner import Pipeline
 from brokercore.smq.client import QueueClient
+from console.jobs.graph import of_plan
 from tests.pipelines.jobs import (
     PATIENCE_SECONDS,
     Ground,
@@ -282,6 +283,49 @@ def test_a_batch_job_runs_to_its_end_and_writes_bytes(ground: Ground, topic: str
         assert again.wait(PATIENCE_SECONDS)
         assert again.failure is None
         assert len(ground.messages(topic)) == written
+
+
+def test_a_batch_job_tells_the_rows_of_its_sources_views_and_inserts(ground: Ground) -> None:
+    numbers = Source("numbers", "datagen", columns_of("n bigint"), options={
+        "number-of-rows": 20, "fields.n.kind": "sequence", "fields.n.start": 1, "fields.n.end": 20,
+    })  # fmt: skip
+    inserts = (
+        Insert("odd", "select n from odds where n > 9", line=2),
+        Insert("all", "select a.n from numbers a join numbers b on a.n = b.n", line=3),
+        Insert("given", "select 7", line=4),
+        Insert("none", "select n from unread where 1 = 0", line=5),
+    )
+    sinks = tuple(printed(insert.sink, "n bigint") for insert in inserts)
+    views = (View("odds", "select n from numbers where n % 2 = 1"), View("unread", "select n + 1 as n from numbers"))
+    plan = Plan((numbers,), sinks, views, inserts, Settings(mode="batch"))
+
+    pipeline = runner.start(ground.spec(plan))
+    assert pipeline.wait(90) and pipeline.failure is None
+
+    report = pipeline.report()
+    assert report.operators == {
+        "source:numbers": 20, "view:odds": 10, "insert:0": 5, "insert:1": 20, "insert:2": 1, "insert:3": 0,
+    }  # fmt: skip
+    assert [(one.batch, one.rows_out) for one in report.inserts] == [(0, 5), (0, 20), (0, 1), (0, 0)]
+    assert [one.rows_in for one in report.inserts] == [20, 20, None, 20]
+    assert all(one.committed_ms and one.duration_ms for one in report.inserts)
+    assert 0 < report.rows_in_per_second <= 20
+    nodes = {node.key: (node.rows_in, node.rows_out) for node in of_plan(plan, report).nodes}
+    assert (nodes["source:numbers"], nodes["view:odds"], nodes["insert:0"]) == ((None, 20), (20, 10), (10, 5))
+    assert (nodes["sink:odd"], nodes["insert:2"], nodes["view:unread"]) == ((5, None), (None, 1), (20, None))
+
+
+def test_an_insert_without_a_stream_tells_its_rows_beside_those_that_stream(ground: Ground) -> None:
+    numbers = Source("numbers", "datagen", columns_of("n bigint"), options={"rows-per-second": 50})
+    inserts = (Insert("given", "select * from values (1), (2)"), Insert("made", "select n from numbers"))
+    sinks = (printed("given", "n bigint"), printed("made", "n bigint"))
+    plan = Plan((numbers,), sinks, (), inserts, Settings(batch_interval_ms=200))
+    pipeline = runner.start(ground.spec(plan))
+    until(lambda: pipeline.report().inserts[1].rows_out > 0, pipeline)
+    pipeline.stop()
+    report = pipeline.report()
+    assert (report.operators["insert:0"], report.inserts[0].rows_out, report.inserts[0].batch) == (2, 2, 0)
+    assert report.rows_in_per_second > 0
 
 
 def test_a_topic_is_a_source_too_with_what_messages_have_beside_their_body(ground: Ground, topic: str) -> None:

@@ -26,7 +26,7 @@ from analytics.pipelines.runner import Pipeline
 from analytics.specs import Column, TableSpec
 from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.names import wrap
-from tests.console.jobs.compiler.texts import flights, plan
+from tests.console.jobs.compiler.texts import checked, flights, plan
 from tests.pipelines.jobs import PATIENCE_SECONDS, Ground, lines_of, until
 from tests.pipelines.test_engine_formats import EVENT
 from tests.support.broker import broker_process, eventually
@@ -76,16 +76,16 @@ def new_queue(ground: Ground, *bodies: bytes) -> str:
     return name
 
 
-def file_of(kind: str, table: pa.Table) -> bytes:
+def file_of(kind: str, table: pa.Table, packed: str) -> bytes:
     content = io.BytesIO()
-    (parquet.write_table if kind == "parquet" else orc.write_table)(table, content)
+    (parquet.write_table if kind == "parquet" else orc.write_table)(table, content, compression=packed)
     return base64.b64encode(content.getvalue())
 
 
-def avro_of(*records: Mapping[str, object]) -> bytes:
+def avro_of(*records: Mapping[str, object], codec: str = "null") -> bytes:
     fields = [{"name": "n", "type": ["null", "long"]}, {"name": "word", "type": ["null", "string"]}]
     content = io.BytesIO()
-    fastavro.writer(content, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), records)
+    fastavro.writer(content, fastavro.parse_schema({"type": "record", "name": "r", "fields": fields}), records, codec)
     return base64.b64encode(content.getvalue())
 
 
@@ -107,9 +107,13 @@ CREATE TEMPORARY TABLE uploads (
 create temporary table mns_source(data string) with (OF_QUEUE,'queueName'='${raw}','format'='raw');
 CREATE TABLE of_csv (n BIGINT, tags ARRAY<STRING>) WITH (OF_QUEUE, 'queueName' = '${csv}', 'format' = 'csv',
   'csv.field-delimiter' = '|', 'csv.ignore-parse-errors' = 'true', 'csv.allow-comments' = 'true');
-CREATE TABLE of_avro (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${avro}', 'format' = 'avro');
-CREATE TABLE of_parquet (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${parquet}', 'format' = 'parquet');
-CREATE TABLE of_orc (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${orc}', 'format' = 'orc');
+-- What is packed tells how by itself, whatever stands here
+CREATE TABLE of_avro (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${avro}', 'format' = 'avro',
+  'avro.codec' = 'zstandard', 'avro.timestamp_mapping.legacy' = 'false');
+CREATE TABLE of_parquet (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${parquet}', 'format' = 'parquet',
+  'parquet.compression' = 'zstd', 'parquet.utc-timezone' = 'true');
+CREATE TABLE of_orc (n BIGINT, word STRING) WITH (OF_QUEUE, 'queueName' = '${orc}', 'format' = 'orc',
+  'orc.compress' = 'snappy');
 create table print_sink (data varchar) with ('connector'='print');
 create table shown (n BIGINT, word STRING) with ('connector'='print', 'print-identifier' = 'file');
 CREATE TEMPORARY VIEW files AS SELECT * FROM of_avro UNION ALL SELECT * FROM of_parquet UNION ALL SELECT * FROM of_orc;
@@ -138,9 +142,12 @@ def test_queues_of_every_format_are_read(ground: Ground) -> None:
         "uploads": tuple(json.dumps({"events": [one]}).encode() for one in (event, removed)),
         "raw": (b"abcdefg",),
         "csv": (b"1|a;b", b"# left out", b"x|c"),
-        "avro": (avro_of({"n": 3, "word": "three"}, {"n": None, "word": "none"}),),
-        "parquet": (file_of("parquet", rows),),
-        "orc": (file_of("orc", rows),),
+        "avro": (
+            avro_of({"n": 3, "word": "three"}, {"n": None, "word": "none"}),
+            avro_of({"n": 4, "word": "four"}, codec="deflate"),
+        ),
+        "parquet": (file_of("parquet", rows, "gzip"), file_of("parquet", rows, "none")),
+        "orc": (file_of("orc", rows, "zlib"),),
     }
     names = {kind: new_queue(ground, *found) for kind, found in bodies.items()}
 
@@ -153,10 +160,41 @@ def test_queues_of_every_format_are_read(ground: Ground) -> None:
     assert printed(pipeline, second) == ["b1, x.png"]
     assert printed(pipeline, "print_sink") == ["abcde"]
     assert sorted(lines_of(pipeline, "shown")) == [
-        "file> +I(1, a+b)", "file> +I(3, three)", "file> +I(5, five)", "file> +I(5, five)", "file> +I(null, c)",
-        "file> +I(null, none)",
+        "file> +I(1, a+b)", "file> +I(3, three)", "file> +I(4, four)", *["file> +I(5, five)"] * 3,
+        "file> +I(null, c)", "file> +I(null, none)",
     ]  # fmt: skip
     assert pipeline.report().connectors["clicks"]["deserializationErrors"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "sentence"),
+    [
+        ("deleteMaxRetries", "101", "a whole number from 0 to 100"),
+        ("messageType", "EVENT", "RAW and OSS"),
+        ("json.ignore-parse-errors", "perhaps", "true and false"),
+        ("json.timestamp-format.standard", "RFC", "SQL and ISO-8601"),
+        ("json.timestamp-format.pattern", "YYYY-MM-dd", "has 'YYYY', which is not known here"),
+        ("csv.field-delimiter", "||", "one character, such as |"),
+        ("csv.line-delimiter", "abc", "1 to 2 characters"),
+        ("avro.codec", "zip", "null, deflate, snappy, bzip2, xz and zstandard"),
+        ("avro.timestamp_mapping.legacy", "old", "true and false"),
+        ("parquet.compression", "rar", "snappy, none, gzip, zstd and lz4"),
+        ("parquet.utc-timezone", "UTC", "true and false"),
+        ("orc.compress", "rar", "snappy, none, zlib, zstd and lz4"),
+        ("raw.charset", "rot13", "the name of a character set"),
+        ("raw.endianness", "middle", "big-endian and little-endian"),
+    ],
+)
+def test_a_bad_value_of_an_option_is_refused_at_its_place(name: str, wrong: str, sentence: str) -> None:
+    form = name.partition(".")[0] if "." in name else "json"
+    table = f"CREATE TABLE q (\n  word STRING\n) WITH ({OF_QUEUE}, 'queueName' = 'q', 'format' = '{form}',\n"
+    text = f"{QUICK}{table}  '{name}' = '{wrong}');\nSELECT * FROM q;"
+    found = checked(text, variables={"queues": "http://127.0.0.1:1"}, secrets={"id", "secret"})
+    assert found.plan is None
+    (refused,) = found.refusals
+    assert sentence in refused.sentence
+    line = text.splitlines()[refused.line - 1]
+    assert line[refused.column - 1 :] == f"'{wrong}');"
 
 
 def test_an_event_of_a_bucket_has_19_columns_and_a_bad_body_fails_the_job(ground: Ground) -> None:

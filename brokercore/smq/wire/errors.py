@@ -6,7 +6,12 @@ from enum import Enum
 
 
 class Code(Enum):
-    """An error code with its HTTP status; the names are the vendor's."""
+    """An error code with its HTTP status; the names are the vendor's.
+
+    InvalidAccessKeyId and InvalidQueryString are answers of the vendor's service alone, which the client reads: what
+    it does not know it takes for an outage, and tries again. This service does not tell which keys there are, and says
+    of a parameter what is wrong with it (InvalidArgument).
+    """
 
     ACCESS_DENIED = "AccessDenied", 403
     INVALID_ACCESS_KEY_ID = "InvalidAccessKeyId", 403

@@ -14,6 +14,7 @@ from console.jobs.compiler.connectors import SINK, SOURCE, UPDATED
 from console.jobs.compiler.definition import Span, TableText, WatermarkText
 from console.jobs.compiler.dialect import Context
 from console.jobs.compiler.rows import Catalog, Relation, Rewritten
+from console.jobs.compiler.scopes import listed
 from console.jobs.compiler.script import Kind, Statement, split
 from console.jobs.compiler.values import FoundSecret, Listed, Values, without_secrets
 from console.jobs.compiler.words import Reader, Text, TextRefused, near, tokens_of
@@ -161,6 +162,7 @@ class _Planning:
             times=frozenset({watermark.column.lower()} if watermark else ()),
             clocks=frozenset(one.name.lower() for one in columns if one.computed.lower() == _CLOCK),
             types=types,
+            columns=listed(one.name for one in columns),
         )
 
     def _require_new_name(self, name: Token) -> None:
@@ -221,6 +223,7 @@ class _Planning:
             updates=query.updates_at is not None,
             times=query.times if not columns else frozenset(),
             types=query.types if not columns else {},
+            columns=listed(one.value for one in columns) if columns else query.columns,
             reads=query.table_reads,
         )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from console.jobs.compiler import windows
+from console.jobs.compiler import scopes, windows
 from console.jobs.compiler.functions import AGGREGATES, call
+from console.jobs.compiler.scopes import Columns, Scope
 from console.jobs.compiler.windows import Partitioned, Refusal, Window
 from console.jobs.compiler.words import near
 from console.statements.lexer import Token
@@ -46,6 +47,8 @@ class Relation:
     clocks: frozenset[str] = frozenset()
     #: Column in small letters → Spark's type, as far as known.
     types: Mapping[str, str] = field(default_factory=dict)
+    #: None where they are not known.
+    columns: Columns | None = None
     #: How many tables Spark reads for it: for a view as many as its query does, views within it written out.
     reads: int = 1
 
@@ -63,6 +66,8 @@ class Rewritten:
     width: int | None = None
     #: Column in small letters → Spark's type, as far as known.
     types: Mapping[str, str] = field(default_factory=dict)
+    #: The columns that it gives; None where they are not known.
+    columns: Columns | None = None
     #: Names of relations that it reads.
     reads: set[str] = field(default_factory=set)
     #: How many tables Spark reads for it, views written out: one that is named twice is read twice.
@@ -82,6 +87,7 @@ class _Shape:
     times: frozenset[str] = frozenset()
     width: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+    columns: Columns | None = None
 
     @property
     def reads(self) -> int:
@@ -106,20 +112,24 @@ class Rows:
         self._relations, self._catalog = relations, catalog
         self._partitioned = partitioned
         self._refusal, self._refusal_at = refusal, refusal_at
+        #: Of the SELECT around the query that is looked at.
+        self._scope: Scope | None = None
         self.found = Rewritten("")
 
     def look(self, tree: exp.Query) -> tuple[Rewritten, exp.Expr | None]:
         """What is known of the rows, and where it is said that they come again."""
         shape = self._shape(tree, {})
         self.found.streams, self.found.times = shape.streams, shape.times
-        self.found.width, self.found.types = shape.width, shape.types
+        self.found.width, self.found.types, self.found.columns = shape.width, shape.types, shape.columns
         self.found.table_reads = shape.reads
         return self.found, shape.updates_at if shape.streams else None
 
     def _shape(self, tree: exp.Expr, above: Mapping[str, _Shape]) -> _Shape:
         known = dict(above)
         for cte in tree.args["with_"].expressions if tree.args.get("with_") else ():
-            known[cte.alias.lower()] = self._shape(cte.this, known)
+            shape = self._shape(cte.this, known)
+            renamed = [one.name for one in cte.args["alias"].columns]
+            known[cte.alias.lower()] = replace(shape, columns=scopes.listed(renamed)) if renamed else shape
         if isinstance(tree, exp.Subquery):
             shape = self._shape(tree.this, known)
             self._require_no_order(tree, shape)
@@ -133,7 +143,11 @@ class Rows:
     def _shape_of_set(self, tree: exp.SetOperation, known: Mapping[str, _Shape]) -> _Shape:
         left, right = self._shape(tree.this, known), self._shape(tree.expression, known)
         shape = _Shape(
-            self._together(tree, left, right), left.updates_at or right.updates_at, left.times & right.times, left.width
+            self._together(tree, left, right),
+            left.updates_at or right.updates_at,
+            left.times & right.times,
+            left.width,
+            columns=left.columns,
         )
         if left.width and right.width and left.width != right.width:
             raise self._refusal(
@@ -163,6 +177,14 @@ class Rows:
         relations = self._together(select, *shapes.values())
         shape = _Shape(relations, next((one.updates_at for one in shapes.values() if one.updates_at), None))
         own = list(_own(select))
+        above = self._scope
+        sources = [(self._qualifier(one, at), one) for at, one in enumerate(scopes.sources_of(select))]
+        scope = Scope(
+            {name: scopes.columns_of(one, shapes.get(name, _Shape()).columns) for name, one in sources}, above
+        )
+        scopes.require(select, own, scope, self._refusal)
+        columns = scopes.given(select, scope)
+        self._scope = scope
         for nested in own:
             if (
                 isinstance(nested, exp.Query)
@@ -170,6 +192,7 @@ class Rows:
                 and not isinstance(nested.parent, exp.From | exp.Join)
             ):
                 shape = replace(shape, relations=self._together(nested, shape, self._shape(nested, known)))
+        self._scope = above
         if shape.streams:
             self._require_streamable(select, own, shapes)
         self._divide(own, shapes)
@@ -186,27 +209,36 @@ class Rows:
             times = _times(select, frozenset().union(*(one.times for one in shapes.values())))
         stars = any(one.is_star for one in select.expressions)
         width = None if stars else len(select.expressions)
-        return _Shape(shape.relations, at, times, width, _projected(select, _types(shapes)))
+        return _Shape(shape.relations, at, times, width, _projected(select, _types(shapes)), columns)
 
     def _shapes_of_from(self, select: exp.Select, known: Mapping[str, _Shape]) -> dict[str, _Shape]:
         """By the name that columns are qualified with."""
-        sources = [select.args["from_"].this] if select.args.get("from_") else []
-        sources += [join.this for join in select.args.get("joins") or ()]
         found = {}
-        for at, source in enumerate(sources):
+        for at, source in enumerate(scopes.sources_of(select)):
+            name = self._qualifier(source, at)
             if isinstance(source, exp.Table) and not isinstance(source.this, exp.Anonymous):
-                found[source.alias_or_name.lower()] = self._relation(source, known)
+                found[name] = self._relation(source, known)
             elif isinstance(source, exp.Table):
                 window = windows.of_table(source, self._refusal)
                 if window is None or window.table is None:
-                    name = source.this.name.upper()
+                    function = source.this.name.upper()
                     raise self._refusal(
-                        source, f"there is no table function {name}; allowed are TUMBLE, HOP and SESSION."
+                        source, f"there is no table function {function}; allowed are TUMBLE, HOP and SESSION."
                     )
-                found[source.alias.lower() or window.table.name.lower()] = self._relation(window.table, known)
+                found[name] = self._relation(window.table, known)
+                of_time = Scope({name: found[name].columns})
+                if not of_time.has([window.column.name.lower()]):
+                    raise self._refusal(window.column, scopes.no_column(window.column, of_time))
             elif isinstance(source, exp.Query):
-                found[source.alias.lower() or f"?{at}"] = self._shape(source, known)
+                found[name] = self._shape(source, known)
         return found
+
+    def _qualifier(self, source: exp.Expr, at: int) -> str:
+        """The name, in small letters, that the columns of a source behind FROM are qualified with."""
+        window = windows.of_table(source, self._refusal) if isinstance(source, exp.Table) else None
+        if window is not None and window.table is not None:
+            return source.alias.lower() or window.table.name.lower()
+        return source.alias_or_name.lower() or f"?{at}"
 
     def _relation(self, table: exp.Table, known: Mapping[str, _Shape]) -> _Shape:
         names = [part.name for part in table.parts]
@@ -218,7 +250,7 @@ class Rows:
             self.found.reads.add(relation.name)
             self._as_of(table, relation.streams)
             at = table if relation.updates else None
-            return _Shape((relation,), at, relation.times, types=relation.types)
+            return _Shape((relation,), at, relation.times, types=relation.types, columns=relation.columns)
         if len(names) > 2:
             raise self._refusal(table, f"{'.'.join(names)} has a catalog; write schema.table.")
         schema = names[0] if len(names) == 2 else ""
@@ -294,11 +326,9 @@ class Rows:
 
     def _windows(self, select: exp.Select, own: list[exp.Expr], shapes: Mapping[str, _Shape]) -> bool:
         """Rewrite the windows of a SELECT; answers whether its groups are windows."""
-        sources = [select.args["from_"].this] if select.args.get("from_") else []
-        sources += [join.this for join in select.args.get("joins") or ()]
         of_tables = [
             (source, window)
-            for source in sources
+            for source in scopes.sources_of(select)
             if isinstance(source, exp.Table) and (window := windows.of_table(source, self._refusal)) is not None
         ]
         if len(of_tables) > 1:

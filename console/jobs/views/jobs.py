@@ -109,7 +109,7 @@ def job_log(request: Request, name: str) -> HttpResponse:
     cursor = lines[-1].cursor if lines else after
     context = about(request, job, "log") | {"lines": lines, "cursor": cursor}
     if not htmx.is_fragment(request):
-        context |= {"kept": journal.kept(job.pk), "is_from_oldest": bool(after)}
+        context |= {"kept": journal.kept(job.pk), "is_from_oldest": bool(after), "most": journal.MOST_KEPT}
     return htmx.page(request, "jobs/log.html", "jobs/_log_more.html", context)
 
 

@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal
 from django.db.models import QuerySet
 from pydantic import Field, StringConstraints
 
+from analytics.pipelines.reports import InsertReport, Report
 from console.jobs import access, services
+from console.jobs import queries as job_queries
 from console.jobs.compiler.planning import Checked
 from console.jobs.compiler.words import LONGEST_TEXT, TextRefused
+from console.jobs.graph import Node
 from console.jobs.tables import live_point
 from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds
 from console.openapi.registry import (
@@ -27,7 +30,7 @@ from console.openapi.registry import (
 )
 from console.pipelines import journal, queries, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, Version
+from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, State, Version
 from console.web.errors import Refused
 
 _SYMBOLS = {
@@ -169,11 +172,55 @@ class JobRow(Result):
     lastCheckpoint: int | None = Field(description="When the last batch was committed, ms.")
 
 
+class OperatorDo(Result):
+    """A part of a job, and the rows that went by it since its start; null where nothing tells."""
+
+    kind: str = Field(description="source, table (of the catalog), view, insert or sink.")
+    name: str
+    detail: str = Field(description="Connector and format of a table; append or update of an INSERT.")
+    line: int | None = Field(description="Of an INSERT.")
+    reads: list[str] = Field(description="Names of what it reads.")
+    rowsIn: int | None
+    rowsOut: int | None
+
+
+class InsertDo(Result):
+    """An INSERT as of its last batch, each of which is a checkpoint."""
+
+    sink: str
+    line: int
+    batch: int | None = Field(description="Number of the last batch; null before the first.")
+    lastCheckpoint: int | None = Field(description="When the last batch was committed, ms.")
+    idle: bool = Field(description="Whether no rows have come since then.")
+    batchDuration: int | None = Field(description="How long the last batch took, ms.")
+    rowsInPerSecond: float | None = Field(description="Of the last batches; null when the job does not run.")
+    rowsOutPerSecond: float | None = Field(description="Of the last batches; null when the job does not run.")
+    watermark: int | None = Field(description="Rows of a time before it come too late, ms; null without one.")
+    lag: int | None = Field(description="Milliseconds that the watermark is behind the clock; null without one.")
+    lateRows: int = Field(description="That came too late, since the start.")
+    stateRows: int = Field(description="Keys in the state.")
+    stateBytes: int
+
+
+class CounterDo(Result):
+    """What a table counts by itself."""
+
+    table: str
+    counter: str = Field(
+        description="Of a queue, since the first start: duplicateMessages, deletedMessages, failedDeletes, "
+        "deserializationErrors and more. Of a topic that is written, since the start: emptyRows."
+    )
+    count: int
+
+
 class JobDo(JobRow):
-    """A job with its texts."""
+    """A job with its texts, and what its parts tell."""
 
     draft: str = Field(description="What is being written; no secret in it.")
     text: str = Field(description="Of the deployed version; empty for a draft.")
+    operators: list[OperatorDo] = Field(description="Of the version that runs or ran last; else of the deployed one.")
+    inserts: list[InsertDo] = Field(description="Of the latest report; empty where there is none.")
+    counters: list[CounterDo] = Field(description="Of the latest report; empty where there is none.")
 
 
 class Refusal(Result):
@@ -296,6 +343,8 @@ def list_jobs(call: Call, parameters: JobList) -> Page:
     "job/get",
     service="Job",
     summary="A SQL job with its texts",
+    description="With the rows of its operators, the last checkpoint of each INSERT, and what its queues and topics "
+    "count.",
     parameters=JobOnly,
     result=JobDo,
     errors=_MISSES,
@@ -683,7 +732,51 @@ def _savepoint(job: Pipeline, key: str) -> Savepoint | None:
 
 def _described(job: Pipeline) -> JobDo:
     now = samples.latest([job.pk]).get(job.pk)
-    return JobDo(**_row(job, now), draft=job.draft, text=job.version.text if job.version else "")
+    graph = job_queries.graph(job, now, queries.running_version(job))
+    report = now.report if now is not None else Report(())
+    is_live = now is not None and now.is_fresh and job.state == State.RUNNING
+    return JobDo(
+        **_row(job, now),
+        draft=job.draft,
+        text=job.version.text if job.version else "",
+        operators=[_operator(one) for one in (graph.nodes if graph else ())],
+        inserts=[_insert(one, is_live=is_live) for one in report.inserts],
+        counters=[
+            CounterDo(table=table, counter=name, count=count)
+            for table, counters in report.connectors.items()
+            for name, count in counters.items()
+        ],
+    )
+
+
+def _operator(node: Node) -> OperatorDo:
+    return OperatorDo(
+        kind=node.kind,
+        name=node.name,
+        detail=node.detail,
+        line=node.line,
+        reads=list(node.reads),
+        rowsIn=node.rows_in,
+        rowsOut=node.rows_out,
+    )
+
+
+def _insert(one: InsertReport, *, is_live: bool) -> InsertDo:
+    return InsertDo(
+        sink=one.sink,
+        line=one.line,
+        batch=one.batch,
+        lastCheckpoint=one.committed_ms,
+        idle=is_live and one.is_idle,
+        batchDuration=one.duration_ms,
+        rowsInPerSecond=one.rows_in_per_second if is_live else None,
+        rowsOutPerSecond=one.rows_out_per_second if is_live else None,
+        watermark=one.watermark_ms,
+        lag=one.watermark_delay_ms if is_live else None,
+        lateRows=one.late_rows,
+        stateRows=one.state_rows,
+        stateBytes=one.state_bytes,
+    )
 
 
 def _row(job: Pipeline, now: samples.Now | None) -> dict[str, Any]:

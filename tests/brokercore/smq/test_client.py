@@ -220,6 +220,17 @@ def test_an_answer_that_is_too_large_or_no_xml_is_an_outage() -> None:
         client.close()
 
 
+@pytest.mark.parametrize("code", [Code.INVALID_ACCESS_KEY_ID, Code.INVALID_QUERY_STRING], ids=lambda code: code.text)
+def test_an_error_that_the_vendors_service_alone_answers_is_no_outage(code: Code) -> None:
+    error = f"<Error><Code>{code.text}</Code><Message>It is wrong.</Message></Error>".encode()
+    with _server(_answer(error, f"{code.status} No")) as (address, _):
+        client = QueueClient(address, "id", "secret", account="1")
+        with pytest.raises(SmqError, match=r"It is wrong\.") as refused:
+            client.queue("orders")
+        client.close()
+    assert refused.value.code is code
+
+
 def test_a_service_that_is_not_there_is_an_outage() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

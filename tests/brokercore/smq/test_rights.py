@@ -195,6 +195,31 @@ def test_health_needs_no_signature_and_nothing_else_does_without(service: QueueS
     assert all(status == 400 and b"MissingAuthorizationHeader" in body for status, body in answers[1:])
 
 
+def test_a_request_says_the_version_of_the_protocol(service: QueueServiceProcess, account: Keys) -> None:
+    """It is asked for before the key: a client of another protocol is told what is wrong, whoever it is."""
+    for version, code in (("", "MissingVersionHeader"), ("2015-06-07", "InvalidVersionHeader")):
+        for keys in (account, Keys("nobody", "nothing")):
+            reply = service.call("GET", "/queues", keys=keys, headers={"x-mns-version": version})
+            assert (reply.status, reply.code) == (400, code)
+    assert service.call("GET", "/queues", keys=account).status == 200
+
+
+def test_who_hides_or_deletes_says_which_message_and_for_how_long(service: QueueServiceProcess, account: Keys) -> None:
+    service.call("PUT", "/queues/handled", QUEUE, keys=account)
+    target = "/queues/handled/messages"
+    for method, query, code in (
+        ("DELETE", "", "MissingReceiptHandle"),
+        ("DELETE", "?ReceiptHandle=", "MissingReceiptHandle"),
+        ("PUT", "?visibilityTimeout=30", "MissingReceiptHandle"),
+        ("PUT", "?receiptHandle=x", "MissingVisibilityTimeout"),
+        ("PUT", "?receiptHandle=x&visibilityTimeout=", "MissingVisibilityTimeout"),
+        ("PUT", "?receiptHandle=x&visibilityTimeout=0", "InvalidArgument"),
+        ("PUT", "?receiptHandle=x&visibilityTimeout=30", "ReceiptHandleError"),
+    ):
+        reply = service.call(method, target + query, keys=account)
+        assert (reply.status, reply.code) == (400, code), (method, query)
+
+
 def test_figures_count_what_was_answered(account_of_figures: tuple[QueueServiceProcess, str]) -> None:
     service, figures = account_of_figures
     keys = service.keys("figures")

@@ -280,7 +280,9 @@ def test_a_push_is_signed_with_the_key_of_its_certificate(
 def test_there_is_no_certificate_of_another_name(service: QueueServiceProcess) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("GET", "/certificates/none.pem")
-        assert connection.getresponse().status == 404
+        answer = connection.getresponse()
+        assert answer.status == 404
+        assert b"<Code>CertificateNotExist</Code>" in answer.read()
 
 
 def test_a_push_that_failed_is_tried_again(topic: Topic) -> None:

@@ -86,6 +86,14 @@ def test_rows_of_a_report_stand_at_operators_and_ways() -> None:
     assert sorted(edge.rows for edge in graph.edges if edge.rows is not None) == [7, 10, 50, 50, 60, 60, 60]
 
 
+def test_an_insert_that_tells_nothing_has_the_rows_of_its_operator_and_no_zeros() -> None:
+    """A batch job's INSERT before it is written."""
+    report = Report((InsertReport("o", 9), InsertReport("p", 12)), {"insert:1": 60})
+    rows = {node.key: (node.rows_in, node.rows_out) for node in of_plan(PLAN, report).nodes}
+    assert (rows["insert:0"], rows["insert:1"]) == ((None, None), (None, 60))
+    assert (rows["sink:o"], rows["sink:p"]) == ((None, None), (60, None))
+
+
 def test_the_drawing_goes_from_left_to_right_and_nothing_stands_on_another() -> None:
     graph = of_plan(PLAN)
     nodes = {node.key: node for node in graph.nodes}

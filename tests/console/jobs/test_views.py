@@ -46,6 +46,7 @@ REPORT = Report(
                   state_bytes=2_048),),
     {"source:seen": 123_456, "view:some": 99_002},
     {"seen": {"duplicateMessages": 5}},
+    rows_in_per_second=12.0,
 )  # fmt: skip
 
 
@@ -91,6 +92,26 @@ def test_the_list_shows_state_rates_lag_restarts_and_the_last_checkpoint(cast: C
         assert text in shown, text
     assert "late" not in page(cast, "jobs.list", part=True, q="nothing")
     assert "No job matches the search" in page(cast, "jobs.list", part=True, q="nothing")
+
+
+def test_a_job_to_which_nothing_comes_says_so_beside_its_last_checkpoint(cast: Cast, deployed: Pipeline) -> None:
+    lease = running(cast, deployed)
+    samples.keep(deployed.pk, REPORT)
+    pages = ("jobs.list",), ("jobs.detail", "late"), ("jobs.checkpoints", "late")
+    assert not [one for one in pages if "no rows since" in page(cast, *one)]
+    samples.keep(deployed.pk, replace(REPORT, inserts=(replace(REPORT.inserts[0], is_idle=True),)))
+    assert [page(cast, *one).count("no rows since") for one in pages] == [1, 1, 1]
+    lifecycle.fail(lease, "The topic is gone.", line=None, for_good=True)
+    assert not [one for one in pages if "no rows since" in page(cast, *one)]
+
+
+def test_a_job_without_a_watermark_says_why_it_has_no_lag(cast: Cast, deployed: Pipeline) -> None:
+    running(cast, deployed)
+    samples.keep(deployed.pk, replace(REPORT, inserts=(replace(REPORT.inserts[0], watermark_delay_ms=None),)))
+    assert 'title="no watermark so far"' in page(cast, "jobs.list")
+    assert "no watermark so far" in page(cast, "jobs.detail", "late")
+    samples.keep(deployed.pk, REPORT)
+    assert "no watermark so far" not in page(cast, "jobs.list") + page(cast, "jobs.detail", "late")
 
 
 def test_numbers_of_a_job_that_does_not_run_are_not_shown(cast: Cast, deployed: Pipeline) -> None:
@@ -345,6 +366,7 @@ def test_the_log_goes_on_behind_what_is_shown(cast: Cast, deployed: Pipeline) ->
     journal.write(cast.acme.uid, deployed.pk, "print", "+I(<1>)")
     shown = page(cast, "jobs.log", "late")
     assert "+I(&lt;1&gt;)" in shown
+    assert 'id="log-lines" data-most="2000"' in shown
     cursor = re.search(r"\?after=([\d-]+)", shown)
     assert cursor is not None
     journal.write(cast.acme.uid, deployed.pk, "error", "It broke.")

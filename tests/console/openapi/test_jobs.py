@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from analytics.pipelines.reports import Report
+from analytics.pipelines.reports import InsertReport, Report
 from analytics.pipelines.waits import Waiting
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
@@ -31,6 +31,10 @@ def running(name: str) -> lifecycle.Lease:
     assert lease is not None
     lifecycle.run(lease)
     return lease
+
+
+def _job(caller: Caller) -> dict[str, Any]:
+    return dict(caller.data("job/get", job="late"))
 
 
 def test_a_job_is_made_deployed_started_stopped_and_deleted(alice: Caller) -> None:
@@ -122,6 +126,41 @@ def test_a_sink_that_waits_is_told_with_its_job(alice: Caller) -> None:
     assert alice.data("job/get", job="late")["waiting"] == sentence
     lifecycle.finish(lease)
     assert [row["waiting"] for row in alice.data("job/list")] == [""]
+
+
+def test_a_job_tells_the_rows_of_its_operators_its_checkpoints_and_what_its_tables_count(alice: Caller) -> None:
+    alice.data("job/create", job="late")
+    alice.data("job/deploy", job="late", text=TEXT)
+    drawn = [(one["kind"], one["name"], one["reads"], one["rowsOut"]) for one in _job(alice)["operators"]]
+    assert drawn == [
+        ("source", "seen", [], None), ("view", "some", ["seen"], None), ("insert", "INSERT, line 4", ["some"], None),
+        ("sink", "shown", ["INSERT, line 4"], None),
+    ]  # fmt: skip
+    assert (_job(alice)["inserts"], _job(alice)["counters"]) == ([], [])
+    assert alice.symbol("job/start", job="late") == "SUCCESS"
+    lease = running("late")
+    counted = dict.fromkeys(("duplicateMessages", "deletedMessages", "failedDeletes", "deserializationErrors"), 0)
+    insert = InsertReport(
+        "shown", 4, batch=7, committed_ms=1_900_000_000_000, is_idle=True, duration_ms=40, rows_in=9, rows_out=8,
+        rows_in_per_second=2.5, rows_out_per_second=2.0, watermark_ms=500, watermark_delay_ms=700, state_rows=4,
+        state_bytes=2048, late_rows=1,
+    )  # fmt: skip
+    report = Report((insert,), {"source:seen": 9, "view:some": 8, "insert:0": 8}, {"seen": counted | {"emptyRows": 3}})
+    samples.keep(lease.pipeline_id, report)
+    told = _job(alice)
+    assert [(one["rowsIn"], one["rowsOut"]) for one in told["operators"]] == [(None, 9), (9, 8), (8, 8), (8, None)]
+    shown = {
+        "sink": "shown", "line": 4, "batch": 7, "lastCheckpoint": 1_900_000_000_000, "idle": True, "batchDuration": 40,
+        "rowsInPerSecond": 2.5, "rowsOutPerSecond": 2.0, "watermark": 500, "lag": 700, "lateRows": 1, "stateRows": 4,
+        "stateBytes": 2048,
+    }  # fmt: skip
+    assert told["inserts"] == [shown]
+    assert {one["counter"]: one["count"] for one in told["counters"]} == counted | {"emptyRows": 3}
+    assert {one["table"] for one in told["counters"]} == {"seen"}
+    lifecycle.finish(lease)
+    gone = {"idle": False, "rowsInPerSecond": None, "rowsOutPerSecond": None, "lag": None}
+    assert _job(alice)["inserts"] == [shown | gone]
+    assert "operators" not in alice.data("job/list")[0]
 
 
 def test_a_log_is_read_from_a_cursor_on(alice: Caller, cast: Cast) -> None:

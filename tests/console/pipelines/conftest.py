@@ -75,6 +75,8 @@ class Run:
         self.was_abandoned = False
         self.was_stopped_with: str | None = None
         self.waiting: tuple[Waiting, ...] = ()
+        #: Lines that come to be printed with each look.
+        self.lines = ["+I(7)"]
 
     def wait(self, seconds: float | None = None) -> bool:
         return self.ended.wait(seconds)
@@ -94,10 +96,10 @@ class Run:
 
     def report(self) -> Report:
         insert = InsertReport("o", 1, batch=3, duration_ms=40, rows_in=9, rows_in_per_second=2.5)
-        return Report((insert,), waiting=self.waiting)
+        return Report((insert,), waiting=self.waiting, rows_in_per_second=2.5)
 
     def printed(self) -> list[str]:
-        return ["+I(7)"]
+        return self.lines
 
 
 @dataclass

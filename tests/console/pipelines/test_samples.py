@@ -29,6 +29,7 @@ BUSY = Report(
     {"source:s": 9},
     {"s": {"duplicateMessages": 1}},
     (Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
+    rows_in_per_second=2.75,
 )  # fmt: skip
 
 
@@ -71,8 +72,9 @@ def test_the_latest_report_is_told_as_it_was_kept(clock: Clock) -> None:
 
 
 def test_a_point_adds_up_rates_and_state_and_has_the_worst_of_the_rest(clock: Clock) -> None:
+    """Rows that come in are not added up: two inserts may read the same ones."""
     samples.keep(KEY, BUSY)
-    assert samples.curve(KEY, 60) == [Point(2_000_000_000, 3.0, 2.0, 60, 700, 2058, 4)]
+    assert samples.curve(KEY, 60) == [Point(2_000_000_000, 2.75, 2.0, 60, 700, 2058, 4)]
 
 
 def test_before_the_first_batch_nothing_is_known_but_that_no_rows_came(clock: Clock) -> None:

@@ -63,6 +63,17 @@ def test_it_runs_what_waits_and_tells_of_it(process: Worker, started: Pipeline, 
     eventually(lambda: "+I(7)" in told(started), PATIENCE_SECONDS)
 
 
+def test_of_many_printed_lines_the_last_are_kept_and_it_says_how_many_are_left_out(
+    process: Worker, started: Pipeline, spark: Engine
+) -> None:
+    run = running(process, started, spark)
+    run.lines = [f"+I({number})" for number in range(1_500)]
+    eventually(lambda: "+I(1499)" in told(started), PATIENCE_SECONDS)
+    lines = told(started)
+    at = lines.index("1,300 printed rows are left out here: of those of a second the last 200 are kept.")
+    assert lines[at + 1 : at + 201] == run.lines[-200:]
+
+
 def test_a_stop_keeps_a_savepoint_when_it_is_to_and_a_start_goes_on_from_it(
     cast: Cast, process: Worker, started: Pipeline, spark: Engine
 ) -> None:

@@ -26,13 +26,23 @@ _FORMAT, _CONNECTOR = "format", "connector"
 _OF_VERSIONS = frozenset({"property-version"})
 _PARALLEL = "parallelism.default holds for the whole job"
 _PAGE = "what is printed is shown on the job's page"
-#: Options of a connector or a format that are read and mean nothing here → why. Who writes one is told.
-_IDLE = {
+_PACKED = "a file tells by itself how it is packed"
+_IN_UTC = "times are always those of UTC"
+_WHEN_READ = "it is for what is read"
+#: Options of a connector, in a role or both, or of a format that are read and mean nothing here → why. Who writes one
+#: is told.
+_IDLE: dict[tuple[str, ...], str] = {
     ("mq", "nameServerSubgroup"): "it was for versions before 3.0.1",
     ("mq", "pullIntervalMs"): "the brokers are asked once in execution.batch-interval",
     ("mq", "pullBatchSize"): "a batch takes all messages that there are, up to 100,000",
     ("mq", "columnErrorDebug"): "a value that cannot be read is NULL",
     ("mns", "scan.parallelism"): "a queue is read by one reader",
+    ("mns", "csv.line-delimiter"): "a message is one line",
+    ("mns", "avro.codec"): _PACKED,
+    ("mns", "avro.timestamp_mapping.legacy"): "a message tells by itself how its times are written",
+    ("mns", "parquet.compression"): _PACKED,
+    ("mns", "parquet.utc-timezone"): _IN_UTC,
+    ("mns", "orc.compress"): _PACKED,
     ("datagen", "scan.parallelism"): _PARALLEL,
     ("filesystem", "sink.parallelism"): _PARALLEL,
     ("filesystem", "partition.default-name"): "the folder of NULL is __HIVE_DEFAULT_PARTITION__",
@@ -42,7 +52,12 @@ _IDLE = {
     ("filesystem", "auto-compaction"): "files stay as they were written",
     ("filesystem", "json.fail-on-missing-field"): "a field that a line lacks is NULL",
     ("filesystem", "csv.array-element-delimiter"): "a file of CSV has no arrays",
-    ("filesystem", "parquet.utc-timezone"): "times are always those of UTC",
+    ("filesystem", "parquet.utc-timezone"): _IN_UTC,
+    ("filesystem", SOURCE, "parquet.compression"): _PACKED,
+    ("filesystem", SOURCE, "orc.compress"): _PACKED,
+    ("filesystem", SINK, "csv.allow-comments"): _WHEN_READ,
+    ("filesystem", SINK, "csv.ignore-parse-errors"): _WHEN_READ,
+    ("filesystem", SINK, "json.ignore-parse-errors"): _WHEN_READ,
     ("print", "standard-error"): _PAGE,
     ("print", "logger"): _PAGE,
     ("print", "limit"): "the last 4 MiB of what is printed are kept",
@@ -152,8 +167,7 @@ class _Reading:
                 if stored != name and stored in written:
                     raise self._text.refusal(place.name, f"{name} and {stored} are both set; allowed is one of them.")
                 found[stored] = self._value(option, place, before + name)
-                of_files = _IDLE.get((self._connector.name, before + name))
-                if (idle := of_files or _IDLE.get((before.rstrip("."), name))) is not None:
+                if (idle := self._idle(before, name)) is not None:
                     self._warn(place, f"{before}{name} has no effect: {idle}.")
                 beside, why = _IDLE_BESIDE.get((self._connector.name, before + name), ("", ""))
                 if beside in written:
@@ -165,6 +179,12 @@ class _Reading:
             elif option.default is not None and stored not in found:
                 found[stored] = option.default
         return found
+
+    def _idle(self, before: str, name: str) -> str | None:
+        """Why an option means nothing here; `before` is the format with a point, or empty."""
+        connector = self._connector.name
+        keys = ((connector, before + name), (connector, self._role, before + name), (before.rstrip("."), name))
+        return next((_IDLE[key] for key in keys if key in _IDLE), None)
 
     def _purpose(self) -> str:
         return "reading" if self._role == SOURCE else "writing"

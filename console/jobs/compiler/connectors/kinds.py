@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from analytics.pipelines.patterns import require_regex
 from analytics.pipelines.plan import Value
 
 #: Makes a value of a text, or raises ValueError with what is allowed, to go on a sentence.
@@ -140,6 +141,17 @@ def like(pattern: str, told: str) -> Kind:
         return value
 
     return read
+
+
+def regex(value: str) -> str:
+    """A regular expression of Java's."""
+    if not value:
+        raise ValueError("a regular expression that is not empty")
+    try:
+        require_regex(value)
+    except ValueError as error:
+        raise ValueError(f"a regular expression of Java's, and {error}") from None
+    return value
 
 
 def charset(value: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from analytics.pipelines.patterns import python_layout, require_spark_times
 from analytics.pipelines.plan import OSS_EVENT_COLUMNS, Column, Value
 from console.jobs.compiler.connectors import formats
 from console.jobs.compiler.connectors.formats import Wrong
@@ -21,6 +23,7 @@ from console.jobs.compiler.connectors.kinds import (
     long,
     moment,
     one_of,
+    regex,
     separator,
     size,
     text,
@@ -89,8 +92,10 @@ def _wrong_mns(given: Given) -> Wrong | None:
     region = given.values.get("region", "")
     if host and host[1] != str(region):
         return Wrong(f"region is {region}, and the endpoint is one of {host[1]}; write the same.", option="region")
-    if given.values["messageType"] != "OSS":
-        return None
+    return _wrong_times(given, python_layout) or (_wrong_event(given) if given.values["messageType"] == "OSS" else None)
+
+
+def _wrong_event(given: Given) -> Wrong | None:
     if given.format != "json":
         return Wrong(f"messageType OSS needs the format json, and not {given.format}.", option="format")
     known = {name.lower(): kind for name, (_, kind) in OSS_EVENT_COLUMNS.items()}
@@ -100,6 +105,17 @@ def _wrong_mns(given: Given) -> Wrong | None:
             return Wrong(f"an OSS event has no column {column}; it has {', '.join(OSS_EVENT_COLUMNS)}.", column=column)
         if kind not in (expected, "string"):
             return Wrong(f"column {column} of an OSS event is {expected}, and not {kind}.", column=column)
+    return None
+
+
+def _wrong_times(given: Given, require: Callable[[str], object]) -> Wrong | None:
+    """Why times cannot be read or written by the pattern that is given for them."""
+    name = "timestamp-format.pattern"
+    if name in given.format_values:
+        try:
+            require(str(given.format_values[name]))
+        except ValueError as error:
+            return Wrong(f"{error}.", option=f"{given.format}.{name}")
     return None
 
 
@@ -260,7 +276,7 @@ def _wrong_filesystem(given: Given) -> Wrong | None:
     for name, kind in given.body:
         if given.format == "csv" and "<" in kind:
             return Wrong(f"a file of CSV cannot carry column {name}, whose type is {kind}; json can.", column=name)
-    return None
+    return _wrong_times(given, partial(require_spark_times, is_read=given.role == SOURCE))
 
 
 _FILESYSTEM = Connector(
@@ -269,7 +285,7 @@ _FILESYSTEM = Connector(
     (
         Option("path", _LAKE, required=True),
         Option("source.monitor-interval", duration("1ms"), role=SOURCE),
-        Option("source.path.regex-pattern", text, role=SOURCE),
+        Option("source.path.regex-pattern", regex, role=SOURCE),
         Option("partition.default-name", text, default="__DEFAULT_PARTITION__"),
         Option("sink.rolling-policy.file-size", size, default=128 * 1024**2, role=SINK),
         Option("sink.rolling-policy.rollover-interval", duration("1s"), default=1_800_000, role=SINK),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,8 @@ OPTIONS: dict[tuple[str, str, str], tuple[str, Value, str, str]] = {
     ("filesystem", "source", "path"): ("oss://demo-bucket/x/", "oss://demo-bucket/x/", "file:///etc/passwd",
                                        "a folder of the lake as oss://bucket/folder/"),
     ("filesystem", "source", "source.monitor-interval"): ("10s", 10_000, "0s", "a duration from 1ms to 36500d"),
-    ("filesystem", "source", "source.path.regex-pattern"): (".*[.]json", ".*[.]json", "", "a text that is not empty"),
+    ("filesystem", "source", "source.path.regex-pattern"): (".*[.]json", ".*[.]json", "*.json",
+                                                           "a regular expression of Java's, and it has a * that"),
     ("filesystem", "sink", "partition.default-name"): ("none", "none", "", "a text that is not empty"),
     ("filesystem", "sink", "sink.rolling-policy.file-size"): ("1MB", 1024**2, "0", "a size of 1 byte and more"),
     ("filesystem", "sink", "sink.rolling-policy.rollover-interval"): ("1 min", 60_000, "0s", "a duration from 1s"),
@@ -300,14 +302,95 @@ def test_address_and_keys_are_left_out_together_where_the_thing_is_the_accounts_
         ("filesystem", "sink", "auto-compaction", "true"),
         ("filesystem", "sink", "json.map-null-key.mode", "DROP"),
         ("filesystem", "source", "json.fail-on-missing-field", "true"),
+        ("filesystem", "sink", "json.ignore-parse-errors", "true"),
+        ("filesystem", "sink", "csv.ignore-parse-errors", "true"),
+        ("filesystem", "sink", "csv.allow-comments", "true"),
+        ("filesystem", "source", "parquet.compression", "gzip"),
+        ("filesystem", "source", "orc.compress", "zlib"),
+        ("mns", "source", "csv.line-delimiter", "\\r\\n"),
+        ("mns", "source", "avro.codec", "deflate"),
+        ("mns", "source", "avro.timestamp_mapping.legacy", "false"),
+        ("mns", "source", "parquet.compression", "gzip"),
+        ("mns", "source", "parquet.utc-timezone", "true"),
+        ("mns", "source", "orc.compress", "zlib"),
     ],
 )
 def test_an_option_that_means_nothing_here_is_told_where_it_is_written(
     connector: str, role: str, name: str, value: str
 ) -> None:
     assert not [one for one in checked(job(connector, role)).warnings if "no effect" in one]
-    (warning,) = checked(job(connector, role, **{name: value})).warnings
+    form = {"format": name.partition(".")[0]} if name.partition(".")[0] in formats.NAMES else {}
+    (warning,) = checked(job(connector, role, **form, **{name: value})).warnings
     assert f"{name} has no effect: " in warning
+
+
+@pytest.mark.parametrize(("role", "name"), [("sink", "parquet.compression"), ("source", "csv.allow-comments")])
+def test_an_option_that_means_something_in_one_role_alone_is_told_in_the_other(role: str, name: str) -> None:
+    value = "gzip" if name == "parquet.compression" else "true"
+    text = job("filesystem", role, format=name.partition(".")[0], **{name: value})
+    assert checked(text).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("connector", "role", "pattern", "sentence"),
+    [
+        ("mns", "source", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", ""),
+        ("mns", "source", "QQ yyyy", "the pattern 'QQ yyyy' has 'QQ', which is not known here."),
+        ("mns", "source", "yyyy-MM-dd[ HH]", "has a [, which is not known here."),
+        ("mns", "source", "HH:mm:ss.SSSSSSSSS", "has 'SSSSSSSSS', which is not known here."),
+        ("mns", "source", "dd.MM.dd", "has 'dd' beside another part of the same meaning."),
+        ("mns", "source", "yyyy 'at", "has a ', which is not known here."),
+        ("filesystem", "source", "yyyy-MM-dd['T'HH:mm:ss[.SSSSSSSSS]][XXX]", ""),
+        ("filesystem", "source", "YYYY-MM-dd", "has 'YYYY'; letters by which Spark reads times are d"),
+        ("filesystem", "source", "EEE d", "has 'EEE'; letters by which Spark reads times are d"),
+        ("filesystem", "sink", "EEE d", ""),
+        ("filesystem", "sink", "MMMMM", "has 'MMMMM'; allowed are 1 to 4 of it."),
+        ("filesystem", "source", "yyyy 'at", "has a quote that is not closed."),
+        ("filesystem", "source", "HH]", "has a ] that closes nothing."),
+    ],
+)
+def test_a_pattern_of_times_is_one_that_is_read_and_written_by(
+    connector: str, role: str, pattern: str, sentence: str
+) -> None:
+    text = job(connector, role, format="json", **{"json.timestamp-format.pattern": pattern})
+    if not sentence:
+        plan(text)
+        return
+    message = refusal(text)
+    assert sentence in message
+    line, column = map(int, re.match(r"Line (\d+), column (\d+)", message).groups())  # type: ignore[union-attr]
+    assert text.splitlines()[line - 1][column - 1 :].startswith(f"'{pattern.replace(chr(39), chr(39) * 2)}'")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a.*", r"(?i)\Qa(b\E+[^]a-z&&[^b]]{2,3}?", r"(?<n>x)\k<n>|\p{Alpha}*+", "(?x) ( # )", "]}{1}", r"\R\h^*"],
+)
+def test_a_pattern_of_paths_may_be_all_that_java_reads(pattern: str) -> None:
+    assert plan(job("filesystem", "source", **{"source.path.regex-pattern": pattern})).sources
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("(a|b", "a ( that is not closed, at its character 1"),
+        ("a)", "a ) that closes nothing, at its character 2"),
+        ("[a", "a [ that is not closed, at its character 1"),
+        ("a|*", "a * that repeats nothing, at its character 3"),
+        ("a**", "a * that repeats nothing, at its character 3"),
+        ("a{x}", "a { that is no number of times; a { itself is written \\{, at its character 2"),
+        ("a{3,2}", "a { that is no number of times"),
+        (r"\y", r"the escape \y, which Java does not know, at its character 1"),
+        ("\\", "the escape \\, which Java does not know, at its character 1"),
+        (r"\Qa", r"a \Q that no \E ends, at its character 1"),
+        ("(?P<n>a)", "a group of a kind that Java does not know, at its character 1"),
+        ("(?<n>a)(?<n>b)", "two groups named n, at its character 8"),
+        ("[z-a]", "the range z-a, which goes backwards, at its character 2"),
+    ],
+)
+def test_a_pattern_of_paths_that_java_does_not_read_is_refused(pattern: str, what: str) -> None:
+    message = refusal(job("filesystem", "source", **{"source.path.regex-pattern": pattern}))
+    assert f"allowed is a regular expression of Java's, and it has {what}" in message
 
 
 @pytest.mark.parametrize("connector", ["mns", "datagen"])

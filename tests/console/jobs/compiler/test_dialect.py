@@ -337,9 +337,9 @@ def test_a_batch_job_may_do_what_a_stream_cannot() -> None:
          "1:21 an interval of a window is written INTERVAL '5' MINUTE"),
         ("SELECT 1, page FROM HOP(TABLE clicks, DESCRIPTOR(`at`), INTERVAL '5' MINUTE, INTERVAL '1' MINUTE)",
          "1:21 HOP has a slide above its size"),
-        ("SELECT count(*), page FROM TUMBLE(TABLE bare, DESCRIPTOR(ts),"
+        ("SELECT count(*), '' FROM TUMBLE(TABLE bare, DESCRIPTOR(ts),"
          " INTERVAL '1' MINUTE) GROUP BY window_start, window_end",
-         "1:28 ts has no watermark, so no window over it ends; declare WATERMARK FOR ts AS … in table bare."),
+         "1:26 ts has no watermark, so no window over it ends; declare WATERMARK FOR ts AS … in table bare."),
         ("SELECT count(*), '' FROM TUMBLE(TABLE clicks, DESCRIPTOR(`at`), INTERVAL '1' MINUTE) GROUP BY window_start",
          "GROUP BY has a window without its window_end; a window is grouped by both."),
         ("SELECT count(*), page FROM SESSION(TABLE clicks PARTITION BY page, DESCRIPTOR(`at`), INTERVAL '1' MINUTE)"
@@ -354,6 +354,73 @@ def test_a_batch_job_may_do_what_a_stream_cannot() -> None:
 )  # fmt: skip
 def test_it_refuses_what_spark_cannot_do_at_its_place(query: str, refused: str) -> None:
     assert refused in refused_query(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("SELECT nope, page FROM clicks",
+         "1:8 there is no column nope here; there are visitor, page, at, n, arr, m, p."),
+        ("SELECT nope AS nope, page FROM clicks",
+         "1:8 there is no column nope here; there are visitor, page, at,"),
+        ("SELECT n,\n  clicks.pge FROM clicks", "2:3 there is no column pge in clicks. Did you mean page?"),
+        ("SELECT klicks.n, page FROM clicks",
+         "1:8 there is neither a table nor a column klicks here. Did you mean cl"),
+        ("SELECT c.n, clicks.page FROM clicks c",
+         "1:13 there is neither a table nor a column clicks here. There is c."),
+        ("SELECT n, page FROM clicks WHERE nn.a > 1",
+         "1:34 there is neither a table nor a column nn here. There is cl"),
+        ("SELECT n, page FROM clicks GROUP BY n, pag", "1:40 there is no column pag here. Did you mean page?"),
+        ("SELECT n, page FROM clicks WHERE visitor IN (SELECT visitr FROM fixed)",
+         "1:53 there is no column visitr"),
+        ("SELECT a.n, carrier FROM clicks a JOIN fixed b ON a.visitor = b.visitr",
+         "1:63 there is no column visitr in b"),
+        ("SELECT visitor, q FROM (SELECT visitor, page FROM clicks) AS a",
+         "1:17 there is no column q here; there are v"),
+        ("WITH a (v) AS (SELECT visitor FROM clicks) SELECT v, visitor FROM a",
+         "1:54 there is no column visitor here;"),
+        ("SELECT n, page FROM (SELECT * FROM fixed UNION ALL SELECT * FROM fixed)",
+         "1:8 there is no column n here;"),
+        ("SELECT COUNT(*), page FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(att), INTERVAL '1' MINUTE)) GROUP BY page,"
+         " window_start, window_end", "1:66 there is no column att here. Did you mean at?"),
+        ("SELECT nope, 'a'", "1:8 there is no column nope here."),
+    ],
+)  # fmt: skip
+def test_a_column_that_there_is_not_is_refused_at_its_place(query: str, refused: str) -> None:
+    assert refused_query(query).startswith(refused)
+
+
+def test_a_column_of_a_view_that_there_is_not_is_refused() -> None:
+    view = "CREATE TEMPORARY VIEW v (visits, page) AS SELECT COUNT(*), page FROM fixed, clicks;\n"
+    refused = refused_query("SELECT visitor, page FROM v", before=view)
+    assert refused == "1:8 there is no column visitor here. Did you mean visits?"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT VISITOR, Clicks.PAGE FROM cliCKS",
+        "SELECT n AS x, x + 1 FROM clicks WHERE arr[1] = 2 AND m['a'] = 3",
+        "SELECT SUM(visitor) AS s, carrier AS c FROM fixed GROUP BY c HAVING s > 3",
+        "SELECT t.x, page FROM clicks CROSS JOIN UNNEST(arr) AS t(x)",
+        "SELECT t.a, b FROM (VALUES (1, 'a')) AS t(a, b)",
+        "SELECT `COUNT(1)`, page FROM (SELECT COUNT(1), 'a' AS page FROM fixed)",
+        "SELECT r.a, r.b FROM (SELECT ROW(1, 2) AS r FROM clicks)",
+        "SELECT default.clicks.visitor, page FROM clicks",
+        "SELECT n, f.anything FROM clicks, flights f WHERE f.nope = clicks.n AND unknown = 3",
+        "SELECT visitor, q FROM (SELECT *, 1 AS z FROM flights)",
+        "SELECT n, page FROM clicks WHERE EXISTS (SELECT 1 FROM fixed f WHERE f.visitor = clicks.n AND carrier = page)",
+        "SELECT (SELECT MAX(visitor) FROM fixed WHERE carrier = q.page), page FROM clicks q",
+        "SELECT v, q FROM (SELECT visitor, page FROM clicks) AS a(v, q)",
+        "SELECT a.visitor, carrier FROM clicks a JOIN fixed USING (visitor)",
+        "SELECT TIMESTAMPDIFF(SECOND, `at`, p), EXTRACT(DAY FROM `at`) FROM clicks WHERE (n > 1) IS UNKNOWN",
+        "SELECT COUNT(*), x.page FROM TUMBLE(TABLE clicks, DESCRIPTOR(`at`), INTERVAL '1' MINUTE) AS x"
+        " GROUP BY x.page, x.window_start, x.window_end",
+        "SELECT visitor, window_time FROM TUMBLE(TABLE clicks, DESCRIPTOR(`at`), INTERVAL '1' MINUTE)",
+    ],
+)
+def test_what_may_be_a_column_is_none_that_there_is_not(query: str) -> None:
+    sql(query)
 
 
 @pytest.mark.parametrize(
