@@ -38,13 +38,13 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
 
 def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
-    written = answering.with_quoted_tables(text)
     try:
-        tables = list(parsers.query(written, actor.tenant.uid).find_all(exp.Table))
+        query = parsers.query(answering.with_quoted_tables(text), actor.tenant.uid)
     except Refused:
         return None
+    tables = list(query.find_all(exp.Table))
     own = tables and all(not table.db or table.db.lower() == INFORMATION_SCHEMA for table in tables)
-    return answering.answer(actor, written, INFORMATION_SCHEMA) if own else None
+    return answering.answer(actor, query, INFORMATION_SCHEMA) if own else None
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
@@ -94,7 +94,7 @@ def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> An
 
 
 def _information_schema(actor: Actor, statement: statements.InformationSchemaQuery, schema: str) -> Answer:
-    return answering.answer(actor, statement.text, schema)
+    return answering.answer(actor, parsers.query(statement.text, actor.tenant.uid), schema)
 
 
 def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
