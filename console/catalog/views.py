@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -21,7 +20,6 @@ from console.catalog.forms import BucketForm, RuleForm, TableForm, UploadForm
 from console.catalog.models import Bucket
 from console.catalog.tables import BucketTable, EntryTable, RuleTable
 from console.web import deletion, forms, htmx
-from console.web.errors import Refused
 from console.web.paging import configured, search_text
 
 
@@ -151,13 +149,10 @@ def table(request: Request, name: str) -> HttpResponse:
 
 
 def _proposal(request: Request, place: Place) -> dict[str, Any]:
-    try:
-        text = definitions.propose(request.actor, place)
-    except Refused as refused:
-        return {"problem": refused.message}
-    except PermissionDenied as denied:
-        return {"problem": f"Not allowed: {denied}."}
-    return {"form": TableForm(initial={"text": text})}
+    proposal: dict[str, Any] = {}
+    with forms.refusals_in(proposal, "problem", denials=True):
+        proposal["form"] = TableForm(initial={"text": definitions.propose(request.actor, place)})
+    return proposal
 
 
 def _context(request: Request, found: Bucket, place: Place) -> dict[str, Any]:
