@@ -12,7 +12,7 @@ from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.queues import queries
-from console.queues.service import NOT_FOUND
+from console.queues.client import NOT_FOUND
 from console.web import missing
 
 _OF_MESSAGES = frozenset(

@@ -117,7 +117,7 @@ def written(
     if notify == hints.BY_QUEUE:
         if queue not in {option.value for option in queues(actor, "", queue)}:
             raise Refused("QUEUE_NOT_FOUND", "Choose one of the account's queues that you may send to.", "queue")
-        return hints.written_to_queue(queue, to_queues.endpoint_of(actor.tenant))
+        return hints.written_to_queue(queue, to_queues.address_of(actor.tenant))
     instance = Instance.objects.filter(tenant=actor.tenant, instance_id=instance_id).select_related("cluster").first()
     if instance is None:
         raise Refused("BIZ_INSTANCE_NOT_FOUND", "Choose one of the account's instances.", "instance")

@@ -14,7 +14,7 @@ from console.accounts.access import require
 from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.accounts.models import Tenant
-from console.queues.service import SUBSCRIPTION_NOT_FOUND, TOPIC_NOT_FOUND
+from console.queues.client import SUBSCRIPTION_NOT_FOUND, TOPIC_NOT_FOUND
 from console.queues.topics import queries
 from console.web import missing
 
