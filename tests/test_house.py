@@ -148,6 +148,23 @@ def test_what_is_sent_to_a_worker_is_named_whole() -> None:
     assert [(asker, name) for asker, name in names if any(isinstance(part, made) for part in ast.walk(name))] == []
 
 
+def test_the_table_of_floors_is_the_one_that_is_held() -> None:
+    """docs/develop/architecture.md names each app of the console once, the lower ones first."""
+    page = (ROOT / "docs/develop/architecture.md").read_text()
+    table = page[page.index("| floor | apps |") :].split("\n\n", 1)[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w.]+)`", row.split("|")[2])]
+    heights = [floor_of(f"console.{name}") for name in named]
+    assert heights == sorted(heights)
+    apps = {path.parent.name for path in (ROOT / "console").glob("*/__init__.py")} - {"audit"}
+    assert sorted(named) == sorted({*apps, "audit.record", "audit.pages"})
+
+
+def test_each_page_of_the_docs_is_listed() -> None:
+    listed = set(re.findall(r"\]\((\w+/[\w-]+\.md)\)", (ROOT / "docs/README.md").read_text()))
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("*/*.md")}
+    assert listed == pages
+
+
 def console_modules() -> Iterator[Path]:
     yield from (path for path in modules() if path.is_relative_to(ROOT / "console"))
 
