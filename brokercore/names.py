@@ -20,6 +20,18 @@ CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 """Topic of the clients' message traces: every AccessKey may write them, reading them takes a permission."""
 
+DEFAULT_CLUSTER = "DefaultCluster"
+"""What RocketMQ and Gantry call a cluster that was given no other name."""
+
+BROKER_NAME = "broker-[a-z]"
+"""Names of the brokers that the launcher starts, now or later: a regular expression."""
+
+TOOLS_GROUP = "TOOLS_CONSUMER"
+"""The group admin tools read under; every broker knows it."""
+
+TOOLS_PREFIXES = ("CID_ONSAPI_", "SELF_TEST_")
+"""How the names of the vendor's proxies and of RocketMQ's own tests begin."""
+
 BENCHMARK_TOPIC = "BenchmarkTest"
 
 SYSTEM_TOPICS = frozenset(
@@ -49,7 +61,7 @@ SYSTEM_GROUPS = frozenset(
         "SCHEDULE_CONSUMER",
         "SELF_TEST_C_GROUP",
         "SELF_TEST_P_GROUP",
-        "TOOLS_CONSUMER",
+        TOOLS_GROUP,
         "__MONITOR_CONSUMER",
         "CID_ONS-HTTP-PROXY",
         "CID_ONSAPI_OWNER",
@@ -60,7 +72,7 @@ SYSTEM_GROUPS = frozenset(
 )
 """Groups that exist without being created (MixAll.isPredefinedGroup)."""
 
-_NEVER_WRAPPED = frozenset({"CLIENT_INNER_PRODUCER", "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER"})
+_NEVER_WRAPPED = frozenset({"CLIENT_INNER_PRODUCER", "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", TOOLS_GROUP})
 """Groups of clients and tools. Others of SYSTEM_GROUPS get a namespace: without one, a group of that name that an
 account has would be one that all accounts share."""
 

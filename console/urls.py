@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("console.metrics.urls")),
     path("", include("console.queues.urls")),
     path("", include("console.queues.topics.urls")),
+    path("", include("console.catalog.urls")),
     path("", include("console.sql.urls")),
     path("", include("console.jobs.urls")),
     path("", include("console.archive.urls")),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -40,6 +43,15 @@ ALONE = {
     "brokercore.client.admin",
     "console.accounts.security",
 }
+#: Imports in functions of the console. `apps.py` has them too: what it gives is fetched when it is asked for first.
+IN_FUNCTIONS = {
+    # PySpark, which processes that run no job do without.
+    "console.pipelines.starts": {"analytics.pipelines.runner"},
+    "console.pipelines.worker": {"analytics.pipelines"},
+}
+#: The schedule and the routes of all tasks.
+CELERY = ROOT / "console/celery.py"
+TASK_NAME = re.compile(r"console(\.\w+)+\.tasks\.\w+")
 
 
 def modules() -> Iterator[Path]:
@@ -94,6 +106,100 @@ def test_a_small_module_with_one_importer_has_a_reason(imports: dict[str, set[st
         if number == 1 and not USUAL_NAMES & {*name.split(".")[1:]} and 1 < lines_of(name) < SMALL
     }
     assert sorted(found) == sorted(ALONE)
+
+
+def test_the_console_imports_in_functions_only_what_is_heavy_or_given() -> None:
+    """Else an arrow can hide there. The list stands in docs/develop/architecture.md too."""
+    found: dict[str, set[str]] = {}
+    for path in console_modules():
+        functions = [
+            node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        for node in [inner for function in functions for inner in ast.walk(function) if path.name != "apps.py"]:
+            if isinstance(node, ast.Import):
+                found.setdefault(name_of(path), set()).update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found.setdefault(name_of(path), set()).add(node.module or ".")
+    assert found == IN_FUNCTIONS
+
+
+def test_who_asks_for_a_task_asks_for_one_of_the_same_layer_or_a_lower_one() -> None:
+    """A task's name is an arrow that no import shows."""
+    makers = {task: maker for path in console_modules() for maker, task in tasks_of(path)}
+    asked = [
+        (name_of(path), node.value)
+        for path in console_modules()
+        if path != CELERY
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and TASK_NAME.fullmatch(node.value)
+    ]
+    assert [(asker, task) for asker, task in asked if floor_of(asker) < floor_of(makers[task])] == []
+
+
+def test_what_is_sent_to_a_worker_is_named_whole() -> None:
+    """So that the law above sees it: by a text, or by a constant that holds one."""
+    names = [
+        (name_of(path), node.args[0])
+        for path in console_modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("send_task")
+    ]
+    made = (ast.JoinedStr, ast.BinOp, ast.Call)
+    assert [(asker, name) for asker, name in names if any(isinstance(part, made) for part in ast.walk(name))] == []
+
+
+def test_the_table_of_floors_is_the_one_that_is_held() -> None:
+    """docs/develop/architecture.md names each app of the console once, the lower ones first."""
+    page = (ROOT / "docs/develop/architecture.md").read_text()
+    table = page[page.index("| floor | apps |") :].split("\n\n", 1)[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w.]+)`", row.split("|")[2])]
+    heights = [floor_of(f"console.{name}") for name in named]
+    assert heights == sorted(heights)
+    apps = {path.parent.name for path in (ROOT / "console").glob("*/__init__.py")} - {"audit"}
+    assert sorted(named) == sorted({*apps, "audit.record", "audit.pages"})
+
+
+def test_each_page_of_the_docs_is_listed() -> None:
+    listed = set(re.findall(r"\]\((\w+/[\w-]+\.md)\)", (ROOT / "docs/README.md").read_text()))
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("*/*.md")}
+    assert listed == pages
+
+
+def console_modules() -> Iterator[Path]:
+    yield from (path for path in modules() if path.is_relative_to(ROOT / "console"))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def tasks_of(path: Path) -> Iterator[tuple[str, str]]:
+    """The module and the names on the wire of the tasks that it makes."""
+    for node in parsed(path).body:
+        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            written = ast.unparse(decorator)
+            if written.startswith("app.task(name="):
+                yield name_of(path), written.removeprefix("app.task(name=").strip("'()")
+            elif written == "shared_task":
+                yield name_of(path), f"{name_of(path)}.{node.name}"  # type: ignore[attr-defined]
+
+
+@cache
+def floors() -> dict[str, int]:
+    """How high the layers of the console stand; the lowest is 0."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return {name.strip(): n for n, layer in enumerate(reversed(layers)) for name in re.split(r"[|:]", layer)}
+
+
+def floor_of(module: str) -> int:
+    inside = module.removeprefix("console.").split(".")
+    return next(floors()[name] for n in range(len(inside), 0, -1) if (name := ".".join(inside[:n])) in floors())
 
 
 def lines_of(name: str) -> int:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from brokercore.logs import FORMATTERS, FloodFilter
+from brokercore.names import DEFAULT_CLUSTER
 from brokercore.secret_files import SecretError, read_secret
 from brokercore.server.errors import SettingsError
 
@@ -54,7 +55,7 @@ class Settings:
     advertise: str = ""
     """`host:port` that clients dial; "" means the host and port that are listened on."""
     broker_name: str = "broker-a"
-    cluster_name: str = "DefaultCluster"
+    cluster_name: str = DEFAULT_CLUSTER
     region: str = "DefaultRegion"
     store_max_bytes: int = 1 << 30
     retention_hours: float = 72.0
@@ -88,7 +89,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         grpc_port=grpc,
         advertise=_address(environ.get("GANTRY_BROKER_ADVERTISE") or ""),
         broker_name=environ.get("GANTRY_BROKER_NAME") or "broker-a",
-        cluster_name=environ.get("GANTRY_CLUSTER_NAME") or "DefaultCluster",
+        cluster_name=environ.get("GANTRY_CLUSTER_NAME") or DEFAULT_CLUSTER,
         store_max_bytes=whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
         retention_hours=_hours(environ, "GANTRY_STORE_RETENTION_HOURS", 72.0, 0.1, BOUNDS["retention_hours"][1]),
         hot_bytes=whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),

@@ -19,7 +19,7 @@ from console.outbox.models import BUCKET_EVENT, Notification, NotificationStatus
 from console.outbox.queues import SEND
 from console.queues import queries as queue_queries
 from console.queues.access import require_queue
-from console.queues.service import FIELD
+from console.queues.client import FIELD
 from console.web.errors import Refused
 
 READ, CHANGE = "dla:GetBucketNotification", "dla:PutBucketNotification"

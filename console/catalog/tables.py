@@ -49,13 +49,13 @@ class RuleTable(tables.Table):  # type: ignore[misc]
     """The rules of a bucket, and how their events fare."""
 
     name = tables.Column(accessor="rule__name", verbose_name="Rule")
-    events = CellColumn(template_name="sql/lake/_rule_events.html", verbose_name="Events", orderable=False)
+    events = CellColumn(template_name="catalog/_rule_events.html", verbose_name="Events", orderable=False)
     queue = tables.Column(accessor="rule__queue", verbose_name="Queue", linkify=("queues.detail", [A("rule__queue")]))
     waiting = tables.Column(verbose_name="Waiting", attrs=column("num-cell"))
     delivered = tables.Column(verbose_name="Delivered in 24 h", attrs=column("num-cell"))
-    failed = CellColumn(template_name="sql/lake/_rule_failed.html", verbose_name="Failed", orderable=False)
+    failed = CellColumn(template_name="catalog/_rule_failed.html", verbose_name="Failed", orderable=False)
     actions = CellColumn(
-        template_name="sql/lake/_rule_actions.html", verbose_name="", orderable=False, attrs=column("row-actions")
+        template_name="catalog/_rule_actions.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
 
     class Meta:
@@ -69,7 +69,7 @@ class EntryTable(tables.Table):  # type: ignore[misc]
     size = tables.Column(verbose_name="Size", attrs=column("num-cell"), empty_values=())
     modified = tables.Column(verbose_name="Changed", empty_values=())
     actions = CellColumn(
-        template_name="sql/lake/_file_actions.html", verbose_name="", orderable=False, attrs=column("row-actions")
+        template_name="catalog/_file_actions.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
 
     def render_name(self, record: Entry) -> SafeString:

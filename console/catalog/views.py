@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -21,7 +20,6 @@ from console.catalog.forms import BucketForm, RuleForm, TableForm, UploadForm
 from console.catalog.models import Bucket
 from console.catalog.tables import BucketTable, EntryTable, RuleTable
 from console.web import deletion, forms, htmx
-from console.web.errors import Refused
 from console.web.paging import configured, search_text
 
 
@@ -31,7 +29,7 @@ def index(request: Request) -> HttpResponse:
     text = search_text(request)
     found = [bucket for bucket in buckets.visible(request.actor) if text.lower() in bucket.name]
     context = {"table": configured(request, BucketTable(buckets.usage(request.actor, found))), "q": text}
-    return htmx.page(request, "sql/lake/index.html", "sql/lake/_buckets.html", context)
+    return htmx.page(request, "catalog/index.html", "catalog/_buckets.html", context)
 
 
 def create(request: Request) -> HttpResponse:
@@ -42,7 +40,7 @@ def create(request: Request) -> HttpResponse:
             bucket = buckets.create(request.actor, form.cleaned_data["name"])
             messages.success(request, f"Bucket {bucket.name} is ready. Upload files, or create a table in it.")
             return htmx.done(request, "sql.bucket", bucket.name)
-    return forms.show(request, "sql/lake/create.html", form)
+    return forms.show(request, "catalog/create.html", form)
 
 
 @require_GET
@@ -51,7 +49,7 @@ def bucket(request: Request, name: str) -> HttpResponse:
     found, place = access.place(request, name, buckets.READ, folder)
     form = UploadForm(initial={"folder": place.key})
     context = _context(request, found, place)
-    return forms.show_part(request, "sql/lake/bucket.html", "sql/lake/_entries.html", form, context)
+    return forms.show_part(request, "catalog/bucket.html", "catalog/_entries.html", form, context)
 
 
 def delete(request: Request, name: str) -> HttpResponse:
@@ -77,7 +75,7 @@ def upload(request: Request, name: str) -> HttpResponse:
             count = len(form.cleaned_data["content"])
             messages.success(request, f"{count} file{'s' if count > 1 else ''} uploaded.")
             return _to_folder(request, place)
-    return forms.show(request, "sql/lake/bucket.html", form, _context(request, found, place))
+    return forms.show(request, "catalog/bucket.html", form, _context(request, found, place))
 
 
 @require_GET
@@ -108,7 +106,7 @@ def rules(request: Request, name: str) -> HttpResponse:
             return htmx.done(request, "sql.bucket_rules", name)
     table = configured(request, RuleTable(bucket_rules.states(found)))
     context = {"bucket": found, "table": table}
-    return forms.show_part(request, "sql/lake/rules.html", "sql/lake/_rules.html", form, context)
+    return forms.show_part(request, "catalog/rules.html", "catalog/_rules.html", form, context)
 
 
 def delete_rule(request: Request, name: str, rule: str) -> HttpResponse:
@@ -140,24 +138,21 @@ def table(request: Request, name: str) -> HttpResponse:
     context: dict[str, Any] = {"bucket": name, "folder": folder}
     if request.method != "POST":
         context |= _proposal(request, place)
-        return render(request, "sql/lake/table.html", context)
+        return render(request, "catalog/table.html", context)
     form = TableForm(request.POST)
     if form.is_valid():
         with forms.refusals_on(form, denials_on="text"):
             made = definitions.carry_out(request.actor, form.cleaned_data["text"])
             messages.success(request, f"The table {made} is ready. Query it in the editor.")
             return _to_folder(request, place)
-    return forms.show(request, "sql/lake/table.html", form, context)
+    return forms.show(request, "catalog/table.html", form, context)
 
 
 def _proposal(request: Request, place: Place) -> dict[str, Any]:
-    try:
-        text = definitions.propose(request.actor, place)
-    except Refused as refused:
-        return {"problem": refused.message}
-    except PermissionDenied as denied:
-        return {"problem": f"Not allowed: {denied}."}
-    return {"form": TableForm(initial={"text": text})}
+    proposal: dict[str, Any] = {}
+    with forms.refusals_in(proposal, "problem", denials=True):
+        proposal["form"] = TableForm(initial={"text": definitions.propose(request.actor, place)})
+    return proposal
 
 
 def _context(request: Request, found: Bucket, place: Place) -> dict[str, Any]:

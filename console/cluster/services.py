@@ -23,6 +23,7 @@ from console.instances.models import Cluster
 
 log = logging.getLogger(__name__)
 
+_SYNCHRONISE, _REPAIR = "console.cluster.tasks.synchronise", "console.cluster.tasks.repair"
 _NORMAL, _ENABLED = "Normal", "enable"
 _MOST_DELETIONS = 100
 """Entries that are deleted one by one. Of more, the list is made anew, which for a moment refuses too much."""
@@ -120,7 +121,7 @@ def clusters() -> list[Cluster]:
 
 def kick(*, thorough: bool = False) -> None:
     """Ask a worker to carry over what changed, or to compare everything; a lost request is mended by the beat."""
-    app.send_task(f"console.cluster.tasks.{'repair' if thorough else 'synchronise'}", retry=False)
+    app.send_task(_REPAIR if thorough else _SYNCHRONISE, retry=False)
 
 
 def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from analytics.demo import write_demo_tables
 from analytics.specs import TableSpec
+from brokercore.names import DEFAULT_CLUSTER
 from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
@@ -88,7 +89,7 @@ def create() -> dict[str, str]:
     actor = Actor(user=user, channel="command")
     instance = instances.create_instance(
         actor=actor,
-        cluster=instances.CLUSTER,
+        cluster=DEFAULT_CLUSTER,
         name="demo-instance",
         independent_naming=True,
         remark="The demo tenant's instance",

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from brokercore.names import REPLY_SUFFIX, group_of, is_system_group, is_system_topic
+from brokercore.names import REPLY_SUFFIX, TOOLS_PREFIXES, group_of, is_system_group, is_system_topic
 from console.instances.broker import CONSOLE_GROUP
 
 OnBrokers = Mapping[str, Mapping[str, Mapping[str, object]]]
 """Broker name → physical name → settings, named as in `Expected.settings`."""
-
-_OF_TOOLS = ("CID_ONSAPI_", "SELF_TEST_")
-"""How the names of the vendor's proxies and of RocketMQ's own tests begin."""
 
 
 class Kind(StrEnum):
@@ -120,7 +117,7 @@ def _is_system(name: str, on_brokers: OnBrokers) -> bool:
         is_system_topic(name)
         or is_system_group(name)
         or name == CONSOLE_GROUP
-        or name.startswith(_OF_TOOLS)
+        or name.startswith(TOOLS_PREFIXES)
         or bool(group_of(name))
         or name in on_brokers
         or name.endswith(("Cluster", REPLY_SUFFIX))

@@ -8,6 +8,7 @@ import string
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
+from brokercore.names import DEFAULT_CLUSTER
 from console.accounts.actor import Actor
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
@@ -17,7 +18,6 @@ from console.instances.models import Cluster, Instance
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
-CLUSTER = "DefaultCluster"
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _ID_CHARACTERS = string.ascii_letters + string.digits
 
@@ -25,7 +25,7 @@ _ID_CHARACTERS = string.ascii_letters + string.digits
 def ensure_cluster() -> Cluster:
     """The row of the cluster that GANTRY_NAMESRV names."""
     cluster, _ = Cluster.objects.update_or_create(
-        name=CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
+        name=DEFAULT_CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
     )
     return cluster
 

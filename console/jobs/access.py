@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from django.http import Http404
-
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.pipelines import queries
 from console.pipelines.models import Kind, Pipeline
+from console.web import missing
 from console.web.errors import Refused
 
 CREATE, UPDATE, DELETE = "dla:CreateJob", "dla:UpdateJob", "dla:DeleteJob"
@@ -36,10 +35,8 @@ def job(request: Request, name: str, action: str) -> Pipeline:
 
     A missing right is 403, also for a name that no job has.
     """
-    try:
+    with missing.page_of("job", NOT_FOUND):
         return require_job(request.actor, action, name)
-    except Refused as refused:
-        raise Http404("no such job") from refused
 
 
 def secrets(request: Request, action: str, name: str = "*", thing: Thing = "job-secret") -> Tenant:

@@ -274,22 +274,17 @@ def resend(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     group = topics.group(request, instance_id, group_id, "mq:ResendDeadLetter")
     references = request.POST.getlist("letter")
     context: dict[str, Any] = {"instance": group.instance, "group": group}
-    try:
+    with forms.refusals_in(context, "refusal"):
         if not references:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "Select the dead letters to resend.")
         results = services.resend_dead_letters(request.actor, group, references)
-    except Refused as refusal:
-        context["refusal"] = refusal.message
-        return htmx.invalid(request, _results_template(request), context)
-    letters = [result.letter for result in results if result.letter]
-    noted = dead_letters.resends(group, letters)
-    marks = [(dead_letter.position, noted.get(dead_letter.offset_message_id, [])) for dead_letter in letters]
-    context |= {"results": results, "marks": marks}
-    return htmx.page(request, "messaging/resent.html", "messaging/_resent.html", context)
-
-
-def _results_template(request: Request) -> str:
-    return "messaging/_resent.html" if htmx.is_fragment(request) else "messaging/resent.html"
+        letters = [result.letter for result in results if result.letter]
+        noted = dead_letters.resends(group, letters)
+        marks = [(dead_letter.position, noted.get(dead_letter.offset_message_id, [])) for dead_letter in letters]
+        context |= {"results": results, "marks": marks}
+    response = htmx.page(request, "messaging/resent.html", "messaging/_resent.html", context)
+    response.status_code = 422 if "refusal" in context else 200
+    return response
 
 
 def _letters(request: Request, group: Group, form: RangeForm) -> dict[str, Any]:

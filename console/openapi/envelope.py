@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpResponse
 
 FIELD = "BIZ_FIELD_CHECK_INVALID"
@@ -124,6 +125,11 @@ class Page:
     def of(cls, asked: Paging, entries: Sequence[Any], total: int) -> Page:
         """These entries as the page that was asked for."""
         return cls(entries, asked.currentPage, asked.pageSize, total)
+
+
+def page_of(asked: Paging, found: QuerySet[Any], tell: Callable[[Any], Any]) -> Page:
+    """The page that was asked for of a query, each row as `tell` tells it."""
+    return Page.of(asked, [tell(one) for one in cut(asked, found)], found.count())
 
 
 def cut(asked: Paging, found: Sliceable[T_co]) -> list[T_co]:

@@ -159,11 +159,21 @@ MessageId = Annotated[
 ]
 Begin = Annotated[Millis, Field(description="Start of the range, milliseconds since the epoch, inclusive.")]
 End = Annotated[Millis, Field(description="End of the range, milliseconds since the epoch, inclusive.")]
+ListPage = Annotated[Positive, Field(description="The page, from 1.")]
+ListSize = Annotated[int, Field(ge=1, le=100, description="Entries a page, 1 to 100."), Choice]
+"""Of lists; of one that says what its entries are, the description is its own."""
 PageNumber = Annotated[int, Field(ge=1, le=50, description="The page, 1 to 50."), Choice]
 PageSize = Annotated[int, Field(ge=5, le=50, description="Messages a page, 5 to 50."), Choice]
 TaskId = Annotated[
     str, Field(max_length=64, description="Left out at the first call; then the one of the previous answer.")
 ]
+
+
+class Paged(Parameters):
+    """Parameters of a list that has no others."""
+
+    currentPage: ListPage = 1  # noqa: N815  as on the wire
+    pageSize: ListSize = 20  # noqa: N815
 
 
 class Nothing(Result):

@@ -10,6 +10,7 @@ import base64
 import re
 from collections.abc import Callable
 from contextlib import closing
+from typing import TypeVar
 
 from django.conf import settings
 
@@ -22,6 +23,7 @@ from console.outbox.models import Notification
 from console.outbox.routing import UndeliverableError
 from console.web.provided import Provided
 
+Client = TypeVar("Client", bound=QueueClient)
 SEND = "mns:SendMessage"
 #: What can be over by the next attempt. All else that a queue service refuses it will refuse again.
 PASSING = frozenset({Code.INTERNAL_ERROR, Code.QPS_LIMIT_EXCEEDED, Code.TIME_EXPIRED})
@@ -41,14 +43,17 @@ def resource_of(tenant: Tenant, queue: str) -> str:
     return mns_resource(tenant.uid, f"/queues/{queue}/messages")
 
 
-def endpoint_of(tenant: Tenant) -> str:
+def address_of(tenant: Tenant) -> str:
     """The address of an account's queues, as hints and clients write it."""
     return f"http://{tenant.uid}.mns.{settings.REGION}.{settings.ENDPOINT_HOST}:{settings.SMQ_PORT}"
 
 
-def own_service(tenant: Tenant) -> QueueClient:
-    """The embedded service, as Gantry itself in the account's name; close it."""
-    return QueueClient(
+def own_service(tenant: Tenant, kind: type[Client]) -> Client:
+    """The embedded service, as Gantry itself in the account's name; close it.
+
+    Gantry's own key may do everything there: who calls has asked for the decision before.
+    """
+    return kind(
         settings.SMQ_ADDRESS, settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET, account=tenant.uid
     )
 
@@ -64,7 +69,7 @@ def send(notification: Notification) -> str:
 
 def send_event(notification: Notification) -> str:
     """Send what happened to a file to a queue of the account; as `send`, but the account itself is the author."""
-    return _send(own_service(notification.tenant), notification)
+    return _send(own_service(notification.tenant, QueueClient), notification)
 
 
 def _send(service: QueueClient, notification: Notification) -> str:
@@ -95,7 +100,7 @@ def _service(notification: Notification) -> QueueClient:
         raise UndeliverableError(f"{author.name} may not send to queue {notification.queue}: {decision.reason}.")
     if outside:
         return QueueClient(outside, settings.SMQ_ACCESS_KEY_ID, settings.SMQ_ACCESS_KEY_SECRET)
-    return own_service(notification.tenant)
+    return own_service(notification.tenant, QueueClient)
 
 
 def _outside(tenant: Tenant, endpoint: str) -> str:
@@ -118,7 +123,7 @@ def _outside(tenant: Tenant, endpoint: str) -> str:
         host = named["rest"]
     if not _is_here(host, address["port"], by_name=named is not None):
         raise UndeliverableError(
-            f"mq-endpoint {endpoint!r} is neither this installation's queue service, {endpoint_of(tenant)},"
+            f"mq-endpoint {endpoint!r} is neither this installation's queue service, {address_of(tenant)},"
             " nor one that the platform's administrator allows."
         )
     return ""

@@ -17,27 +17,27 @@ def overview(request: Request) -> HttpResponse:
     if request.actor.is_platform_admin:
         return redirect("platform.accounts")
     context = {"overview": queries.overview(request.actor), "tasks": queries.tasks(request.actor)}
-    return render(request, "instances/overview.html", context)
+    return render(request, "overview/overview.html", context)
 
 
 @require_GET
 def overview_figures(request: Request) -> HttpResponse:
-    return render(request, "instances/_figures.html", {"overview": queries.overview(request.actor)})
+    return render(request, "overview/_figures.html", {"overview": queries.overview(request.actor)})
 
 
 @require_GET
 def overview_tasks(request: Request) -> HttpResponse:
-    return render(request, "instances/_tasks.html", {"tasks": queries.tasks(request.actor)})
+    return render(request, "overview/_tasks.html", {"tasks": queries.tasks(request.actor)})
 
 
 @require_GET
 def overview_storage(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryInstance")
-    return render(request, "instances/_storage.html", {"brokers": queries.brokers()})
+    return render(request, "overview/_storage.html", {"brokers": queries.brokers()})
 
 
 @require_GET
 def overview_limits(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:QueryInstance")
     lines, use = limits.lines(tenant)
-    return render(request, "instances/_limits.html", {"lines": lines, "use": use})
+    return render(request, "overview/_limits.html", {"lines": lines, "use": use})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from analytics.pipelines import checkpoints
 from analytics.pipelines.plan import Plan, Sink, Source, Value
 from analytics.specs import TableSpec
 from brokercore.names import wrap
@@ -43,7 +44,6 @@ _LONGEST_REASON = 4_000
 
 def spec_of(lease: Lease) -> Start:
     """What the engine is told. Raises Refused and PermissionDenied, for what a further start is refused too."""
-    from analytics.pipelines import checkpoints
     from analytics.pipelines.runner import Start
 
     pipeline = _pipeline(lease)

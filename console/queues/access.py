@@ -5,8 +5,6 @@ Rights are those of the queue service: `mns:<Operation>` on `acs:mns:<region>:<a
 
 from __future__ import annotations
 
-from django.http import Http404
-
 from brokercore.policy import mns_resource
 from brokercore.smq.wire.queues import QueueState
 from console.accounts.access import require
@@ -14,8 +12,8 @@ from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.queues import queries
-from console.queues.service import NOT_FOUND
-from console.web.errors import Refused
+from console.queues.client import NOT_FOUND
+from console.web import missing
 
 _OF_MESSAGES = frozenset(
     {"mns:SendMessage", "mns:ReceiveMessage", "mns:PeekMessage", "mns:ChangeMessageVisibility", "mns:DeleteMessage"}
@@ -33,12 +31,8 @@ def queue(request: Request, name: str, action: str) -> QueueState:
     A missing right is 403, also for a name that no queue has.
     """
     require_queue(request.actor, action, name)
-    try:
+    with missing.page_of("queue", NOT_FOUND, field="name"):
         return queries.queue(request.actor.tenant, name)
-    except Refused as refused:
-        if refused.symbol == NOT_FOUND or refused.field == "name":
-            raise Http404("no such queue") from refused
-        raise
 
 
 def require_queue(actor: Actor, action: str, name: str) -> Tenant:

@@ -11,8 +11,8 @@ from brokercore.smq.wire.errors import Code, SmqError
 from brokercore.smq.wire.queues import QueueState
 from console.accounts.models import Tenant
 from console.messaging import records
-from console.outbox.queues import endpoint_of
-from console.queues.service import queues_of
+from console.outbox.queues import address_of
+from console.queues.client import queues_of
 
 MOST_NAMES = 10_000
 """Queues that a list knows of; nobody pages through more."""
@@ -50,7 +50,7 @@ class ShownMessage:
 
 def endpoint(tenant: Tenant) -> str:
     """The address of an account's queues, as clients write it."""
-    return endpoint_of(tenant)
+    return address_of(tenant)
 
 
 def shown(delivery: Delivered, *, decodes: bool) -> ShownMessage:

@@ -22,7 +22,7 @@ import redis
 
 from brokercore.smq.wire.queues import QueueState
 from console.accounts.models import Tenant
-from console.queues.service import queues_of
+from console.queues.client import queues_of
 from console.web import redis as web_redis
 
 KEPT_SECONDS = 24 * 3600

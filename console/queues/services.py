@@ -11,7 +11,7 @@ from brokercore.smq.wire.queues import LOGGING, RANGES
 from console.accounts.actor import Actor
 from console.audit import record as audit
 from console.queues import access
-from console.queues.service import FIELD, GONE, queues_of, refusal
+from console.queues.client import FIELD, GONE, queues_of, refusal
 from console.web.errors import Refused
 
 WAIT_SECONDS = 10

@@ -7,6 +7,7 @@ compiled whole, so that nothing old can linger.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -16,16 +17,19 @@ from brokercore.policy import mns_resource, mq_resource
 from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, VERSION, KeyRow
 from console.accounts.credentials import actor_of, usable_keys
 from console.accounts.models import AccessKey, Policy
-from console.celery import app
 from console.rights import limits
 from console.rights.resources import resources
 from console.web.after_commit import after_commit
+from console.web.provided import Provided
 from console.web.redis import connection
 
 _ALL = {"Effect": "Allow", "Action": "*", "Resource": "*", "Source": "tenant administrator"}
 _POLICIES = ("user__policies", "user__user_groups__policies", "role__policies")
 
 _Grants = defaultdict[int, list[dict[str, Any]]]
+
+#: Asks a worker to carry rights over to the clusters that keep lists of their own; a lost request is mended by a sweep.
+carriers = Provided[Callable[[], None]](f"{__name__}.carriers", "console.cluster")
 
 
 def publish_on_commit() -> None:
@@ -44,8 +48,7 @@ def carry_over_on_commit() -> None:
 
 
 def _carry_over() -> None:
-    """A lost request is mended by the sweep of console.cluster."""
-    app.send_task("console.cluster.tasks.synchronise", retry=False)
+    carriers.get()()
 
 
 def publish() -> bool:

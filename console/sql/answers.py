@@ -17,7 +17,7 @@ from console.catalog.information_schema import answering, rows
 from console.catalog.queries import INFORMATION_SCHEMA
 from console.sql import queries, services, task_search
 from console.sql.models import QueryTask
-from console.statements import Statement, parsers
+from console.statements import Statement, Subject, parsers, show
 from console.statements.like import is_like
 from console.web.errors import Refused
 
@@ -38,13 +38,13 @@ def answer(actor: Actor, statement: Statement, schema: str) -> Answer | None:
 
 def _within_information_schema(actor: Actor, text: str) -> Answer | None:
     """A query while `information_schema` is the default schema; None when it names no table, or others."""
-    written = answering.with_quoted_tables(text)
     try:
-        tables = list(parsers.query(written, actor.tenant.uid).find_all(exp.Table))
+        query = parsers.query(answering.with_quoted_tables(text), actor.tenant.uid)
     except Refused:
         return None
+    tables = list(query.find_all(exp.Table))
     own = tables and all(not table.db or table.db.lower() == INFORMATION_SCHEMA for table in tables)
-    return answering.answer(actor, written, INFORMATION_SCHEMA) if own else None
+    return answering.answer(actor, query, INFORMATION_SCHEMA) if own else None
 
 
 def _databases(actor: Actor, statement: statements.ShowDatabases, schema: str) -> Answer:
@@ -89,12 +89,18 @@ def _list(actor: Actor, statement: statements.ShowList, schema: str) -> Answer:
     return answering.where(found, statement.where, actor.tenant.uid)
 
 
+def _connection(actor: Actor, statement: statements.ShowConnection, schema: str) -> Answer | None:
+    """For who has no connection: nothing was warned of, and of other connections nothing is said."""
+    columns = _OF_CONNECTIONS.get(statement.subject)
+    return Answer(columns, []) if columns else None
+
+
 def _nothing(actor: Actor, statement: statements.ShowNothing, schema: str) -> Answer:
     return Answer(statement.columns, [])
 
 
 def _information_schema(actor: Actor, statement: statements.InformationSchemaQuery, schema: str) -> Answer:
-    return answering.answer(actor, statement.text, schema)
+    return answering.answer(actor, parsers.query(statement.text, actor.tenant.uid), schema)
 
 
 def _task(actor: Actor, statement: statements.ShowTask, schema: str) -> Answer:
@@ -145,7 +151,15 @@ _LISTS: dict[str, tuple[tuple[str, ...], list[Cells]]] = {
     ),
     "ENGINES": (("Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"), rows.ENGINES),
 }
-_READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
+_OF_CONNECTIONS = {
+    Subject.WARNINGS: show.WARNING_COLUMNS,
+    Subject.ERRORS: show.WARNING_COLUMNS,
+    Subject.WARNING_COUNT: show.WARNING_COLUMNS,
+    Subject.ERROR_COUNT: show.WARNING_COLUMNS,
+    Subject.STATUS: show.STATUS_COLUMNS,
+    Subject.PRIVILEGES: show.PRIVILEGE_COLUMNS,
+}
+_READERS: dict[type, Callable[[Actor, Any, str], Answer | None]] = {
     statements.ShowDatabases: _databases,
     statements.ShowTables: _tables,
     statements.ShowColumns: _columns,
@@ -155,6 +169,7 @@ _READERS: dict[type, Callable[[Actor, Any, str], Answer]] = {
     statements.DescribeTable: _described,
     statements.ShowPartitions: _partitions,
     statements.ShowList: _list,
+    statements.ShowConnection: _connection,
     statements.ShowNothing: _nothing,
     statements.InformationSchemaQuery: _information_schema,
     statements.ShowTask: _task,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,7 +25,6 @@ LISTED = 20
 Row = TypeVar("Row", Topic, Group)
 #: Rows that a search looks at: a user who may use one of 10,000 topics finds it by typing more of its name.
 LOOKED_AT = 2000
-_HINT_COMMENT = re.compile(r"/\*\s*\+.*?\*/[ \t]*\n?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def written(
     if notify == hints.BY_QUEUE:
         if queue not in {option.value for option in queues(actor, "", queue)}:
             raise Refused("QUEUE_NOT_FOUND", "Choose one of the account's queues that you may send to.", "queue")
-        return hints.written_to_queue(queue, to_queues.endpoint_of(actor.tenant))
+        return hints.written_to_queue(queue, to_queues.address_of(actor.tenant))
     instance = Instance.objects.filter(tenant=actor.tenant, instance_id=instance_id).select_related("cluster").first()
     if instance is None:
         raise Refused("BIZ_INSTANCE_NOT_FOUND", "Choose one of the account's instances.", "instance")
@@ -135,10 +133,10 @@ def edit(text: str, hint: str) -> Edit:
     """Where the hint goes: in place of the first one in front of the statement, else at the very beginning."""
     try:
         split = hints.split(text)
-        front = split.start if split.statement else 0
     except hints.HintError:
-        front = 0
-    found = _HINT_COMMENT.search(text, 0, front) if front else None
-    if found is None:
         return Edit(f"{hint}\n", 0, 0)
-    return Edit(f"{hint}\n", found.start(), found.end())
+    if split.place is None or not split.statement:
+        return Edit(f"{hint}\n", 0, 0)
+    start, end = split.place
+    behind = text[end:].lstrip(" \t").removeprefix("\n")
+    return Edit(f"{hint}\n", start, len(text) - len(behind))

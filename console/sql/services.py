@@ -25,7 +25,7 @@ from console.catalog.queries import INFORMATION_SCHEMA
 from console.outbox import services as outbox
 from console.sql import lifecycle, scheduling, writes
 from console.sql.models import QueryTask, TaskStatus
-from console.statements import Ddl, Explain, Malformed, Parsed, Query, SelectConstants
+from console.statements import Ddl, Explain, Malformed, Parsed, Query, SelectConstants, ShowConnection, Subject
 from console.statements.ddl import grammar
 from console.statements.ddl.words import Reader
 from console.statements.write import CreateTableAs, Insert
@@ -60,7 +60,7 @@ def work_of(actor: Actor, parsed: Parsed, schema: str) -> Work:
     """
     form, statement = parsed.form, parsed.statement
     match form:
-        case Query() | SelectConstants():
+        case Query() | SelectConstants() | ShowConnection(subject=Subject.PROCESSES | Subject.GRANTS):
             return Work(statement, _kind(statement))
         case Explain():
             _kind(form.query)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 
 from analytics import retention
-from console.catalog import bucket_events, storage
 from console.catalog.models import Bucket
 from console.celery import app
 from console.sql import lifecycle, worker
@@ -28,18 +27,6 @@ def run_query(task_id: str) -> None:
 def sweep() -> None:
     """Every 5 s: requeue or end what lost its worker, hand over again what lost its message."""
     lifecycle.sweep()
-
-
-@app.task(name="console.sql.tasks.count_storage")  # type: ignore[untyped-decorator]
-def count_storage() -> None:
-    """Every minute: look what accounts have stored whose files have changed."""
-    storage.sweep()
-
-
-@app.task(name="console.sql.tasks.tell_changes")  # type: ignore[untyped-decorator]
-def tell_changes() -> None:
-    """Every 30 s: tell of changes of files whose makers died before they told of them."""
-    bucket_events.sweep()
 
 
 @app.task(name="console.sql.tasks.expire")  # type: ignore[untyped-decorator]

@@ -46,6 +46,8 @@ class Hint:
     warnings: tuple[str, ...] = ()
     #: Where the statement begins in the text.
     start: int = 0
+    #: Where the first comment in hint form begins and ends in the text.
+    place: tuple[int, int] | None = None
 
     @property
     def run_async(self) -> bool:
@@ -96,6 +98,7 @@ def split(text: str) -> Hint:
     """
     options: dict[str, str] = {}
     warnings: list[str] = []
+    place = None
     position, end = 0, len(text)
     while position < end:
         if blank := _BLANK_OR_LINE_COMMENT.match(text, position):
@@ -103,21 +106,24 @@ def split(text: str) -> Hint:
         elif executed := _EXECUTED_COMMENT.match(text, position):
             closing = _closing(text, position)
             statement = text[executed.end() : closing] + text[closing + 2 :]
-            return _hint(statement, options, warnings, executed.end())
+            return _hint(statement, options, warnings, executed.end(), place)
         elif text.startswith("/*", position):
             closing = _closing(text, position)
             if opening := _HINT_OPENING.match(text, position):
                 _read_options(text[opening.end() : closing], options, warnings)
+                place = place or (position, closing + 2)
             position = closing + 2
         else:
             break
-    return _hint(text[position:], options, warnings, position)
+    return _hint(text[position:], options, warnings, position, place)
 
 
-def _hint(statement: str, options: dict[str, str], warnings: list[str], start: int) -> Hint:
+def _hint(
+    statement: str, options: dict[str, str], warnings: list[str], start: int, place: tuple[int, int] | None
+) -> Hint:
     begun = statement.lstrip()
     start += len(statement) - len(begun)
-    return Hint(begun.rstrip().rstrip("; \t\r\n"), options, tuple(warnings), start)
+    return Hint(begun.rstrip().rstrip("; \t\r\n"), options, tuple(warnings), start, place)
 
 
 def _closing(text: str, position: int) -> int:

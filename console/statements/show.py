@@ -16,6 +16,7 @@ from console.statements.statement import (
     Kill,
     SearchTasks,
     ShowColumns,
+    ShowConnection,
     ShowCreateSchema,
     ShowCreateTable,
     ShowDatabases,
@@ -27,6 +28,7 @@ from console.statements.statement import (
     ShowTask,
     ShowVariables,
     Statement,
+    Subject,
     Transaction,
     Use,
 )
@@ -60,6 +62,13 @@ DESCRIBE_TABLE = _form(rf"(?:describe|desc)\s+(?:table\s+)?(?:formatted|extended
 SHOW_VARIABLES = _form(
     rf"show\s+(?:(?:session|global|local)\s+)?variables(?:\s+like\s+(?P<like>{TEXT})|\s+where\s+(?P<where>.+))?"
 )
+SHOW_WARNINGS = _form(
+    rf"show\s+(?P<count>count\s*\(\s*\*\s*\)\s+)?(?P<what>warnings|errors)(?:\s+limit\s+[\d\s,]+)?{_LIKE}"
+)
+SHOW_STATUS = _form(rf"show\s+(?:(?:session|global|local)\s+)?status{_LIKE}")
+SHOW_PROCESSES = _form(r"show\s+(?P<full>full\s+)?processlist")
+SHOW_GRANTS = _form(r"show\s+grants(?:\s+for\s+[^;]{1,200})?")
+SHOW_PRIVILEGES = _form(r"show\s+privileges")
 VARIABLE_NAME = _form(rf"variable_name\s*(?:=|like)\s*(?P<name>{TEXT})")
 USE = _form(rf"use\s+(?P<schema>{NAME})")
 TRANSACTION = _form(r"(?:begin|start\s+transaction|commit|rollback)(?:\s+.{0,64})?")
@@ -68,6 +77,13 @@ KILL = _form(r"kill\s+(?:(?P<kind>connection|query)\s+)?(?P<id>\d{1,19})")
 EXPLAIN = _form(
     r"(?:explain|describe|desc)\s+(?:(?P<mode>extended|formatted|codegen|cost)\s+|format\s*=\s*\w+\s+)?(?=[\w(])"
 )
+#: Headers of what is shown of a connection.
+WARNING_COLUMNS, STATUS_COLUMNS = ("Level", "Code", "Message"), ("Variable_name", "Value")
+PRIVILEGE_COLUMNS = ("Privilege", "Context", "Comment")
+_WARNINGS = {
+    "warnings": (Subject.WARNINGS, Subject.WARNING_COUNT),
+    "errors": (Subject.ERRORS, Subject.ERROR_COUNT),
+}
 #: Lists that stay the same, from the table of `information_schema` of that name.
 LISTS = (
     (_form(rf"show\s+collation{_LIKE}"), "COLLATIONS"),
@@ -96,12 +112,6 @@ NOTHING = (
     (_form(rf"show\s+triggers{_FROM_SCHEMA}{_LIKE}"), _TRIGGER),
     (_form(rf"show\s+events{_FROM_SCHEMA}{_LIKE}"), _EVENT),
     (_form(rf"show\s+open\s+tables{_FROM_SCHEMA}{_LIKE}"), ("Database", "Table", "In_use", "Name_locked")),
-    (_form(r"show\s+privileges"), ("Privilege", "Context", "Comment")),
-    (
-        _form(rf"show\s+(?:count\(\*\)\s+)?(?:warnings|errors)(?:\s+limit\s+[\d\s,]+)?{_LIKE}"),
-        ("Level", "Code", "Message"),
-    ),
-    (_form(rf"show\s+(?:(?:session|global)\s+)?status{_LIKE}"), ("Variable_name", "Value")),
     (_form(r"show\s+plugins"), ("Name", "Status", "Type", "Library", "License")),
 )
 
@@ -150,6 +160,32 @@ def _show_variables(match: re.Match[str]) -> Statement:
     return ShowVariables(_value(match["like"]), names)
 
 
+def _show_warnings(match: re.Match[str]) -> Statement:
+    if match["like"] or match["condition"]:
+        return ShowNothing(WARNING_COLUMNS)
+    return ShowConnection(_WARNINGS[match["what"].lower()][bool(match["count"])])
+
+
+def _show_status(match: re.Match[str]) -> Statement:
+    """Of conditions the one for a name is met; of others nothing is known."""
+    named = VARIABLE_NAME.fullmatch(match["condition"] or "")
+    if match["condition"] and named is None:
+        return ShowNothing(STATUS_COLUMNS)
+    return ShowConnection(Subject.STATUS, _value(named["name"] if named else match["like"]))
+
+
+def _show_processes(match: re.Match[str]) -> Statement:
+    return ShowConnection(Subject.PROCESSES, full=bool(match["full"]))
+
+
+def _show_grants(_: re.Match[str]) -> Statement:
+    return ShowConnection(Subject.GRANTS)
+
+
+def _show_privileges(_: re.Match[str]) -> Statement:
+    return ShowConnection(Subject.PRIVILEGES)
+
+
 _SHOW_FORMS = (
     (SHOW_TASK, _show_task),
     (SEARCH_TASKS, _search_tasks),
@@ -161,11 +197,16 @@ _SHOW_FORMS = (
     (SHOW_CREATE_SCHEMA, _show_create_schema),
     (SHOW_PARTITIONS, _show_partitions),
     (SHOW_VARIABLES, _show_variables),
+    (SHOW_WARNINGS, _show_warnings),
+    (SHOW_STATUS, _show_status),
+    (SHOW_PROCESSES, _show_processes),
+    (SHOW_GRANTS, _show_grants),
+    (SHOW_PRIVILEGES, _show_privileges),
 )
 
 
 def read_show(text: str) -> Statement | None:
-    """`show …` of schemas, tables, tasks, variables and lists."""
+    """`show …` of schemas, tables, tasks, variables, lists and the connection."""
     for form, build in _SHOW_FORMS:
         if match := form.fullmatch(text):
             return build(match)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from console.statements.select import Constant
 from console.statements.write import TargetStatement
@@ -68,9 +69,34 @@ class ShowVariables:
     names: tuple[str, ...] = ()
 
 
+class Subject(Enum):
+    """What clients ask about their own connection."""
+
+    WARNINGS = "warnings"
+    ERRORS = "errors"
+    WARNING_COUNT = "count(*) warnings"
+    ERROR_COUNT = "count(*) errors"
+    STATUS = "status"
+    PROCESSES = "processlist"
+    GRANTS = "grants"
+    PRIVILEGES = "privileges"
+
+
+@dataclass(frozen=True, slots=True)
+class ShowConnection:
+    """`show [count(*)] warnings|errors`, `show status`, `… processlist`, `… grants`, `… privileges`.
+
+    `like` narrows the names of a status, `full` asks for whole statements.
+    """
+
+    subject: Subject
+    like: str | None = None
+    full: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ShowNothing:
-    """A question of clients whose answer is an empty list: warnings, errors, status, indexes, triggers."""
+    """A question of clients whose answer is an empty list: open tables, indexes, routines, triggers."""
 
     columns: tuple[str, ...]
 
@@ -206,6 +232,7 @@ Statement = (
     | ShowTables
     | ShowColumns
     | ShowVariables
+    | ShowConnection
     | ShowNothing
     | ShowList
     | Use

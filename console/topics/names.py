@@ -9,7 +9,7 @@ import re
 
 from django.conf import settings
 
-from brokercore.names import REPLY_SUFFIX, SYSTEM_TOPICS, is_system_topic, unwrap
+from brokercore.names import BROKER_NAME, DEFAULT_CLUSTER, REPLY_SUFFIX, SYSTEM_TOPICS, is_system_topic, unwrap
 from console.instances.models import Instance
 from console.web.errors import Refused
 
@@ -20,7 +20,7 @@ _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{3,127}")
 _GROUP = re.compile(r"GID[_-][A-Za-z0-9_-]{1,60}")
 _RESERVED = re.compile(
-    rf"MQ_INST_.*|DefaultCluster|DefaultHeartBeatSyncerTopic|broker-[a-z]|.*{REPLY_SUFFIX}|.*{REPLY_SUFFIX}_V2",
+    rf"MQ_INST_.*|{DEFAULT_CLUSTER}|DefaultHeartBeatSyncerTopic|{BROKER_NAME}|.*{REPLY_SUFFIX}|.*{REPLY_SUFFIX}_V2",
     re.IGNORECASE,
 )
 _SYSTEM_TOPICS = frozenset(name.lower() for name in SYSTEM_TOPICS)

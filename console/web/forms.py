@@ -52,7 +52,7 @@ def refusals_on(form: forms.BaseForm, denials_on: str = "") -> _Shown:
     """
 
     def deny(denied: PermissionDenied) -> None:
-        form.add_error(denials_on, f"Not allowed: {denied}.")
+        form.add_error(denials_on, _denial(denied))
 
     def show_refusal(refused: Refused) -> None:
         form.add_error(refused.field if refused.field in form.fields else None, refused.message)
@@ -63,6 +63,25 @@ def refusals_on(form: forms.BaseForm, denials_on: str = "") -> _Shown:
 def refusals_told(request: HtmxRequest) -> _Shown:
     """What a service refuses inside `with` is a message on the next page: for buttons, which have no form to show."""
     return _Shown(lambda refused: messages.error(request, refused.message))
+
+
+def refusals_in(context: dict[str, Any], name: str, *, denials: bool = False) -> _Shown:
+    """What a service refuses inside `with` is the sentence `name` of the page, which has no form to show it in.
+
+    With `denials` a missing right is such a sentence too, and is no 403.
+    """
+
+    def deny(denied: PermissionDenied) -> None:
+        context[name] = _denial(denied)
+
+    def show_refusal(refused: Refused) -> None:
+        context[name] = refused.message
+
+    return _Shown(show_refusal, deny if denials else None)
+
+
+def _denial(denied: PermissionDenied) -> str:
+    return f"Not allowed: {denied}."
 
 
 class _Shown(AbstractContextManager[None, bool]):

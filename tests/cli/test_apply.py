@@ -14,7 +14,7 @@ from console.catalog.models import Bucket, BucketRule
 from console.instances.models import Instance
 from console.pipelines import services as pipelines
 from console.pipelines.models import Pipeline
-from console.queues.service import queues_of, topics_of
+from console.queues.client import queues_of, topics_of
 from console.topics.models import Group, Topic
 from gantry_cli import config
 from gantry_cli.state import files

@@ -12,7 +12,7 @@ from console.accounts.models import Policy, User
 from console.catalog.models import Bucket
 from console.jobs import services as jobs
 from console.pipelines import services as pipelines
-from console.queues.service import queues_of, topics_of
+from console.queues.client import queues_of, topics_of
 from gantry_cli import config
 from tests.cli.conftest import Run, stored
 from tests.console.jobs.conftest import TEXT

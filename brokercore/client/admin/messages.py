@@ -16,16 +16,13 @@ from brokercore.client.offsets import QueueOffsets
 from brokercore.client.pulling import PULL_CODES, PullResult, PullStatus, pull_call, read_pull
 from brokercore.client.sending import Prepared, encoded_properties, read_send, send_call
 from brokercore.client.session import Call
-from brokercore.names import retry_topic
+from brokercore.names import TOOLS_GROUP, retry_topic
 from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.ids import parse_offset_message_id
 from brokercore.protocol.message import COMPRESSED, COMPRESSION_MASK, COMPRESSION_SHIFT, StoredMessage, decode_stored
 from brokercore.protocol.message_queue import MessageQueue
-
-TOOLS_GROUP = "TOOLS_CONSUMER"
-"""The group admin tools read under; every broker knows it."""
 
 MAX_TIME_MS = 2**63 - 1
 _QUERY_TIMEOUT_MS = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from brokercore.names import TRACE_TOPIC, group_of
+from brokercore.names import BROKER_NAME, TRACE_TOPIC, group_of
 from brokercore.protocol.bodies.config import MAX_CONFIG, TopicConfig, topic_rows_to_json
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
@@ -22,9 +22,6 @@ from brokercore.server.rights.limits import INSTANCE_PREFIX
 from brokercore.server.storage.topics import is_kept_topic
 
 MAX_QUEUES = 1024
-_BROKER_NAME = re.compile(r"broker-[a-z]")
-"""Names of brokers that the launcher starts, now or later."""
-
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _MESSAGE_TYPES = frozenset({"NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "UNSPECIFIED"})
 _INVALID = ResponseCode.INVALID_PARAMETER
@@ -123,7 +120,7 @@ def is_reserved(broker: Broker, name: str) -> bool:
     return (
         name == cluster
         or name in brokers
-        or _BROKER_NAME.fullmatch(name) is not None
+        or re.fullmatch(BROKER_NAME, name) is not None
         or any(is_reply_topic(name, called) for called in replies)
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from brokercore.policy.table import CHANGED, CHANGED_FIELD
 from brokercore.server.errors import RedisError
 from brokercore.server.storage.redis_connection import RedisConnection
 from brokercore.smq.storage import keys
@@ -41,7 +42,8 @@ class Script:
     def __init__(self, name: str, *shared: str, noted: bool = False) -> None:
         own = _read(name)
         if noted:
-            own = _read("_noted").replace("--[[ the script ]]", own)
+            where = f"local STREAM, FIELD = '{CHANGED}', '{CHANGED_FIELD}'\n"
+            own = where + _read("_noted").replace("--[[ the script ]]", own)
         self._text = "".join(map(_read, ("_head", *shared))) + own
         self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
@@ -19,8 +20,7 @@ from console.accounts import access, credentials, queries, services
 from console.accounts.http import Request
 from console.accounts.models import User
 from console.accounts.services import IssuedKey
-from console.web import deletion, htmx
-from console.web.errors import Refused
+from console.web import deletion, forms, htmx
 
 
 @require_GET
@@ -32,12 +32,12 @@ def index(request: Request) -> HttpResponse:
 @require_POST
 def create(request: Request) -> HttpResponse:
     """The answer carries the secret, this once: no redirect could."""
-    try:
+    refused: dict[str, Any] = {}
+    with forms.refusals_in(refused, "error"):
         issued = services.create_access_key(actor=request.actor, user=_owner(request))
-    except Refused as refused:
-        return htmx.invalid(request, "accounts/keys.html", _context(request) | {"error": refused.message})
-    context = _context(request) | {"issued": issued, "files": _files(issued)}
-    return render(request, "accounts/keys.html", context)
+        context = _context(request) | {"issued": issued, "files": _files(issued)}
+        return render(request, "accounts/keys.html", context)
+    return htmx.invalid(request, "accounts/keys.html", _context(request) | refused)
 
 
 @require_POST

@@ -30,12 +30,11 @@ _TABLE = re.compile(rf"((?:\bfrom|\bjoin|,)\s+)({'|'.join(definitions.TABLES)})\
 _VARIABLES = {"version": VERSION, "lower_case_table_names": "0", "sql_mode": "", "version_comment": "Gantry async SQL"}
 
 
-def answer(actor: Actor, text: str, schema: str) -> Answer:
-    """The rows of a query whose tables are all in `information_schema`; `schema` is the default schema.
+def answer(actor: Actor, query: exp.Query, schema: str) -> Answer:
+    """The rows of a parsed query whose tables are all in `information_schema`; `schema` is the default schema.
 
-    Raises Refused, and UnknownTableError for a table that is not there.
+    The query is changed. Raises Refused, and UnknownTableError for a table that is not there.
     """
-    query = parsers.query(text, actor.tenant.uid)
     wanted = _tables(query, schema)
     scope = _scope(actor, query, len(wanted))
     tables = {

@@ -12,7 +12,7 @@ from console.accounts.actor import oss_resource
 from console.catalog import bucket_events, bucket_rules, buckets
 from console.catalog.models import Bucket, BucketRule
 from console.openapi.envelope import FIELD, INVOKE, Page, cut, milliseconds
-from console.openapi.registry import NOTHING, Call, Choice, Nothing, Parameters, Positive, Result, operation
+from console.openapi.registry import NOTHING, Call, ListPage, ListSize, Nothing, Parameters, Result, operation
 from console.web.errors import Refused
 
 _BUCKET_MISSES = ("BIZ_BUCKET_NOT_FOUND",)
@@ -36,8 +36,8 @@ class BucketOnly(Parameters):
 
 class BucketList(Parameters):
     bucket: Annotated[str, Field(max_length=63, description="Part of the names looked for.")] = ""
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Buckets a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Buckets a page, 1 to 100.")] = 20
 
 
 class RuleOnly(BucketOnly):

@@ -1,12 +1,11 @@
-"""SQL jobs of the account: their texts, versions and life, and the secrets and variables that texts name."""
+"""SQL jobs of the account: their texts, versions and life. What texts name: `job_secrets`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from django.db.models import QuerySet
 from pydantic import Field, StringConstraints
 
 from analytics.pipelines.reports import InsertReport, Report
@@ -16,13 +15,15 @@ from console.jobs.compiler.planning import Checked
 from console.jobs.compiler.words import LONGEST_TEXT, TextRefused
 from console.jobs.graph import Node
 from console.jobs.tables import live_point
-from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds
+from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds, page_of
 from console.openapi.registry import (
     NOTHING,
     Boolean,
     Call,
-    Choice,
+    ListPage,
+    ListSize,
     Nothing,
+    Paged,
     Parameters,
     Positive,
     Result,
@@ -70,11 +71,6 @@ JobText = Annotated[
         examples=["create temporary table seen (id bigint) with ('connector' = 'datagen');"],
     ),
 ]
-SecretName = Annotated[str, Field(min_length=1, max_length=128, description="Name of the secret.", examples=["key_id"])]
-VariableName = Annotated[
-    str, Field(min_length=1, max_length=64, description="Name of the variable.", examples=["endpoint"])
-]
-Value = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, max_length=16_384)]
 
 
 class JobOnly(Parameters):
@@ -83,8 +79,8 @@ class JobOnly(Parameters):
 
 class JobList(Parameters):
     job: Annotated[str, Field(max_length=64, description="Part of the names looked for, in any case.")] = ""
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Jobs a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Jobs a page, 1 to 100.")] = 20
 
 
 class JobCreate(JobOnly):
@@ -123,33 +119,12 @@ class VersionOnly(JobOnly):
     version: Positive = Field(description="Number of the version.")
 
 
-class Paged(Parameters):
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Entries a page, 1 to 100.")
-
-
 class JobPage(Paged, JobOnly):
     pass
 
 
 class JobLog(JobOnly):
     after: Annotated[str, Field(max_length=32, description="The cursor of the last line that is known.")] = ""
-
-
-class SecretOnly(Parameters):
-    secret: SecretName
-
-
-class SecretPut(SecretOnly):
-    value: Annotated[Value, Field(description="The value; it is never told again.")]
-
-
-class VariableOnly(Parameters):
-    variable: VariableName
-
-
-class VariablePut(VariableOnly):
-    value: Annotated[Value, Field(description="The value; versions that are deployed keep the old one.")]
 
 
 class JobRow(Result):
@@ -307,20 +282,6 @@ class SavepointDo(Result):
     createTime: int = Field(description="Milliseconds since the epoch.")
 
 
-class SecretDo(Result):
-    """A secret, of which the value is not told."""
-
-    secret: str
-    changeTime: int = Field(description="Milliseconds since the epoch.")
-
-
-class VariableDo(Result):
-    """A variable."""
-
-    variable: str
-    value: str
-
-
 @operation(
     "job/list",
     service="Job",
@@ -368,7 +329,7 @@ def get(call: Call, parameters: JobOnly) -> JobDo:
 )
 def create(call: Call, parameters: JobCreate) -> JobDo:
     access.require_right(call.actor, access.CREATE, parameters.job)
-    with _told():
+    with in_symbols():
         services.create(actor=call.actor, name=parameters.job, text=parameters.text)
     return _described(_found(call, parameters.job))
 
@@ -386,7 +347,7 @@ def create(call: Call, parameters: JobCreate) -> JobDo:
 )
 def update(call: Call, parameters: JobWithText) -> Kept:
     job = _job(call, parameters, access.UPDATE)
-    with _told():
+    with in_symbols():
         checked = services.save_draft(actor=call.actor, pipeline=job, text=parameters.text)
     return Kept(**_validated(checked), text=checked.text)
 
@@ -402,7 +363,7 @@ def update(call: Call, parameters: JobWithText) -> Kept:
 )
 def validate(call: Call, parameters: TextOnly) -> Validated:
     access.require_right(call.actor, access.QUERY, "*")
-    with _told():
+    with in_symbols():
         return Validated(**_validated(services.look(actor=call.actor, text=parameters.text)))
 
 
@@ -420,7 +381,7 @@ def validate(call: Call, parameters: TextOnly) -> Validated:
 )
 def deploy(call: Call, parameters: JobWithText) -> VersionRow:
     job = _job(call, parameters, access.UPDATE)
-    with _told():
+    with in_symbols():
         return VersionRow(**_version(services.deploy(actor=call.actor, pipeline=job, text=parameters.text)))
 
 
@@ -445,7 +406,7 @@ def deploy(call: Call, parameters: JobWithText) -> VersionRow:
 )
 def start(call: Call, parameters: JobStart) -> dict[str, Any]:
     job = _job(call, parameters, access.START)
-    with _told():
+    with in_symbols():
         services.start(
             actor=call.actor,
             pipeline=job,
@@ -468,7 +429,7 @@ def start(call: Call, parameters: JobStart) -> dict[str, Any]:
 )
 def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
     job = _job(call, parameters, access.STOP)
-    with _told():
+    with in_symbols():
         services.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
     return NOTHING
 
@@ -485,7 +446,7 @@ def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
 )
 def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
     job = _job(call, parameters, access.DELETE)
-    with _told():
+    with in_symbols():
         services.delete(actor=call.actor, pipeline=job)
     return NOTHING
 
@@ -502,7 +463,7 @@ def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
 )
 def versions(call: Call, parameters: JobPage) -> Page:
     found = queries.versions(_job(call, parameters, access.QUERY))
-    return _page(parameters, found, lambda version: VersionRow(**_version(version)))
+    return page_of(parameters, found, lambda version: VersionRow(**_version(version)))
 
 
 @operation(
@@ -534,7 +495,7 @@ def version(call: Call, parameters: VersionOnly) -> VersionDo:
 )
 def events(call: Call, parameters: JobPage) -> Page:
     found = queries.events(_job(call, parameters, access.QUERY))
-    return _page(
+    return page_of(
         parameters,
         found,
         lambda one: EventDo(event=one.kind, message=one.sentence, version=one.version, time=milliseconds(one.at)),
@@ -569,7 +530,7 @@ def log(call: Call, parameters: JobLog) -> list[LogLine]:
 )
 def savepoints(call: Call, parameters: JobPage) -> Page:
     found = queries.savepoints(_job(call, parameters, access.QUERY))
-    return _page(
+    return page_of(
         parameters,
         found,
         lambda one: SavepointDo(
@@ -594,7 +555,7 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
 )
 def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
     job = _job(call, parameters, access.DELETE_SAVEPOINT)
-    with _told():
+    with in_symbols():
         found = _savepoint(job, parameters.savepoint)
         if found is None:
             raise Refused("SAVEPOINT_NOT_FOUND", f"{job.name} has no savepoint of this ID.", "savepoint")
@@ -602,116 +563,17 @@ def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
     return NOTHING
 
 
-@operation(
-    "job/secrets",
-    service="Job",
-    summary="Names of the secrets of SQL jobs",
-    parameters=Paged,
-    result=SecretDo,
-    paged=True,
-    extension=True,
-)
-def secrets(call: Call, parameters: Paged) -> Page:
-    tenant = access.require_right(call.actor, access.LIST_SECRETS, "*", "job-secret")
-    found = queries.secrets(tenant)
-    return _page(parameters, found, lambda one: SecretDo(secret=one.name, changeTime=milliseconds(one.changed_at)))
-
-
-@operation(
-    "job/putSecret",
-    service="Job",
-    summary="Save a secret of SQL jobs, or its new value",
-    description="A text names it as `${secret_values.<name>}`; jobs have it from their next start on.",
-    parameters=SecretPut,
-    result=Nothing,
-    changes=True,
-    extension=True,
-)
-def put_secret(call: Call, parameters: SecretPut) -> dict[str, Any]:
-    access.require_right(call.actor, access.PUT_SECRET, parameters.secret, "job-secret")
-    with _told():
-        pipelines.set_secret(actor=call.actor, name=parameters.secret, value=parameters.value)
-    return NOTHING
-
-
-@operation(
-    "job/deleteSecret",
-    service="Job",
-    summary="Delete a secret of SQL jobs",
-    parameters=SecretOnly,
-    result=Nothing,
-    changes=True,
-    errors=("BIZ_SECRET_NOT_FOUND",),
-    extension=True,
-)
-def delete_secret(call: Call, parameters: SecretOnly) -> dict[str, Any]:
-    access.require_right(call.actor, access.DELETE_SECRET, parameters.secret, "job-secret")
-    with _told():
-        pipelines.delete_secret(actor=call.actor, name=parameters.secret)
-    return NOTHING
-
-
-@operation(
-    "job/variables",
-    service="Job",
-    summary="Variables of SQL jobs",
-    parameters=Paged,
-    result=VariableDo,
-    paged=True,
-    extension=True,
-)
-def variables(call: Call, parameters: Paged) -> Page:
-    tenant = access.require_right(call.actor, access.LIST_SECRETS, "*", "job-variable")
-    return _page(parameters, queries.variables(tenant), lambda one: VariableDo(variable=one.name, value=one.value))
-
-
-@operation(
-    "job/putVariable",
-    service="Job",
-    summary="Save a variable of SQL jobs, or its new value",
-    description="A text names it as `${<name>}`.",
-    parameters=VariablePut,
-    result=Nothing,
-    changes=True,
-    extension=True,
-)
-def put_variable(call: Call, parameters: VariablePut) -> dict[str, Any]:
-    access.require_right(call.actor, access.PUT_SECRET, parameters.variable, "job-variable")
-    with _told():
-        pipelines.set_variable(actor=call.actor, name=parameters.variable, value=parameters.value)
-    return NOTHING
-
-
-@operation(
-    "job/deleteVariable",
-    service="Job",
-    summary="Delete a variable of SQL jobs",
-    parameters=VariableOnly,
-    result=Nothing,
-    changes=True,
-    errors=("BIZ_VARIABLE_NOT_FOUND",),
-    extension=True,
-)
-def delete_variable(call: Call, parameters: VariableOnly) -> dict[str, Any]:
-    access.require_right(call.actor, access.DELETE_SECRET, parameters.variable, "job-variable")
-    with _told():
-        pipelines.delete_variable(actor=call.actor, name=parameters.variable)
-    return NOTHING
-
-
 @contextmanager
-def _told() -> Iterator[None]:
+def in_symbols() -> Iterator[None]:
     """Refusals by the symbols of this API."""
     try:
         yield
-    except TextRefused as refused:
-        raise Refused(_SYMBOLS[refused.symbol], refused.message, "text") from refused
     except Refused as refused:
         raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
 
 
 def _job(call: Call, parameters: JobOnly, action: str) -> Pipeline:
-    with _told():
+    with in_symbols():
         return access.require_job(call.actor, action, parameters.job)
 
 
@@ -823,8 +685,3 @@ def _validated(checked: Checked) -> dict[str, Any]:
 
 def _version(version: Version) -> dict[str, Any]:
     return {"version": version.number, "author": version.author, "createTime": milliseconds(version.created_at)}
-
-
-def _page(parameters: Paged, found: QuerySet[Any], told: Callable[[Any], Result]) -> Page:
-    entries = [told(one) for one in cut(parameters, found)]
-    return Page.of(parameters, entries, found.count())

@@ -10,15 +10,16 @@ from brokercore.smq.wire.requests import MAX_TOPIC_NAME
 from brokercore.smq.wire.subscriptions import Format, Strategy, SubscriptionState
 from brokercore.smq.wire.topics import MAX_TAG, RANGES, TopicState
 from console.openapi.envelope import FIELD, Page, cut
+from console.openapi.operations import attributes
 from console.openapi.registry import (
     NOTHING,
     Boolean,
     Call,
-    Choice,
+    ListPage,
+    ListSize,
     Nothing,
     OrNothing,
     Parameters,
-    Positive,
     Result,
     operation,
 )
@@ -47,18 +48,13 @@ class TopicAttributes(TopicOnly):
     ] = None  # fmt: skip
     loggingEnabled: Annotated[Boolean | None, Field(description="Whether the topic is logged.")] = None
 
-    def given(self) -> dict[str, int]:
-        """The attributes that were given, by the service's names."""
-        values = self.model_dump(exclude={"topic"}, exclude_none=True)
-        return {name[0].upper() + name[1:]: int(value) for name, value in values.items()}
-
 
 class TopicList(Parameters):
     topic: Annotated[
         str, Field(max_length=MAX_TOPIC_NAME, description="Part of the names looked for, in any case.")
     ] = ""
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Topics a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Topics a page, 1 to 100.")] = 20
 
 
 class TopicPublish(TopicOnly):
@@ -158,7 +154,7 @@ def list_topics(call: Call, parameters: TopicList) -> Page:
 )
 def create(call: Call, parameters: TopicAttributes) -> dict[str, Any]:
     access.require_topic(call.actor, "mns:CreateTopic", parameters.topic)
-    services.create_topic(actor=call.actor, name=parameters.topic, attributes=parameters.given())
+    services.create_topic(actor=call.actor, name=parameters.topic, attributes=attributes.given(parameters, "topic"))
     return NOTHING
 
 
@@ -175,10 +171,7 @@ def create(call: Call, parameters: TopicAttributes) -> dict[str, Any]:
 )
 def set_attributes(call: Call, parameters: TopicAttributes) -> dict[str, Any]:
     access.require_topic(call.actor, "mns:SetTopicAttributes", parameters.topic)
-    given = parameters.given()
-    if not given:
-        raise Refused(FIELD, "No attribute is given.", "maximumMessageSize")
-    services.set_topic(actor=call.actor, name=parameters.topic, attributes=given)
+    services.set_topic(actor=call.actor, name=parameters.topic, attributes=attributes.needed(parameters, "topic"))
     return NOTHING
 
 

@@ -10,21 +10,22 @@ from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import MAX_BATCH, PRIORITY_LEAST, PRIORITY_MOST
 from brokercore.smq.wire.queues import LOGGING, RANGES, QueueState
 from brokercore.smq.wire.requests import MAX_NAME
-from console.openapi.envelope import FIELD, Page, cut
+from console.openapi.envelope import Page, cut
+from console.openapi.operations import attributes
 from console.openapi.registry import (
     NOTHING,
     Boolean,
     Call,
     Choice,
+    ListPage,
+    ListSize,
     Nothing,
     OrNothing,
     Parameters,
-    Positive,
     Result,
     operation,
 )
 from console.queues import access, queries, services
-from console.web.errors import Refused
 
 _MISSES = ("BIZ_QUEUE_NOT_FOUND",)
 _MESSAGE_MISSES = ("BIZ_QUEUE_NOT_FOUND", "BIZ_NO_MESSAGE")
@@ -74,16 +75,11 @@ class QueueAttributes(QueueOnly):
     ] = None  # fmt: skip
     loggingEnabled: Annotated[Boolean | None, Field(description="Whether the queue is logged.")] = None
 
-    def given(self) -> dict[str, int]:
-        """The attributes that were given, by the service's names."""
-        values = self.model_dump(exclude={"queue"}, exclude_none=True)
-        return {name[0].upper() + name[1:]: int(value) for name, value in values.items()}
-
 
 class QueueList(Parameters):
     queue: Annotated[str, Field(max_length=MAX_NAME, description="Part of the names looked for, in any case.")] = ""
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Queues a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Queues a page, 1 to 100.")] = 20
 
 
 class MessageSend(QueueOnly):
@@ -223,7 +219,7 @@ def get(call: Call, parameters: QueueOnly) -> QueueDo:
 )
 def create(call: Call, parameters: QueueAttributes) -> dict[str, Any]:
     access.require_queue(call.actor, "mns:CreateQueue", parameters.queue)
-    services.create_queue(actor=call.actor, name=parameters.queue, attributes=parameters.given())
+    services.create_queue(actor=call.actor, name=parameters.queue, attributes=attributes.given(parameters, "queue"))
     return NOTHING
 
 
@@ -240,10 +236,7 @@ def create(call: Call, parameters: QueueAttributes) -> dict[str, Any]:
 )
 def set_attributes(call: Call, parameters: QueueAttributes) -> dict[str, Any]:
     access.require_queue(call.actor, "mns:SetQueueAttributes", parameters.queue)
-    given = parameters.given()
-    if not given:
-        raise Refused(FIELD, "No attribute is given.", "visibilityTimeout")
-    services.set_attributes(actor=call.actor, name=parameters.queue, attributes=given)
+    services.set_attributes(actor=call.actor, name=parameters.queue, attributes=attributes.needed(parameters, "queue"))
     return NOTHING
 
 

@@ -23,8 +23,8 @@ from console.accounts.actor import service_resource
 from console.catalog import schema_tree
 from console.catalog.describe import Answer
 from console.openapi import envelope
-from console.openapi.envelope import Page, cut
-from console.openapi.registry import Call, Choice, Parameters, Result, operation
+from console.openapi.envelope import Page
+from console.openapi.registry import Call, Choice, ListPage, ListSize, Parameters, Result, operation
 from console.sql import queries, results, runs, services
 from console.sql.models import QueryTask, TaskStatus
 from console.sql.services import Parameter
@@ -289,8 +289,8 @@ class TaskList(Parameters):
     status: Annotated[
         str, Field(max_length=9, description="RUNNING (waiting ones among them), SUCCESS, FAILURE or CANCELLED.")
     ] = ""
-    currentPage: Annotated[int, Field(ge=1, le=2**31 - 1, description="The page, from 1."), Choice] = 1
-    pageSize: Annotated[int, Field(ge=1, le=100, description="Tasks a page, 1 to 100."), Choice] = 20
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Tasks a page, 1 to 100.")] = 20
 
 
 @operation(
@@ -375,7 +375,7 @@ def tasks(call: Call, parameters: TaskList) -> Page:
         allowed = ", ".join(queries.STATUSES)
         raise Refused(envelope.FIELD, f"There is no status {parameters.status}; allowed are {allowed}.", "status")
     rows = queries.search(call.actor, parameters.text, parameters.status)
-    return Page.of(parameters, [row(one) for one in cut(parameters, rows)], rows.count())
+    return envelope.page_of(parameters, rows, row)
 
 
 @operation(

@@ -14,9 +14,10 @@ from console.openapi.registry import (
     Call,
     Choice,
     InstanceId,
+    ListPage,
+    ListSize,
     Nothing,
     Parameters,
-    Positive,
     Remark,
     Result,
     TopicName,
@@ -56,8 +57,8 @@ class TopicUpdate(TopicOnly):
 class TopicListInPage(Parameters):
     instanceId: InstanceId = ""
     topic: str = Field(default="", max_length=127, description="The exact name looked for; left out: all.")
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Topics a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Topics a page, 1 to 100.")] = 20
 
 
 class InstanceChoice(Parameters):

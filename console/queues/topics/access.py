@@ -6,8 +6,6 @@ Rights are those of the service: `mns:<Operation>` on `acs:mns:<region>:<account
 
 from __future__ import annotations
 
-from django.http import Http404
-
 from brokercore.policy import mns_resource
 from brokercore.smq.wire.requests import Call, Operation
 from brokercore.smq.wire.subscriptions import SubscriptionState
@@ -16,9 +14,9 @@ from console.accounts.access import require
 from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.accounts.models import Tenant
-from console.queues.service import SUBSCRIPTION_NOT_FOUND, TOPIC_NOT_FOUND
+from console.queues.client import SUBSCRIPTION_NOT_FOUND, TOPIC_NOT_FOUND
 from console.queues.topics import queries
-from console.web.errors import Refused
+from console.web import missing
 
 _OF_SUBSCRIPTIONS = frozenset({"mns:Subscribe", "mns:Unsubscribe", "mns:SetSubscriptionAttributes"})
 
@@ -34,23 +32,15 @@ def topic(request: Request, name: str, action: str, subscription: str = "*") -> 
     A missing right is 403, also for a name that no topic has.
     """
     owner = require_topic(request.actor, action, name, subscription)
-    try:
+    with missing.page_of("topic", TOPIC_NOT_FOUND, field="name"):
         return queries.topic(owner, name)
-    except Refused as refused:
-        if refused.symbol == TOPIC_NOT_FOUND or refused.field == "name":
-            raise Http404("no such topic") from refused
-        raise
 
 
 def subscription(request: Request, topic: str, name: str, action: str) -> SubscriptionState:
     """The subscription of the actor's account, if the actor may do `action` on it; as for a topic."""
     owner = require_topic(request.actor, action, topic, name)
-    try:
+    with missing.page_of("subscription", TOPIC_NOT_FOUND, SUBSCRIPTION_NOT_FOUND, field="name"):
         return queries.subscription(owner, topic, name)
-    except Refused as refused:
-        if refused.symbol in (TOPIC_NOT_FOUND, SUBSCRIPTION_NOT_FOUND) or refused.field == "name":
-            raise Http404("no such subscription") from refused
-        raise
 
 
 def require_topic(actor: Actor, action: str, name: str, subscription: str = "*") -> Tenant:

@@ -10,7 +10,7 @@ from brokercore.smq.wire.errors import Code, SmqError
 from brokercore.smq.wire.subscriptions import SubscriptionState
 from brokercore.smq.wire.topics import TopicState
 from console.accounts.models import Tenant
-from console.queues.service import topics_of
+from console.queues.client import topics_of
 
 MOST_NAMES = 10_000
 """Topics that a list knows of; nobody pages through more."""

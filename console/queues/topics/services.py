@@ -10,7 +10,7 @@ from brokercore.smq.wire.subscriptions import Format, Strategy
 from console.accounts.actor import Actor
 from console.audit import record as audit
 from console.queues.access import require_queue
-from console.queues.service import topics_of
+from console.queues.client import topics_of
 from console.queues.topics import access
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol
 
 from console import statements
@@ -16,18 +14,17 @@ from console.sql.mysql import errors, results
 from console.sql.mysql.errors import EndpointError
 from console.sql.mysql.shared import Shared
 from console.sql.mysql.variables import SessionVariables
-from console.statements import Parsed
-from console.statements.lexer import TEXT, quoted, value_of
+from console.statements import Parsed, Subject, show
+from console.statements.lexer import quoted
 from console.statements.like import like_pattern
 from console.statements.select import Constant, Fact, UserVariable, Variable
 from mysqlwire.aio.results import DONE, Result
 from mysqlwire.aio.session import Client, Kill
 
 PRIVILEGES = Answer(
-    ("Privilege", "Context", "Comment"),
+    show.PRIVILEGE_COLUMNS,
     [("Select", "Tables", "To run statements on tables"), ("Usage", "Server Admin", "No privileges - sign in only")],
 )
-OPEN_TABLES = Answer(("Database", "Table", "In_use", "Name_locked"), [])
 
 Handler = Callable[[Any], Awaitable[Result]]
 #: Characters of a statement that `show processlist` shows, as MySQL does.
@@ -35,29 +32,6 @@ _SHOWN_CHARACTERS = 100
 #: net_write_timeout may be this long, seconds: Connector/J asks for 600.
 _LONGEST_WRITE_S = 3600
 _PROCESS_COLUMNS = ("Id", "User", "Host", "db", "Command", "Time", "State", "Info")
-
-
-class Subject(Enum):
-    """What tools ask about the connection itself; `console.catalog.describe` tells what schemas and tables hold."""
-
-    WARNINGS = "warnings"
-    ERRORS = "errors"
-    WARNING_COUNT = "count(*) warnings"
-    ERROR_COUNT = "count(*) errors"
-    STATUS = "status"
-    PROCESSES = "processlist"
-    GRANTS = "grants"
-    PRIVILEGES = "privileges"
-    OPEN_TABLES = "open tables"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question; `like` narrows the names of a status, `full` asks for whole statements."""
-
-    subject: Subject
-    like: str | None = None
-    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +43,6 @@ class Warned:
     message: str
 
 
-_LIKE = rf"(?:\s+like\s+(?P<like>{TEXT})|\s+where\s+variable_name\s*(?:=|like)\s*(?P<name>{TEXT}))?"
-_FORMS = tuple(
-    (re.compile(rf"show\s+{pattern}", re.IGNORECASE | re.DOTALL), subject)
-    for pattern, subject in (
-        (r"warnings(?:\s+limit\s+[\d\s,]+)?", Subject.WARNINGS),
-        (r"errors(?:\s+limit\s+[\d\s,]+)?", Subject.ERRORS),
-        (r"count\s*\(\s*\*\s*\)\s+warnings", Subject.WARNING_COUNT),
-        (r"count\s*\(\s*\*\s*\)\s+errors", Subject.ERROR_COUNT),
-        (rf"(?:(?:session|global|local)\s+)?status{_LIKE}", Subject.STATUS),
-        (r"(?P<full>full\s+)?processlist", Subject.PROCESSES),
-        (r"grants(?:\s+for\s+[^;]{1,200})?", Subject.GRANTS),
-        (r"privileges", Subject.PRIVILEGES),
-        (rf"open\s+tables(?:\s+(?:from|in)\s+\S+)?{_LIKE}", Subject.OPEN_TABLES),
-    )
-)
-#: No form is longer.
-_LONGEST = 1024
-
-
-def read_question(text: str) -> Question | None:
-    """The question of a statement, None when it is none of these."""
-    if len(text) > _LONGEST or text[:4].lower() != "show":
-        return None
-    for form, subject in _FORMS:
-        if match := form.fullmatch(text):
-            parts = match.groupdict()
-            like = parts.get("like") or parts.get("name")
-            return Question(subject, value_of(like) if like else None, bool(parts.get("full")))
-    return None
-
-
 def warnings_answer(subject: Subject, warned: list[Warned]) -> Answer:
     """The answer to the four questions about warnings and errors."""
     if subject in (Subject.ERRORS, Subject.ERROR_COUNT):
@@ -107,9 +50,7 @@ def warnings_answer(subject: Subject, warned: list[Warned]) -> Answer:
     if subject in (Subject.WARNING_COUNT, Subject.ERROR_COUNT):
         name = "@@session.warning_count" if subject is Subject.WARNING_COUNT else "@@session.error_count"
         return Answer((name,), [(len(warned),)])
-    return Answer(
-        ("Level", "Code", "Message"), [(w.level, w.code, w.message) for w in warned], integers=frozenset({"Code"})
-    )
+    return Answer(show.WARNING_COLUMNS, [(w.level, w.code, w.message) for w in warned], integers=frozenset({"Code"}))
 
 
 def status_answer(values: dict[str, str | int], like: str | None) -> Answer:
@@ -118,7 +59,7 @@ def status_answer(values: dict[str, str | int], like: str | None) -> Answer:
     rows: list[Cells] = [
         (name, str(value)) for name, value in sorted(values.items()) if not pattern or pattern.fullmatch(name)
     ]
-    return Answer(("Variable_name", "Value"), rows)
+    return Answer(show.STATUS_COLUMNS, rows)
 
 
 def grants_answer(user: str, schemas: list[str]) -> Answer:
@@ -171,10 +112,9 @@ class OwnAffairs:
 
     async def answer(self, parsed: Parsed) -> Result | None:
         """Answer a statement; None when it is about more than the connection."""
-        question = read_question(parsed.statement)
-        if question is not None:
-            return results.of_answer(await self._asked(question))
         statement = parsed.form
+        if isinstance(statement, statements.ShowConnection):
+            return results.of_answer(await self._asked(statement))
         handler = self._handlers.get(type(statement))
         if handler is None:
             return None
@@ -220,7 +160,7 @@ class OwnAffairs:
             for name, value in self._session.variables.listed()
             if (pattern is None or pattern.fullmatch(name)) and (not wanted or name in wanted)
         ]
-        return results.of_answer(Answer(("Variable_name", "Value"), list(rows)))
+        return results.of_answer(Answer(show.STATUS_COLUMNS, list(rows)))
 
     async def _select_constants(self, statement: statements.SelectConstants) -> Result:
         values = [self._constant(item) for item in statement.items]
@@ -256,7 +196,7 @@ class OwnAffairs:
 
     # --- Questions --------------------------------------------------------------------------------------------------
 
-    async def _asked(self, question: Question) -> Answer:
+    async def _asked(self, question: statements.ShowConnection) -> Answer:
         subject, session = question.subject, self._session
         match subject:
             case Subject.STATUS:
@@ -268,8 +208,6 @@ class OwnAffairs:
                 return grants_answer(session.username or "", [str(row[0]) for row in schemas.rows])
             case Subject.PRIVILEGES:
                 return PRIVILEGES
-            case Subject.OPEN_TABLES:
-                return OPEN_TABLES
             case _:
                 return warnings_answer(subject, session.warned)
 

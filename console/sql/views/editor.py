@@ -19,7 +19,6 @@ from console.sql.models import QueryTask, SavedQuery
 from console.sql.views import panes
 from console.statements import hint as hints
 from console.web import forms, htmx
-from console.web.errors import Refused
 from console.web.paging import search_text
 
 PANELS = ("schemas", "saved", "history")
@@ -156,15 +155,14 @@ def names(request: Request) -> HttpResponse:
 def pick(request: Request, kind: str) -> HttpResponse:
     """Entries of a pick list of the hint builder, found by what was typed."""
     catalog_access.pages(request)
-    text, problem, options = search_text(request), "", []
-    try:
+    text = search_text(request)
+    context: dict[str, Any] = {"options": [], "kind": kind, "q": text, "problem": ""}
+    with forms.refusals_in(context, "problem"):
         if kind == "instances":
-            options = hint_builder.instances(request.actor, text)
+            context["options"] = hint_builder.instances(request.actor, text)
         else:
-            options = _PICKS[kind](request.actor, request.GET.get("instance", ""), text)
-    except Refused as refused:
-        problem = refused.message
-    return render(request, "sql/_options.html", {"options": options, "kind": kind, "q": text, "problem": problem})
+            context["options"] = _PICKS[kind](request.actor, request.GET.get("instance", ""), text)
+    return render(request, "sql/_options.html", context)
 
 
 @require_POST

@@ -24,6 +24,13 @@ def ask(actor: object, text: str, schema: str = "demo") -> Answer:
     return answer
 
 
+def test_who_has_no_connection_is_told_nothing_of_one(cast: Cast) -> None:
+    for text in ("show warnings", "show count(*) errors", "show status like 'Ssl%'", "show privileges"):
+        assert ask(cast.alice, text).rows == []
+    for text in ("show processlist", "show grants"):
+        assert answers.answer(cast.alice, statements.parse(text), "demo") is None
+
+
 @pytest.fixture
 def orders(cast: Cast) -> ExternalTable:
     """A partitioned CSV table with comments and nested types."""

@@ -66,6 +66,7 @@ def test_what_cannot_be_named_is_refused_beside_its_field(
         ("/*+ run_async=true */ select 1", "/*+ h */\nselect 1"),
         ("-- mine\n/* +run_async=true*/\nselect 1", "-- mine\n/*+ h */\nselect 1"),
         ("select /*+ broadcast(a) */ * from a", "/*+ h */\nselect /*+ broadcast(a) */ * from a"),
+        ("-- /*+ mine */\nselect 1", "/*+ h */\n-- /*+ mine */\nselect 1"),
         ("", "/*+ h */\n"),
         ("/* never closed", "/*+ h */\n/* never closed"),
     ],

@@ -59,7 +59,7 @@ def service(running: QueueServiceProcess, settings: Any, handed_over: list[str],
 @contextmanager
 def queue(actor: Actor, name: str, **attributes: int) -> Iterator[QueueClient]:
     """A queue of the actor's account, empty."""
-    with closing(to_queues.own_service(actor.tenant)) as client:
+    with closing(to_queues.own_service(actor.tenant, QueueClient)) as client:
         client.delete_queue(name)
         client.create_queue(name, attributes)
         yield client
@@ -67,7 +67,7 @@ def queue(actor: Actor, name: str, **attributes: int) -> Iterator[QueueClient]:
 
 
 def hint(actor: Actor, name: str = "done-q", **changed: str) -> str:
-    values = {"mq-topic": name, "mq-endpoint": to_queues.endpoint_of(actor.tenant)} | changed
+    values = {"mq-topic": name, "mq-endpoint": to_queues.address_of(actor.tenant)} | changed
     return "/*+ run_async=true, mq-notify-by=mns, " + ", ".join(f"{k}={v}" for k, v in values.items()) + " */"
 
 
@@ -105,7 +105,7 @@ def why_failed(task: QueryTask) -> str:
 def test_the_end_of_a_statement_is_a_message_in_the_queue(
     service: QueueServiceProcess, cast: Cast, written: str
 ) -> None:
-    endpoint = to_queues.endpoint_of(cast.alice.tenant)
+    endpoint = to_queues.address_of(cast.alice.tenant)
     with queue(cast.alice, "done-q") as client:
         task = ended(cast.alice, written.format(endpoint=endpoint))
         row = queries.row_of(task)
@@ -292,7 +292,7 @@ def test_the_pages_form_writes_the_hint_and_says_when_the_service_is_away(
     with queue(cast.alice, "done-q"):
         assert "done-q" in client.get(reverse("sql.pick", args=["queues"])).text
         page = client.post(reverse("sql.hint"), data, headers={"HX-Request": "true"}).text
-        assert f"mq-notify-by=mns, mq-topic=done-q, mq-endpoint={to_queues.endpoint_of(cast.alice.tenant)}" in page
+        assert f"mq-notify-by=mns, mq-topic=done-q, mq-endpoint={to_queues.address_of(cast.alice.tenant)}" in page
     settings.SMQ_ADDRESS = "http://127.0.0.1:1"
     assert "does not answer" in client.get(reverse("sql.pick", args=["queues"])).text
     answer = client.post(reverse("sql.hint"), data, headers={"HX-Request": "true"})

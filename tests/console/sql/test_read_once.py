@@ -12,8 +12,8 @@ from django.urls import reverse
 from analytics import engine
 from console import statements
 from console.accounts.actor import Actor
-from console.sql import runs
-from console.statements import hint, lexer
+from console.sql import answers, runs
+from console.statements import hint, lexer, parsers
 from console.statements import read as read_statement
 from tests.console.sql.mysql.conftest import Engine, connect, endpoint, rows, spark, tls_context  # noqa: F401  fixtures
 from tests.support.sql_cast import Cast
@@ -36,7 +36,8 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    for module, name in ((hint, "split"), (statements, "parse"), (engine, "statement_kind"), (lexer, "tokens")):
+    read = ((hint, "split"), (statements, "parse"), (engine, "statement_kind"), (lexer, "tokens"), (parsers, "query"))
+    for module, name in read:
         count(module, name)
     return counted
 
@@ -81,6 +82,17 @@ def client_of(actor: Actor) -> Client:
 def test_a_definition_is_taken_apart_once(cast: Cast, readings: Counter[str]) -> None:
     runs.start(cast.alice, "drop table if exists nothing", "demo")
     assert readings == Counter(split=1, parse=1, tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [("select table_name from tables", "information_schema"), ("select * from information_schema.tables", "demo")],
+)
+def test_a_question_for_information_schema_is_taken_apart_once(
+    cast: Cast, readings: Counter[str], text: str, schema: str
+) -> None:
+    assert answers.answer(cast.alice, read_statement(text).form, schema) is not None
+    assert readings == Counter(split=1, parse=1, query=1)
 
 
 def test_it_is_read_again_only_when_another_statement_takes_its_place() -> None:

@@ -9,10 +9,10 @@ from django import forms as django
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import BaseStorage
 from django.core.exceptions import PermissionDenied
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.test import RequestFactory
 
-from console.web import forms, htmx
+from console.web import forms, htmx, missing
 from console.web.errors import Refused
 from console.web.htmx import HtmxRequest
 
@@ -97,3 +97,23 @@ def test_a_button_tells_what_was_refused_on_the_next_page(request_: HtmxRequest)
     with forms.refusals_told(request_):
         raise Refused("SYMBOL", "It is taken.")
     assert [(message.level_tag, message.message) for message in get_messages(request_)] == [("error", "It is taken.")]
+
+
+def test_a_page_without_a_form_has_the_refusal_as_a_sentence() -> None:
+    context: dict[str, object] = {}
+    with forms.refusals_in(context, "problem"):
+        raise Refused("SYMBOL", "It is taken.")
+    assert context == {"problem": "It is taken."}
+    with forms.refusals_in(context, "problem", denials=True):
+        raise PermissionDenied("mq:PUB on x")
+    assert context == {"problem": "Not allowed: mq:PUB on x."}
+    with pytest.raises(PermissionDenied), forms.refusals_in(context, "problem"):
+        raise PermissionDenied
+
+
+@pytest.mark.parametrize(
+    ("symbol", "field", "outcome"), [("GONE", "", Http404), ("X", "name", Http404), ("X", "a", Refused)]
+)
+def test_what_is_not_there_has_no_page(symbol: str, field: str, outcome: type[Exception]) -> None:
+    with pytest.raises(outcome), missing.page_of("thing", "GONE", field="name"):
+        raise Refused(symbol, "It is away.", field)

@@ -1,5 +1,6 @@
 -- Around a script that changes what people have made. Its first argument, ARGV[1], is what the audit trail is told when
 -- it returns 1, that is, when something has changed; empty: nothing is told. ARGV[2..] are the script's own arguments.
+-- STREAM and FIELD, where it is told, are those of brokercore/policy/table.py, put in front of this.
 local NOTE, ARGV = ARGV[1], {unpack(ARGV, 2)}
 
 local function change()
@@ -8,6 +9,6 @@ end
 
 local result = change()
 if result == 1 and NOTE ~= '' then
-  redis.call('XADD', 'gantry:acl:changed', 'MAXLEN', '~', '100000', '*', 'c', NOTE)
+  redis.call('XADD', STREAM, 'MAXLEN', '~', '100000', '*', FIELD, NOTE)
 end
 return result

@@ -6,18 +6,15 @@ The console signs with Gantry's own key, which may do everything: whoever calls 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeVar
-
-from django.conf import settings
+from contextlib import closing, contextmanager
 
 from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.topic_client import TopicClient
 from brokercore.smq.wire.errors import Code, SmqError
 from console.accounts.models import Tenant
+from console.outbox.queues import Client, own_service
 from console.web.errors import Refused
 
-Client = TypeVar("Client", bound=QueueClient)
 FIELD = "BIZ_FIELD_CHECK_INVALID"
 NOT_FOUND = "BIZ_QUEUE_NOT_FOUND"
 GONE = "BIZ_NO_MESSAGE"
@@ -79,15 +76,11 @@ def topics_of(tenant: Tenant) -> Iterator[TopicClient]:
 
 @contextmanager
 def _client_of(tenant: Tenant, kind: type[Client]) -> Iterator[Client]:
-    client = kind(
-        settings.SMQ_ADDRESS, settings.BROKER_ACCESS_KEY_ID, settings.BROKER_ACCESS_KEY_SECRET, account=tenant.uid
-    )
-    try:
-        yield client
-    except SmqError as error:
-        raise refusal(error) from error
-    finally:
-        client.close()
+    with closing(own_service(tenant, kind)) as client:
+        try:
+            yield client
+        except SmqError as error:
+            raise refusal(error) from error
 
 
 def refusal(error: SmqError) -> Exception:
