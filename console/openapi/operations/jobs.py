@@ -12,7 +12,7 @@ from analytics.pipelines.reports import InsertReport, Report
 from console.jobs import access, services
 from console.jobs import queries as job_queries
 from console.jobs.compiler.planning import Checked
-from console.jobs.compiler.words import LONGEST_TEXT, TextRefused
+from console.jobs.compiler.words import LONGEST_TEXT
 from console.jobs.graph import Node
 from console.jobs.tables import live_point
 from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds, page_of
