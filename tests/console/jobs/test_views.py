@@ -180,7 +180,9 @@ def test_what_is_wrong_is_not_deployed(cast: Cast, job: Pipeline) -> None:
 
 
 def test_a_text_is_deployed_with_and_without_scripts(cast: Cast, job: Pipeline) -> None:
-    assert "Version 1 is deployed" in act(cast, "jobs.text", "late", mode="deploy", text=TEXT).content.decode()
+    part = act(cast, "jobs.text", "late", mode="deploy", text=TEXT).content.decode()
+    assert "Version 1 is deployed" in part
+    assert '<span id="job-subheading" hx-swap-oob="true">SQL job, version 1</span>' in part
     data = {"mode": "deploy", "text": TEXT.replace("> 5", "> 6")}
     response = cast.client("alice").post(reverse("jobs.text", args=["late"]), data)
     assert "Version 2 is deployed" in response.content.decode() and "<main" in response.content.decode()
