@@ -371,8 +371,7 @@ def test_a_broker_that_comes_back_is_read_on_by_a_stream(ground: Ground) -> None
             producer.send(Message("words", b"one"))
             until(lambda: printed(pipeline, "seen") == ["one"], pipeline)
             broker.kill()
-            time.sleep(3)  # the stream asks some times
-            assert pipeline.is_running
+            assert not pipeline.wait(3)  # the stream asks some times
             broker.start()
             producer.send(Message("words", b"two"))
             until(lambda: printed(pipeline, "seen") == ["one", "two"], pipeline)
