@@ -327,11 +327,19 @@ class Pipeline:
             if self._ending.is_set():
                 return
             self._begin_to_end()
-            self._failure = failure
+            failure = self._failure = self._fence() or failure
             self._end_queries()
             if isinstance(failure, PipelineFailed | PipelineRefused):
                 self._settle()
             self._stopped.set()
+
+    def _fence(self) -> PipelineFenced | None:
+        """That another runner has the state, where that is so: what fails then most likely fails by it."""
+        try:
+            self._held.check()
+        except PipelineFenced as fenced:
+            return fenced
+        return None
 
     def _write(self, place: Place, rest: list[_Ready], *, is_all: bool) -> None:
         """Write the rows of the inserts that end, one after the other; with `is_all` nothing goes on beside them."""

@@ -110,11 +110,19 @@ def test_a_further_attempt_of_a_batch_job_goes_on_with_what_was_not_written(grou
         assert sorted(lines_of(pipeline, "one")) == sorted(["+I(1)", "+I(2)"] * times)
 
 
+def test_what_fails_since_another_runner_has_the_state_is_no_failure_of_the_job(ground: Ground) -> None:
+    pipeline = begun(ground.spec(mixed("", Insert("made", STREAM, line=1))), 1)
+    checkpoints.claim(pipeline.spec.location, 2)
+    pipeline._fail(PipelineFailed("The table made is written by another worker now.", 1))
+    assert isinstance(pipeline.failure, PipelineFenced)
+
+
 def test_neither_a_start_nor_a_stop_waits_for_rows_that_end_and_what_was_cut_off_is_written_anew(
     ground: Ground, topic: str
 ) -> None:
     settings = Settings(checkpoint_interval_ms=2_000, batch_interval_ms=200)
-    inserts = (Insert("carriers", "select * from values (1L), (2L)", line=1), Insert("made", STREAM, line=2))
+    # In one task, which waits: the stream has the other core.
+    inserts = (Insert("carriers", "select explode(array(1L, 2L))", line=1), Insert("made", STREAM, line=2))
     waiting = Plan((numbers(),), (unreachable(ground, topic), printed("made", "n bigint")), (), inserts, settings)
     spec = replace(ground.spec(waiting), begun="monday")
 
