@@ -33,7 +33,7 @@ def object_matches(pattern: dict[str, Any], value: Any) -> bool:
 
 
 def flat(value: Any) -> list[Any]:
-    return sum((flat(element) for element in value), []) if isinstance(value, list) else [value]
+    return [one for element in value for one in flat(element)] if isinstance(value, list) else [value]
 
 
 def item_matches(item: Any, value: Any) -> bool:
