@@ -24,47 +24,41 @@ import contextlib
 import fcntl
 import os
 import re
-import struct
 import threading
 import time
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-from zlib import crc32
 
 from analytics.errors import AnalyticsError
 from analytics.inflow.segments import (
     DRAFT,
+    END,
+    END_BYTES,
     INDEX,
     NEVER_MS,
     SEGMENT,
+    SEGMENT_BYTES,
     Before,
-    Entry,
+    End,
     Index,
     LogDamaged,
-    NewEntry,
     Segment,
     file_name,
     firsts,
     frame,
     head,
+    read_end,
+    run_name,
+    runs,
 )
 
-__all__ = ["Ahead", "Entry", "EventLog", "LogDamaged", "LogFenced", "LogHeld", "NewEntry", "Range", "Reader", "Trimmed"]
-
-#: A segment ends when it has so many bytes, or was begun so long ago: the log is trimmed by segments.
-SEGMENT_BYTES, SEGMENT_S = 8 << 20, 600.0
-_RUN = re.compile(r"run-(\d{8})")
+#: How long after its beginning a segment ends, however short it is, s: the log is trimmed by segments.
+SEGMENT_S = 600.0
 _LOCK = re.compile(r"writer-(\d{8})")
-_CLAIM, _END = "claim", "end"
-#: How long another writer may take to take the log over, s.
-_CLAIM_S = 10.0
-_MAGIC = b"gantryN1"
-_END_FORMAT = struct.Struct(">8sQQQqqI")
-#: Looks at a file that another process is just replacing.
-_LOOKS, _LOOK_S = 50, 0.002
+_CLAIM = "claim"
+#: How long another writer may take to take the log over, and between two looks, s.
+_CLAIM_S, _LOOK_S = 10.0, 0.002
 
 
 class LogHeld(AnalyticsError):  # noqa: N818
@@ -75,53 +69,8 @@ class LogFenced(AnalyticsError):  # noqa: N818
     """A writer with a higher number has the log; this one must end. What it could not append is not in the log."""
 
 
-class Trimmed(AnalyticsError):  # noqa: N818
-    """What was asked for has been removed; `first` is the oldest entry that is still here."""
-
-    def __init__(self, first: int) -> None:
-        super().__init__(f"The events before number {first} have been removed from the log.")
-        self.first = first
-
-
-class Ahead(AnalyticsError):  # noqa: N818
-    """What was asked for is behind the end of the log: it is not the log that it was. `last` is its last entry."""
-
-    def __init__(self, last: int) -> None:
-        super().__init__(f"The log ends with the event number {last}: it was replaced since it was read last.")
-        self.last = last
-
-
-class Range(NamedTuple):
-    """What is in a log. In an empty one `last` is `first` - 1, and there are no times. Times are epoch ms."""
-
-    first: int = 1
-    last: int = 0
-    first_ms: int | None = None
-    last_ms: int | None = None
-
-
-class _End(NamedTuple):
-    """The file `end`: the entries from first to last, the segment of the last one, times of the first and the last."""
-
-    first: int = 1
-    last: int = 0
-    segment: int = 1
-    first_ms: int = NEVER_MS
-    last_ms: int = NEVER_MS
-
-    def dump(self) -> bytes:
-        content = _END_FORMAT.pack(_MAGIC, *self, 0)[:-4]
-        return content + struct.pack(">I", crc32(content))
-
-    @classmethod
-    def load(cls, content: bytes) -> _End | None:
-        if len(content) != _END_FORMAT.size or content[:8] != _MAGIC:
-            return None
-        *found, crc = _END_FORMAT.unpack(content)[1:]
-        return cls(*found) if crc == crc32(content[:-4]) else None
-
-
-class _Own(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Own:
     """A segment that a writer has begun: its file, when that was on the monotonic clock, and its index."""
 
     file: int
@@ -151,11 +100,13 @@ class EventLog:
         self._lock = threading.Lock()
         self._held: int | None
         self.number, self._held = _claim(folder, number)
-        self._run = folder / _run_name(self.number)
+        self._run = folder / run_name(self.number)
         #: The segment that this writer has begun, and the index of the last one, whoever has begun it.
         self._own: _Own | None = None
         self._index: Index | None = None
         self._end_file: int | None = None
+        #: Where the next End is written.
+        self._place = 0
         #: The newest times of segments that are over, by their first entry.
         self._newest: dict[int, int] = {}
         try:
@@ -168,8 +119,8 @@ class EventLog:
         """Find the end of the log, and cut what was not completed."""
         told = None
         with contextlib.suppress(FileNotFoundError):
-            told = _read_end(self._run / _END)
-        told = told or _End()
+            told = read_end(self._run / END)
+        told = told or End()
         for name in os.listdir(self._run):
             if name.endswith(DRAFT):
                 (self._run / name).unlink()
@@ -181,12 +132,12 @@ class EventLog:
             last = self._cut(told.last)
             first_ms = self._first_time(last)
         first, segment = (self._firsts[0], self._firsts[-1]) if self._firsts else (1, 1)
-        self._end = _End(first, last, segment, first_ms, self._before.time_ms)
-        draft = self._run / f"{_END}{DRAFT}"
+        self._end = End(first, last, segment, first_ms, self._before.time_ms)
+        draft = self._run / f"{END}{DRAFT}"
         self._end_file = os.open(draft, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-        _write(self._end_file, self._end.dump(), 0)
+        _write(self._end_file, self._end.dump() * 2, 0)
         os.fsync(self._end_file)
-        draft.rename(self._run / _END)
+        draft.rename(self._run / END)
         _sync_folder(self._run)
 
     def _cut(self, told: int) -> int:
@@ -269,12 +220,12 @@ class EventLog:
                 own.index.add(one, len(piece))
             return sequence
 
-    def _tell(self, end: _End) -> None:
+    def _tell(self, end: End) -> None:
         """Readers may see it, unless another writer has the log by now, which has looked at the files after that."""
         self._require_held()
         if self._end_file is not None:
-            _write(self._end_file, end.dump(), 0)
-        self._end = end
+            _write(self._end_file, end.dump(), self._place)
+        self._end, self._place = end, END_BYTES - self._place
 
     def _require_open(self) -> None:
         if self._end_file is None:
@@ -394,213 +345,6 @@ class EventLog:
             (self._run / file_name(first, kind)).unlink(missing_ok=True)
 
 
-class Reader:
-    """Reads a log that any process writes. Safe in threads; a process that is forked from this one makes its own."""
-
-    #: Segments that are open at a time.
-    _MOST_OPEN = 4
-
-    def __init__(self, folder: Path) -> None:
-        """The log need not be there yet."""
-        self.folder = folder
-        self._lock = threading.Lock()
-        self._run: Path | None = None
-        self._firsts: list[int] = []
-        self._open: dict[int, Segment] = {}
-        self._newest: dict[int, int] = {}
-
-    def close(self) -> None:
-        """Close what is open; the next call opens it again."""
-        with self._lock:
-            for segment in self._open.values():
-                segment.close()
-            self._open = {}
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def range(self) -> Range:
-        """What is in the log now. Raises OSError, LogDamaged."""
-        with self._lock:
-            end = self._find_end()
-        if end.last < end.first:
-            return Range(end.first, end.last)
-        times = (None if time_ms == NEVER_MS else time_ms for time_ms in (end.first_ms, end.last_ms))
-        return Range(end.first, end.last, *times)
-
-    def read(self, after: int, most: int = 1000, most_bytes: int = SEGMENT_BYTES) -> list[Entry]:
-        """Entries behind `after`, 0 for all: one at least if there is one, however large. None at the end of the log.
-
-        Raises Trimmed when the first of them has been removed, Ahead when the log ends before `after`, LogDamaged when
-        the first of them cannot be read, and OSError.
-        """
-        with self._lock:
-            end = self._find_end()
-            if after + 1 < end.first:
-                raise Trimmed(end.first)
-            if after > end.last:
-                raise Ahead(end.last)
-            found: list[Entry] = []
-            left = most_bytes
-            while after < end.last and len(found) < most and (left > 0 or not found):
-                try:
-                    entries, size = self._read_segment(after, end, most - len(found), left, is_first=not found)
-                except (Trimmed, LogDamaged):
-                    if not found:
-                        raise
-                    break
-                if not entries:
-                    break
-                found += entries
-                after, left = entries[-1].sequence, left - size
-            return found
-
-    def tail(self, count: int, most_bytes: int = SEGMENT_BYTES) -> list[Entry]:
-        """The last entries, oldest first: `count` at most, and none that would make it more bytes than `most_bytes`.
-
-        Raises OSError, LogDamaged.
-        """
-        while True:
-            now = self.range()
-            after = max(now.first - 1, now.last - count)
-            found: deque[Entry] = deque()
-            size = 0
-            try:
-                while after < now.last:
-                    more = self.read(after, now.last - after, most_bytes)
-                    after = more[-1].sequence
-                    found += more
-                    size += sum(len(entry.event) for entry in more)
-                    while size > most_bytes:
-                        size -= len(found.popleft().event)
-            except Trimmed:
-                continue
-            return list(found)
-
-    def at_time(self, time_ms: int) -> int:
-        """The first entry of this time or a later one, epoch ms; the next that will be appended if there is none.
-
-        Raises OSError, LogDamaged.
-        """
-        with self._lock:
-            while True:
-                end = self._find_end()
-                try:
-                    return self._at_time(time_ms, end)
-                except Trimmed:
-                    continue
-
-    def _at_time(self, time_ms: int, end: _End) -> int:
-        if end.last < end.first:
-            return end.first
-        self._list(end)
-        for first in self._firsts:
-            if first > end.segment:
-                break
-            last = self._last_of(first, end)
-            is_over = last < end.last
-            newest = self._newest.get(first)
-            if newest is None:
-                newest = self._segment(first).newest_ms(last)
-                if is_over:
-                    self._newest[first] = newest
-            if newest >= time_ms and (found := self._segment(first).first_at(time_ms, last)) is not None:
-                return found
-        return end.last + 1
-
-    def _read_segment(
-        self, after: int, end: _End, most: int, most_bytes: int, *, is_first: bool
-    ) -> tuple[list[Entry], int]:
-        if not self._firsts or self._firsts[0] > after + 1 or end.segment > self._firsts[-1]:
-            self._list(end)
-            if self._firsts[0] > after + 1:
-                raise Trimmed(self._firsts[0])
-        first = self._firsts[bisect_right(self._firsts, after + 1) - 1]
-        last = self._last_of(first, end)
-        try:
-            entries, size = self._segment(first).read(after, last, most, most_bytes)
-        except LogDamaged as damaged:
-            following = None if last >= end.last else last + 1
-            raise LogDamaged(damaged.file, damaged.offset, damaged.reason, following) from None
-        if not is_first and size > most_bytes:  # one event that is larger than what was left
-            return [], 0
-        return entries, size
-
-    def _last_of(self, first: int, end: _End) -> int:
-        """The last entry of a segment: what stands behind it there does not count."""
-        place = bisect_right(self._firsts, first)
-        return min(self._firsts[place] - 1, end.last) if place < len(self._firsts) else end.last
-
-    def _list(self, end: _End) -> None:
-        """Learn which segments there are. A later writer may be renaming their folder."""
-        for _ in range(_LOOKS):
-            with contextlib.suppress(FileNotFoundError):
-                self._firsts = [first for first in firsts(self._run or self.folder) if first >= end.first]
-                if self._firsts and self._firsts[0] == end.first:
-                    for first in [first for first in self._open if first < end.first]:
-                        self._open.pop(first).close()
-                    self._newest = {first: time_ms for first, time_ms in self._newest.items() if first >= end.first}
-                    return
-            time.sleep(_LOOK_S)
-            end = self._find_end()
-        raise LogDamaged(self.folder / file_name(end.first), 0, "the file is missing")
-
-    def _segment(self, first: int) -> Segment:
-        segment = self._open.pop(first, None)
-        for _ in range(_LOOKS):
-            if segment is not None:
-                break
-            with contextlib.suppress(FileNotFoundError):
-                segment = Segment(self._run or self.folder, first)
-                break
-            time.sleep(_LOOK_S)
-            end = self._find_end()  # finds the folder, too
-            if first < end.first:
-                raise Trimmed(end.first)
-        if segment is None:
-            raise LogDamaged((self._run or self.folder) / file_name(first), 0, "the file is missing")
-        while len(self._open) >= self._MOST_OPEN:
-            self._open.pop(next(iter(self._open))).close()
-        self._open[first] = segment
-        return segment
-
-    def _find_end(self) -> _End:
-        """What the writer has told. A log that nobody has begun yet is empty."""
-        for _ in range(_LOOKS):
-            if self._run is None:
-                self._run = _latest_run(self.folder)
-                if self._run is None:
-                    return _End()
-            try:
-                if (end := _read_end(self._run / _END)) is not None:
-                    return end
-            except FileNotFoundError:
-                if _latest_run(self.folder) == self._run:
-                    return _End()  # it is being begun
-                self._run = None
-                continue
-            time.sleep(_LOOK_S)
-        raise LogDamaged(self.folder / _END, 0, "it does not tell what is in the log")
-
-
-def _run_name(number: int) -> str:
-    return f"run-{number:08}"
-
-
-def _runs(folder: Path) -> dict[int, Path]:
-    with contextlib.suppress(FileNotFoundError):
-        return {int(found[1]): folder / name for name in os.listdir(folder) if (found := _RUN.fullmatch(name))}
-    return {}
-
-
-def _latest_run(folder: Path) -> Path | None:
-    runs = _runs(folder)
-    return runs[max(runs)] if runs else None
-
-
 def _claim(folder: Path, number: int | None) -> tuple[int, int]:
     """Make the log's folder that of this writer; its number, and the file whose lock says that it lives."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -608,8 +352,8 @@ def _claim(folder: Path, number: int | None) -> tuple[int, int]:
     if claim is None:
         raise LogHeld(f"The event log in {folder} is being taken over by another process.")
     try:
-        runs = _runs(folder)
-        latest = max(runs, default=None)
+        found_runs = runs(folder)
+        latest = max(found_runs, default=None)
         wanted = number if number is not None else (latest or 1)
         if latest is not None and latest > wanted:
             raise LogFenced(
@@ -619,11 +363,11 @@ def _claim(folder: Path, number: int | None) -> tuple[int, int]:
         if held is None:
             raise LogHeld(f"The event log in {folder} is written by another process.")
         try:
-            run = folder / _run_name(wanted)
+            run = folder / run_name(wanted)
             if latest is None:
                 run.mkdir()
             elif latest < wanted:
-                runs[latest].rename(run)
+                found_runs[latest].rename(run)
             _sync_folder(folder)
             for name in os.listdir(folder):  # a writer that lives on keeps its lock on a file that nobody finds
                 if (found := _LOCK.fullmatch(name)) and int(found[1]) < wanted:
@@ -653,11 +397,6 @@ def _locked(file: Path, wait_s: float) -> int | None:
             raise
         else:
             return opened
-
-
-def _read_end(file: Path) -> _End | None:
-    """Raises OSError; FileNotFoundError too."""
-    return _End.load(file.read_bytes())
 
 
 def _write(file: int, content: bytes, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The files of an event log: each holds entries one behind the other, and is only ever written at its end.
+"""The files of an event log (`event_log`). A segment holds entries one behind the other and is only written at its end:
 
     head    magic, sequence of the first entry, time and position of the entry before it, CRC-32
     frame   length and CRC-32 of what follows; sequence, time, length of the position, position, event
@@ -11,12 +11,15 @@ written when its writer died, or has changed on the disk since, is known to who 
 Where entries begin is found by an index of every 64 KiB. It is made in memory by reading the segment once, and lies
 beside a segment that has ended as `<first>.index`, which is only a help: without it, or if it is damaged, the segment
 is read.
+
+The file `end` tells which entries are in the log; readers look at nothing that stands behind the last of them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -30,17 +33,22 @@ from analytics.errors import AnalyticsError
 MOST_EVENT_BYTES = 64 << 20
 #: Bytes of a position in UTF-8: a set of GTIDs has some hundred.
 MOST_POSITION_BYTES = (1 << 16) - 1
-SEGMENT, INDEX, DRAFT = ".log", ".index", ".draft"
+#: Bytes of a segment, behind which the next one begins, and what readers ask for at a time.
+SEGMENT_BYTES = 8 << 20
+SEGMENT, INDEX, DRAFT, END = ".log", ".index", ".draft", "end"
 #: A time before all others, epoch ms.
 NEVER_MS = -(1 << 63)
 
-_MAGIC, _INDEX_MAGIC = b"gantryE1", b"gantryX1"
+_RUN = re.compile(r"run-(\d{8})")
+_MAGIC, _INDEX_MAGIC, _END_MAGIC = b"gantryE1", b"gantryX1", b"gantryN1"
 _HEAD = struct.Struct(">8sQqH")
 _CRC = struct.Struct(">I")
 _FRAME = struct.Struct(">II")
 _BODY = struct.Struct(">QqH")
 _INDEX_HEAD = struct.Struct(">8sQQQqI")
 _MARK = struct.Struct(">QQq")
+_END = struct.Struct(">8sQQQqqI")
+END_BYTES = _END.size
 _MOST_BODY = _BODY.size + MOST_POSITION_BYTES + MOST_EVENT_BYTES
 _STEP = 64 << 10
 _ENDLESS = 1 << 63
@@ -112,6 +120,57 @@ def firsts(folder: Path) -> list[int]:
     """The sequences with which the segments in a folder begin, in order. Raises OSError."""
     names = (name.removesuffix(SEGMENT) for name in os.listdir(folder) if name.endswith(SEGMENT))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def run_name(number: int) -> str:
+    """The folder of the writer with this number."""
+    return f"run-{number:08}"
+
+
+def runs(folder: Path) -> dict[int, Path]:
+    """Such folders by their numbers; of several the one with the highest is the log."""
+    with contextlib.suppress(FileNotFoundError):
+        return {int(found[1]): folder / name for name in os.listdir(folder) if (found := _RUN.fullmatch(name))}
+    return {}
+
+
+def latest_run(folder: Path) -> Path | None:
+    """The folder with the segments; None before the log was begun."""
+    found = runs(folder)
+    return found[max(found)] if found else None
+
+
+def read_end(file: Path) -> End | None:
+    """What `end` tells; None while it is being written. Raises OSError.
+
+    It has two places, which are written by turns, so that one stays whole whatever happens to the other.
+    """
+    content = file.read_bytes()
+    places = (End.load(content[begin : begin + END_BYTES]) for begin in (0, END_BYTES))
+    return max((end for end in places if end is not None), key=lambda end: (end.last, end.first), default=None)
+
+
+class End(NamedTuple):
+    """The file `end`: the entries from first to last, the segment of the last one, times of the first and the last."""
+
+    first: int = 1
+    last: int = 0
+    segment: int = 1
+    first_ms: int = NEVER_MS
+    last_ms: int = NEVER_MS
+
+    def dump(self) -> bytes:
+        """For the file."""
+        content = _END.pack(_END_MAGIC, *self, 0)[:-4]
+        return content + struct.pack(">I", crc32(content))
+
+    @classmethod
+    def load(cls, content: bytes) -> End | None:
+        """What `dump` gave; None for anything else."""
+        if len(content) != _END.size or content[:8] != _END_MAGIC:
+            return None
+        *found, crc = _END.unpack(content)[1:]
+        return cls(*found) if crc == crc32(content[:-4]) else None
 
 
 class Index:
