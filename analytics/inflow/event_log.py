@@ -324,7 +324,8 @@ class EventLog:
         if before_ms is None or self._index is None or self._index.next == self._firsts[-1]:
             return
         if self._index.newest_ms < before_ms and (keep_after is None or keep_after >= self._end.last):
-            self._begin()
+            with contextlib.suppress(OSError):  # such as for a full disk: the others go, which makes room
+                self._begin()
 
     def _newest_of(self, first: int, last: int) -> int:
         if first not in self._newest:
