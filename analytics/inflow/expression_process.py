@@ -2,7 +2,8 @@
 
 Started by its path and alone, without settings and secrets. Every frame on standard input and output has its length in
 four bytes in front. The first is the expression, and is answered by a frame. Each other one is an array of events, and
-is answered by a frame for each event, as soon as that is known. A frame of an answer begins with what it is.
+is answered by a frame for each event, as soon as that is known; an array of none begins a batch, whose processor time
+is counted anew. A frame of an answer begins with what it is.
 """
 
 import json
@@ -25,7 +26,7 @@ _LONGEST_SENTENCE = 300
 
 
 def main() -> None:
-    """Answer until the input ends. The argument is the most processor time for one frame of the input, s."""
+    """Answer until the input ends. The argument is the most processor time for a batch, s."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -38,8 +39,10 @@ def main() -> None:
         return
     _answer(MADE, b"")
     while request := _read(source):
-        _limit_cpu(longest_s)
-        for event in json.loads(request):
+        events = json.loads(request)
+        if not events:
+            _limit_cpu(longest_s)
+        for event in events:
             _answer(*_outcome(compiled, event))
 
 
@@ -56,7 +59,7 @@ def _answer(kind: bytes, content: bytes) -> None:
 
 
 def _limit_cpu(longest_s: int) -> None:
-    """The parent ends what takes too long, and the kernel what has lost its parent."""
+    """The kernel ends what takes longer (SIGXCPU), however busy the machine is, and also if the parent has gone."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime) + 1 + longest_s
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))

@@ -15,7 +15,6 @@ little of both (`expression_process`); it is ended and started again when it tak
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 import struct
@@ -32,8 +31,10 @@ from analytics.inflow.transform import Event, Transformed, TransformFailed, piec
 
 #: Characters of an expression.
 LONGEST = 8 * 1024
-#: How long a batch may take, s.
-BATCH_S = 5.0
+#: Processor time that a batch may take, s.
+BATCH_S = 5
+#: How many times as long it may be until a batch is done: the process comes last for the processor, and others wait.
+_PATIENCE = 6
 #: How long the process may take to start and to read the expression, s.
 _START_S = 20.0
 #: Bytes of events that the process gets at a time: it has all of them in its memory, and one event may have more.
@@ -49,7 +50,7 @@ class _Ended(Exception):  # noqa: N818
 class Expression:
     """A transform by an expression. It has a process from the first batch on until it is closed."""
 
-    def __init__(self, text: str, *, batch_s: float = BATCH_S) -> None:
+    def __init__(self, text: str, *, batch_s: int = BATCH_S) -> None:
         """Raises TransformFailed for a text that is too long; `check` tells whether it is an expression."""
         if not text.strip() or len(text) > LONGEST:
             raise TransformFailed(f"An expression has 1 to {LONGEST:,} characters; this one has {len(text):,}.")
@@ -71,9 +72,10 @@ class Expression:
         done = Transformed()
         with self._lock:
             process = self._started()
-            deadline = time.monotonic() + self._batch_s
+            deadline = time.monotonic() + _PATIENCE * self._batch_s
             at = 0
             try:
+                process.send(b"[]", deadline)
                 for begin, piece in pieces(events, _PIECE_BYTES):
                     at = begin
                     if len(piece[0]) > _MOST_EVENT_BYTES:
@@ -85,8 +87,8 @@ class Expression:
             except _Ended as error:
                 self._end()
                 raise TransformFailed(
-                    f"The expression takes longer than {self._batch_s:g} s for the batch, or too much memory; it was at"
-                    f" the event {at + 1} of {len(events)}.",
+                    f"The expression takes longer than {self._batch_s} s of a processor for the batch, or too much"
+                    f" memory; it was at the event {at + 1} of {len(events)}.",
                     index=at,
                 ) from error
             except BaseException:
@@ -145,8 +147,8 @@ class Expression:
 class _Process:
     """One process."""
 
-    def __init__(self, batch_s: float) -> None:
-        program = [sys.executable, "-I", str(_PROGRAM), str(math.ceil(batch_s))]
+    def __init__(self, batch_s: int) -> None:
+        program = [sys.executable, "-I", str(_PROGRAM), str(batch_s)]
         self._process = confined.start(program, {"LANG": "C.UTF-8"}, bufsize=0)
         self._sink, self._source = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         os.set_blocking(self._sink.fileno(), False)

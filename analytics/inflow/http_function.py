@@ -257,11 +257,11 @@ class _Line:
     """The connection to one function, opened when it is needed."""
 
     def __init__(self, parts: SplitResult, networks: tuple[Network, ...], resolver: Resolve) -> None:
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._is_https = parts.scheme == "https"
         self._host, self._port = parts.hostname or "", parts.port
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._networks, self._resolver = networks, resolver
-        self._own = {"context": ssl.create_default_context()} if parts.scheme == "https" else {}
+        self._context = ssl.create_default_context() if self._is_https else None
         self._connection: HTTPConnection | None = None
         #: The same socket below TLS.
         self._plain: socket.socket | None = None
@@ -299,8 +299,7 @@ class _Line:
     def _exchange(self, body: bytes, headers: dict[str, str], deadline: _Deadline) -> _Answer:
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._kind(self._host, self._port, timeout=deadline.left_s(), **self._own)
-            connection._create_connection = lambda *_: self._open(deadline)  # type: ignore[attr-defined]  # before TLS
+            connection = self._connection = self._new(deadline)
         elif connection.sock is not None and self._plain is not None:
             connection.sock.settimeout(deadline.left_s())
             deadline.watch(self._plain)
@@ -319,9 +318,18 @@ class _Line:
         pause_s = min(float(pause), _LONGEST_PAUSE_S) if pause.isascii() and pause.isdecimal() else 0.0
         return _Answer(response.status, (response.getheader("content-encoding") or "").lower(), pause_s, content)
 
+    def _new(self, deadline: _Deadline) -> HTTPConnection:
+        wait_s = deadline.left_s()
+        if self._is_https:
+            made: HTTPConnection = HTTPSConnection(self._host, self._port, timeout=wait_s, context=self._context)
+        else:
+            made = HTTPConnection(self._host, self._port, timeout=wait_s)
+        made._create_connection = lambda *_: self._open(deadline)  # type: ignore[attr-defined]  # before TLS begins
+        return made
+
     def _open(self, deadline: _Deadline) -> socket.socket:
         *others, last = self.addresses(deadline.left_s())
-        port = self._port or (443 if self._kind is HTTPSConnection else 80)
+        port = self._port or (443 if self._is_https else 80)
         for address in others:
             with contextlib.suppress(OSError):
                 return self._watched(
