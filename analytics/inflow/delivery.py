@@ -5,7 +5,9 @@ delivered has failed, after the retries that its policy allows where another try
 
     faults allowed      it goes to the dead-letter topic if the task has one, with the reason in its properties; else it
                         is discarded. What comes after it goes on.
-    faults prohibited   nothing of the batch behind it is delivered, and the task stops (`Stopped`).
+    faults prohibited   what had been built before it is delivered, and the task stops (`Stopped`).
+
+Where the task itself is wrong, as when its topic is not there, no event has failed: the task ends (`Misset`).
 
 Delivery is at least once: a batch that is repeated delivers again what it had delivered before.
 """
@@ -15,13 +17,13 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 from analytics.errors import AnalyticsError
-from analytics.inflow.fields import EventRejected, Fields, Message
+from analytics.inflow.fields import MAX_BODY, EventRejected, Fields, Message
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
 
@@ -29,8 +31,11 @@ from analytics.inflow.transform import Event, Transform, Transformed, TransformF
 _MOST_MESSAGES, _MOST_BYTES = 500, 1 << 20
 #: Of a reason in the properties of a dead letter, in characters.
 _LONGEST_REASON = 1000
-REASON, TASK, TRIES = "INFLOW_REASON", "INFLOW_TASK", "INFLOW_TRIES"
-"""Properties of a dead letter: why it failed, the task, and how often its delivery was tried."""
+#: Bytes of an event that fits into a dead letter: beside it there are the properties.
+_MOST_KEPT = MAX_BODY - (64 << 10)
+REASON, TASK, TRIES, CUT = "INFLOW_REASON", "INFLOW_TASK", "INFLOW_TRIES", "INFLOW_CUT_BYTES"
+"""Properties of a dead letter: why it failed, the task, how often it was tried, and how many bytes the event had of
+which only the attributes are in the dead letter, since no message holds all of it."""
 
 
 class RetryPolicy(StrEnum):
@@ -39,14 +44,15 @@ class RetryPolicy(StrEnum):
     BACKOFF = "backoff"
     EXPONENTIAL = "exponential"
 
+    @property
+    def retries(self) -> int:
+        """How many further tries there are."""
+        return 3 if self is RetryPolicy.BACKOFF else 176
+
     def pauses_s(self, draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
-        """Seconds before each further try: 3 random ones of 10 to 20, or 176 that grow from 1 to 512."""
-        if self is RetryPolicy.BACKOFF:
-            for _ in range(3):
-                yield draw(10, 20)
-        else:
-            for number in range(176):
-                yield float(min(1 << min(number, 9), 512))
+        """Seconds before each further try: random ones of 10 to 20, or 1, 2, 4, 8 … 256 and then always 512."""
+        for number in range(self.retries):
+            yield draw(10, 20) if self is RetryPolicy.BACKOFF else float(min(1 << number, 512))
 
 
 class Count(StrEnum):
@@ -63,15 +69,22 @@ class Count(StrEnum):
 
 
 class Undelivered(AnalyticsError):  # noqa: N818
-    """Messages were not taken. `may_pass` tells whether another try may help; the message is a sentence."""
+    """Messages were not taken; the message is a sentence.
 
-    def __init__(self, message: str, *, may_pass: bool) -> None:
+    `may_pass` tells whether another try may help, and `done` which of them were taken all the same, by their places.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool, done: Collection[int] = ()) -> None:
         super().__init__(message)
-        self.may_pass = may_pass
+        self.may_pass, self.done = may_pass, frozenset(done)
 
 
 class Stopped(AnalyticsError):  # noqa: N818
     """An event failed, and the task allows no faults: it stops until somebody starts it again."""
+
+
+class Misset(AnalyticsError):  # noqa: N818
+    """What the task is set to cannot be, such as a topic that is not there or that it may not write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +105,20 @@ class Target(Protocol):
     """Where messages go. Safe in threads."""
 
     def send(self, messages: Sequence[Outgoing]) -> None:
-        """Deliver all of them; those with the key of an order one after the other. Raises Undelivered."""
+        """Deliver all of them; those with the key of an order one after the other. Raises Undelivered and Misset."""
 
     def send_dead(self, body: bytes, properties: Mapping[str, str]) -> None:
-        """Deliver an event to the dead-letter topic. Raises Undelivered."""
+        """Deliver an event to the dead-letter topic. Raises Undelivered and Misset."""
 
 
-class Wait(Protocol):
-    """Waits before a further try."""
+class Waits(Protocol):
+    """What waits before a further try, and shows that it does."""
 
-    def __call__(self, seconds: float, tries: int, reason: str) -> None:
-        """After so many tries. Raises what ends the task."""
+    def take(self, seconds: float, tries: int, reason: str) -> None:
+        """Wait, after so many tries. Raises what ends the task."""
+
+    def end(self) -> None:
+        """There will be no further try, whatever the last one came to; also where none was waited for."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +136,7 @@ class Flow:
     is_ordered: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Piece:
     """A message on its way, and the event that it was made of."""
 
@@ -131,25 +147,46 @@ class _Piece:
 class Delivery:
     """Delivers the batches of one task."""
 
-    def __init__(self, flow: Flow, target: Target, wait: Wait) -> None:
-        self._flow, self._target, self._wait = flow, target, wait
+    def __init__(self, flow: Flow, target: Target, waits: Waits) -> None:
+        self._flow, self._target, self._waits = flow, target, waits
         self.counts: Counter[str] = Counter()
 
     def deliver(self, batch: Sequence[bytes]) -> None:
-        """Deliver a batch of events, each the JSON of an object. Raises Stopped, and what the wait raises."""
+        """Deliver a batch of events, each JSON. Raises Stopped and Misset, and what the waits raise."""
         self.counts[Count.READ] += len(batch)
+        chunk: list[_Piece] = []
+        size = 0
+        try:
+            for piece in self._built(*self._passing(batch)):
+                if chunk and (len(chunk) >= _MOST_MESSAGES or size + piece.outgoing.size > _MOST_BYTES):
+                    full, chunk, size = chunk, [], 0
+                    self._send(full)
+                chunk.append(piece)
+                size += piece.outgoing.size
+        except Stopped:
+            self._send(chunk)
+            raise
+        self._send(chunk)
+
+    # Made of events
+
+    def _passing(self, batch: Sequence[bytes]) -> tuple[list[Event], list[bytes]]:
+        """The events that pass the pattern, and their texts."""
         events: list[Event] = []
         origins: list[bytes] = []
         for content in batch:
-            event = json.loads(content)
-            if self._flow.pattern.matches(event):
+            try:
+                event = json.loads(content)
+            except (ValueError, RecursionError):
+                event = None
+            if not isinstance(event, dict):
+                self._fail(content, "The event is no JSON object.", 0)
+            elif self._flow.pattern.matches(event):
                 events.append(event)
                 origins.append(content)
-        self.counts[Count.FILTERED] += len(batch) - len(events)
-        for chunk in self._chunks(self._built(events, origins)):
-            self._send(chunk)
-
-    # Made of events
+            else:
+                self.counts[Count.FILTERED] += 1
+        return events, origins
 
     def _built(self, events: list[Event], origins: list[bytes]) -> Iterator[_Piece]:
         """The messages of the events, in their order; what fails is dealt with on the way."""
@@ -177,80 +214,76 @@ class Delivery:
             try:
                 made = self._with_retries(self._flow.transform, events)
             except TransformFailed as error:
-                if error.index is None:
-                    for origin in origins:
-                        self._fail(origin, error.user_message, 1)
-                    return
-                blamed = origins[error.index]
-                events = events[: error.index] + events[error.index + 1 :]
-                origins = origins[: error.index] + origins[error.index + 1 :]
-                self._fail(blamed, error.user_message, 1)
+                tries = 1 + self._flow.retry.retries if error.retryable else 1
+                failed = range(len(events)) if error.index is None else [error.index]
+                for place in failed:
+                    self._fail(origins[place], error.user_message, tries)
+                events = [event for place, event in enumerate(events) if place not in failed]
+                origins = [origin for place, origin in enumerate(origins) if place not in failed]
                 continue
             for index, reason in sorted(made.failed.items()):
                 self._fail(origins[index], reason, 1)
             self.counts[Count.TRANSFORMED] += len(made.events)
-            whole = b"[" + b",".join(origins) + b"]"
-            for event, source in zip(made.events, made.origins, strict=True):
-                yield event, whole if source is None else origins[source]
+            places = {str(event.get("id")): place for place, event in enumerate(events)}
+            for event, place in zip(made.events, made.origins, strict=True):
+                found = places.get(str(event.get("id"))) if place is None else place
+                yield event, text_of(event) if found is None else origins[found]
             return
 
     def _with_retries(self, transform: Transform, events: list[Event]) -> Transformed:
-        for tries, pause in enumerate(self._flow.retry.pauses_s(), 1):
-            try:
-                return transform.apply(events)
-            except TransformFailed as error:
-                if not error.retryable:
-                    raise
-                self.counts[Count.RETRIED] += 1
-                self._wait(pause, tries, error.user_message)
-        return transform.apply(events)
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    return transform.apply(events)
+                except TransformFailed as error:
+                    if not error.retryable or (pause := next(pauses, None)) is None:
+                        raise
+                    self._take(pause, tries, error.user_message)
+        finally:
+            self._waits.end()
 
     # Delivered
 
-    def _chunks(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-        chunk: list[_Piece] = []
-        size = 0
-        for piece in pieces:
-            if chunk and (len(chunk) >= _MOST_MESSAGES or size + piece.outgoing.size > _MOST_BYTES):
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(piece)
-            size += piece.outgoing.size
-        if chunk:
-            yield chunk
-
     def _send(self, chunk: list[_Piece]) -> None:
-        """Deliver a chunk; refused for good, one message after the other, so that only a bad one fails."""
+        """Deliver a chunk. What is refused for good is halved until only what is wrong of it fails."""
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
         try:
-            self._insist(lambda: self._target.send([piece.outgoing for piece in chunk]))
-        except Undelivered as error:
-            if len(chunk) == 1 or error.may_pass:
-                for piece in chunk:
-                    self._fail(piece.origin, error.user_message, self._tries(error))
-                return
-            for piece in chunk:
-                self._send([piece])
-        else:
-            self.counts[Count.DELIVERED] += len(chunk)
+            while chunk:
+                tries += 1
+                try:
+                    self._target.send([piece.outgoing for piece in chunk])
+                except Undelivered as error:
+                    self.counts[Count.DELIVERED] += len(error.done)
+                    chunk = [piece for place, piece in enumerate(chunk) if place not in error.done]
+                    if not error.may_pass and len(chunk) > 1:
+                        break
+                    if not error.may_pass or (pause := next(pauses, None)) is None:
+                        self._waits.end()
+                        for piece in chunk:
+                            self._fail(piece.origin, error.user_message, tries)
+                        return
+                    self._take(pause, tries, error.user_message)
+                else:
+                    self.counts[Count.DELIVERED] += len(chunk)
+                    return
+        finally:
+            self._waits.end()
+        if not chunk:
+            return
+        half = len(chunk) // 2
+        for part in (chunk[:half], chunk[half:]):
+            self._send(part)
 
-    def _insist(self, send: Callable[[], None]) -> None:
-        for tries, pause in enumerate(self._flow.retry.pauses_s(), 1):
-            try:
-                send()
-            except Undelivered as error:
-                if not error.may_pass:
-                    raise
-                self.counts[Count.RETRIED] += 1
-                self._wait(pause, tries, error.user_message)
-            else:
-                return
-        send()
-
-    def _tries(self, error: Undelivered) -> int:
-        return 1 + sum(1 for _ in self._flow.retry.pauses_s()) if error.may_pass else 1
+    def _take(self, pause: float, tries: int, reason: str) -> None:
+        self.counts[Count.RETRIED] += 1
+        self._waits.take(pause, tries, reason)
 
     def _fail(self, origin: bytes, reason: str, tries: int) -> None:
-        """An event has failed for good. Raises Stopped where no faults are allowed."""
+        """An event has failed for good. Raises Stopped where no faults are allowed, or its dead letter is not taken."""
         self.counts[Count.FAILED] += 1
         if not self._flow.allows_faults:
             raise Stopped(f"An event could not be delivered, and the task allows no faults: {reason}")
@@ -258,13 +291,43 @@ class Delivery:
             self.counts[Count.DISCARDED] += 1
             return
         properties = {TASK: self._flow.task, REASON: _plain(reason), TRIES: str(tries)}
+        if len(origin) > _MOST_KEPT:
+            properties[CUT] = str(len(origin))
+            origin = _attributes(origin)
         try:
-            self._insist(lambda: self._target.send_dead(origin, properties))
+            self._bury(origin, properties)
         except Undelivered as error:
             raise Stopped(
-                f"A dead letter could not be kept: {error.user_message} Its event failed: {reason}"
+                f"A dead letter could not be kept: {error.user_message} Its event had failed: {reason}"
             ) from error
         self.counts[Count.DEAD] += 1
+
+    def _bury(self, body: bytes, properties: Mapping[str, str]) -> None:
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    self._target.send_dead(body, properties)
+                    return
+                except Undelivered as error:
+                    if not error.may_pass or (pause := next(pauses, None)) is None:
+                        raise
+                    self._take(pause, tries, error.user_message)
+        finally:
+            self._waits.end()
+
+
+def _attributes(event: bytes) -> bytes:
+    """Of an event that no message can hold, what tells which one it is."""
+    try:
+        found = json.loads(event)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return event[:_LONGEST_REASON]
+    return text_of({name: value for name, value in found.items() if isinstance(value, str) and len(value) <= 1024})
 
 
 def _plain(reason: str) -> str:
@@ -274,4 +337,4 @@ def _plain(reason: str) -> str:
 
 def text_of(event: Mapping[str, Any]) -> bytes:
     """An event as a log has it: compact JSON."""
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
