@@ -225,8 +225,8 @@ class Delivery:
                 self._fail(origins[index], reason, 1)
             self.counts[Count.TRANSFORMED] += len(made.events)
             places = {str(event.get("id")): place for place, event in enumerate(events)}
-            for event, place in zip(made.events, made.origins, strict=True):
-                found = places.get(str(event.get("id"))) if place is None else place
+            for event, origin in zip(made.events, made.origins, strict=True):
+                found = places.get(str(event.get("id"))) if origin is None else origin
                 yield event, text_of(event) if found is None else origins[found]
             return
 

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import redis
 
-from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
 from console.web import redis as web_redis
 
@@ -150,7 +150,8 @@ def _now(told: bytes) -> Now:
     found = orjson.loads(told)
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
     waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
-    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting))
+    reached = {name: Reached(**one) for name, one in found.get("reached", {}).items()}
+    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], reached, waiting))
 
 
 def _key(pipeline_id: int, part: str) -> str:

@@ -175,7 +175,7 @@ def test_messages_bear_the_topic_that_a_transform_names_without_its_field() -> N
 
 
 def test_messages_of_one_key_have_one_order_and_those_without_a_key_that_of_their_subject() -> None:
-    keyed = {"data": {"n": 1, "primaryKey": {"b": 2, "a": 1}}}
+    keyed: dict[str, Any] = {"data": {"n": 1, "primaryKey": {"b": 2, "a": 1}}}
     batch = [event(1, **keyed), event(2), event(3, subject=None), event(4, data={"n": 4, "primaryKey": {}})]
     target = Sent()
     deliver(replace(FLOW, is_ordered=True), batch, target)
