@@ -6,6 +6,7 @@
         state/
           insert-late/         Spark's checkpoint of the insert into the table late
           source-flights/      messages that were received and not deleted yet (spool)
+          source-events/, sink-messages/    where an inflow task stands (events_source), what it counts (inflow_sink)
           ended                of a batch job that has come to its end
           waiting-late-…       a request of the sink late that is tried again (waits)
       savepoint-<name>/        a copy of a state

@@ -23,7 +23,9 @@ def test_no_change_is_lost_and_a_kill_repeats_at_most_a_batch(
 ) -> None:
     fifo = ordered_topic(ground, f"{topic}-fifo")
     log = Log()
-    told = document(ground, log, fifo, sink={"ordered": True}, source={"messages": AT_ONCE})
+    # It takes its time, so that a batch is under way when the worker dies.
+    slow = {"kind": "expression", "expression": f"to_string({' | '.join(['[@, @]'] * 10)}) && @"}
+    told = document(ground, log, fifo, sink={"ordered": True}, source={"messages": AT_ONCE}, transform=slow)
     plan, location, sent = plan_of(told), new_location(), 0
     folder = Path(lake.lake_path(location))
     with log.writer:
