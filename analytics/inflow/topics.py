@@ -6,6 +6,7 @@ in a request of its own: those of one key one after the other, some keys at a ti
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections import OrderedDict
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
-from brokercore.client import Credentials, Message, Producer
+from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.client.errors import (
     BrokerError,
     ClientError,
@@ -24,6 +25,9 @@ from brokercore.client.errors import (
     NoPermission,
     TopicNotExist,
 )
+from brokercore.names import wrap
+
+log = logging.getLogger(__name__)
 
 UNIQUE_ID = "INFLOW_UNIQ_KEY"
 """The property that has the unique id which the message had where its event comes from; the broker gives its own."""
@@ -76,6 +80,18 @@ class TopicTarget:
     topic: str
     dead_letters: str = ""
 
+    def require(self) -> None:
+        """Raise Misset for a topic that is not there. One whose name servers do not answer now may be."""
+        key = Credentials(self.address.key_id, self.address.secret)
+        with Admin(self.address.namesrv, key, timeout_ms=_TIMEOUT_MS) as admin:
+            for topic in filter(None, (self.topic, self.dead_letters)):
+                try:
+                    admin.topics.route(wrap(self.address.namespace, topic))
+                except TopicNotExist as error:
+                    raise Misset(_sentence(topic, error)) from error
+                except ClientError as error:
+                    log.info("whether there is a topic %s is not known: %s", topic, error)
+
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Deliver all of them. Raises Undelivered, and Misset for the task's own topic."""
         sent = _Sent()
@@ -121,7 +137,7 @@ class TopicTarget:
         try:
             send()
         except ClientError as error:
-            sentence = f"The topic {topic} cannot be written to: {error.user_message.rstrip('.')}."
+            sentence = _sentence(topic, error)
             if topic in (self.topic, self.dead_letters) and _is_of_the_topic(error):
                 return Misset(sentence)
             return Undelivered(sentence, may_pass=_may_pass(error))
@@ -155,6 +171,10 @@ def _message(topic: str, outgoing: Outgoing) -> Message:
     found = outgoing.message
     properties = found.properties if found.unique_id is None else {**found.properties, UNIQUE_ID: found.unique_id}
     return Message(topic, found.body, found.tag or "", found.key or "", dict(properties))
+
+
+def _sentence(topic: str, error: ClientError) -> str:
+    return f"The topic {topic} cannot be written to: {error.user_message.rstrip('.')}."
 
 
 def _is_of_the_topic(error: ClientError) -> bool:

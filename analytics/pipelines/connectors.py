@@ -468,6 +468,7 @@ def _to_topic(sink: Sink, place: Place) -> Output:
 
 
 def _to_inflow(sink: Sink, place: Place) -> Output:
+    from analytics.inflow.delivery import Misset
     from analytics.inflow.task import TaskError
     from analytics.inflow.topics import Address
     from analytics.inflow.transform import TransformFailed
@@ -492,8 +493,10 @@ def _to_inflow(sink: Sink, place: Place) -> Output:
     )
     try:
         to.require()
-    except (TaskError, TransformFailed, ValueError) as error:
-        raise PipelineRefused(f"The task cannot start: {getattr(error, 'user_message', error)}") from None
+    except (TaskError, TransformFailed, Misset) as error:
+        raise PipelineRefused(f"The task cannot start: {error.user_message}") from None
+    except ValueError as error:  # no JSON, or no network
+        raise PipelineRefused(f"The table {sink.name} is not told right: {error}.") from None
     inflow_sink.folder_of(place.state, sink.name).mkdir(exist_ok=True)
     label = label_of("inflow", sink.name)
     place.spark.dataSource.register(inflow_sink.sink_class(label, to))

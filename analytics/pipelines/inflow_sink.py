@@ -66,7 +66,7 @@ class InflowSink:
         return self.task.made_transform(self.function_key, [ip_network(one) for one in self.networks.split(",") if one])
 
     def require(self) -> None:
-        """Raise what is wrong with the task: TaskError, TransformFailed, such as for what is no expression."""
+        """Raise what is wrong with the task: TaskError, TransformFailed for what is no expression, Misset."""
         transform = self.transform()
         if transform is not None:
             try:
@@ -74,6 +74,12 @@ class InflowSink:
                     transform.check()
             finally:
                 transform.close()
+        self.target.require()
+
+    @property
+    def target(self) -> TopicTarget:
+        """Where messages go."""
+        return TopicTarget(self.address, self.task.topic, self.task.dead_letters)
 
     def kept_transform(self) -> Transform | None:
         """The transform of this process. Raises TransformFailed."""
@@ -92,10 +98,9 @@ class InflowSink:
         """Deliver the events of one batch of Spark's; returns how many. Raises ConnectorFailed."""
         kept = Counters(Path(self.state), self.name)
         waits = _Waits(self, kept)
-        target = TopicTarget(self.address, self.task.topic, self.task.dead_letters)
         rows = 0
         try:
-            delivery = waits.delivery = Delivery(self.task.flow(self.kept_transform()), target, waits)
+            delivery = waits.delivery = Delivery(self.task.flow(self.kept_transform()), self.target, waits)
             for events in _calls(batches, self.messages):
                 delivery.deliver(events)
                 rows += len(events)

@@ -65,10 +65,10 @@ class Report:
     #: By source `mns` and sink `inflow`: the connector's own counters, since the pipeline's first start. By sink `mq`:
     #: `emptyRows`, where rows were left out since the start.
     connectors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    #: By source `events`: where it stands.
-    reached: Mapping[str, Reached] = field(default_factory=dict)
     #: Sinks that wait before they try again to write; none of a pipeline that has ended.
     waiting: tuple[Waiting, ...] = ()
+    #: By source `events`: where it stands.
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 class InsertWatch:

@@ -151,7 +151,7 @@ def _now(told: bytes) -> Now:
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
     waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
     reached = {name: Reached(**one) for name, one in found.get("reached", {}).items()}
-    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], reached, waiting))
+    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting, reached))
 
 
 def _key(pipeline_id: int, part: str) -> str:

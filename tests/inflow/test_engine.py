@@ -285,11 +285,13 @@ def test_prohibited_faults_stop_the_task_for_good(ground: Ground, topic: str, lo
 
 
 def test_a_topic_that_is_not_there_ends_the_task_and_no_event_is_lost(ground: Ground, topic: str, log: Log) -> None:
+    gone = ground.new_topic()
+    first = started(ground, document(ground, log, gone))
+    ground.admin.topics.delete(gone)
     log.add(1, 2)
-    first = started(ground, document(ground, log, "nowhere"))
     failure = ended(first)
     assert isinstance(failure, PipelineEnded) and failure.is_misset
-    assert failure.user_message.startswith("The topic nowhere cannot be written to: ")
+    assert failure.user_message.startswith(f"The topic {gone} cannot be written to: ")
     second = started(ground, document(ground, log, topic), location=first.spec.location, number=2)
     delivered_to(second, 2)
     second.stop()
@@ -336,6 +338,14 @@ def test_a_text_that_is_no_expression_refuses_the_start(ground: Ground, topic: s
         started(ground, told)
 
 
+@pytest.mark.parametrize("name", ["topic", "deadLetterTopic"])
+def test_a_topic_that_is_not_there_refuses_the_start(ground: Ground, topic: str, log: Log, name: str) -> None:
+    told = document(ground, log, topic)
+    (told["sink"] if name == "topic" else told)[name] = "nowhere"
+    with pytest.raises(PipelineRefused, match=r"^The task cannot start: The topic nowhere cannot be written to: "):
+        started(ground, told)
+
+
 def test_a_log_that_the_starter_may_not_read_refuses_the_start(ground: Ground, topic: str, log: Log) -> None:
     asked: list[str] = []
 
@@ -344,5 +354,5 @@ def test_a_log_that_the_starter_may_not_read_refuses_the_start(ground: Ground, t
         raise PipelineRefused("You may not read it.")
 
     with pytest.raises(PipelineRefused, match="You may not read it"):
-        runner.start(spec(ground, document(ground, log, topic), decide=decide))  # type: ignore[arg-type]
+        runner.start(spec(ground, document(ground, log, topic), decide=decide))
     assert asked and asked[0] in log.location

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
 from console.pipelines import journal, samples
 from console.pipelines.journal import Kept
@@ -29,6 +29,7 @@ BUSY = Report(
     {"source:s": 9},
     {"s": {"duplicateMessages": 1}},
     (Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
+    {"events": Reached(7, "0/16B3748", 1_000, 9, 3_000)},
 )  # fmt: skip
 
 
