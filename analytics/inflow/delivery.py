@@ -134,6 +134,8 @@ class Flow:
     has_dead_letters: bool = False
     #: Whether messages of one primary key keep their order.
     is_ordered: bool = False
+    #: The topics that a transformed event may name.
+    routes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,8 @@ class Delivery:
         for event, origin in self._transformed(events, origins):
             try:
                 topic, found = route(event)
+                if topic is not None and topic not in self._flow.routes:
+                    raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
                 yield _Piece(Outgoing(self._flow.fields.build(found), topic, self._order(found)), origin)
             except (EventRejected, TransformFailed) as error:
                 self._fail(origin, error.user_message, 0)

@@ -13,8 +13,9 @@
                 10,000; 100) and waits for at most `interval` seconds (0 to 15; 3)
     pattern     an object, or its JSON as a text (`analytics.inflow.pattern`); without it all events pass
     transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
-    sink        topic, fields (`analytics.inflow.fields`; the whole event is the body without them), and whether changes
-                of one primary key keep their order. Where it is another account's: `endpoint`, `instanceID`,
+    sink        topic, fields (`analytics.inflow.fields`; the whole event is the body without them), `routes` (the other
+                topics that a transformed event may name; none), and whether changes of one primary key keep their
+                order. Where it is another account's: `endpoint`, `instanceID`,
                 `accessId`, `accessKey` (as `${secret_values.name}`), `producerGroup`
     retry       backoff (without it) or exponential
     faults      allowed (without it) or prohibited
@@ -51,8 +52,9 @@ PRODUCER_GROUP = "GID_INFLOW"
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
-_TOPIC = re.compile(r"[%A-Za-z0-9_-]{1,127}")
-_LONGEST_DESCRIPTION = 255
+#: Without `%`, which stands between an instance and a topic of it.
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,127}")
+_LONGEST_DESCRIPTION, _MOST_ROUTES = 255, 100
 _PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", "deadLetterTopic")
 _KEYS = ("accessId", "accessKey")
 _REACH = ("endpoint", "instanceID", *_KEYS, "producerGroup")
@@ -79,6 +81,7 @@ class Task:
     topic: str
     fields: Fields
     is_ordered: bool
+    routes: tuple[str, ...]
     reach: Mapping[str, str]
     retry: RetryPolicy
     allows_faults: bool
@@ -89,13 +92,11 @@ class Task:
         """Raises TaskError."""
         _known("the task", document, _PARTS, "")
         sink = _object(document, "sink")
-        _known("the sink", sink, ("topic", "ordered", *METHODS, *_REACH), "sink.")
+        _known("the sink", sink, ("topic", "ordered", "routes", *METHODS, *_REACH), "sink.")
         dead_letters = _text(document, "deadLetterTopic", "", optional=True)
-        if dead_letters and not _TOPIC.fullmatch(dead_letters):
-            raise TaskError("deadLetterTopic", "a topic's name has 1 to 127 letters, digits, '_' and '-'")
-        topic = _text(sink, "topic", "sink.")
-        if not _TOPIC.fullmatch(topic):
-            raise TaskError("sink.topic", "a topic's name has 1 to 127 letters, digits, '_' and '-'")
+        if dead_letters:
+            _require_topic("deadLetterTopic", dead_letters)
+        topic = _require_topic("sink.topic", _text(sink, "topic", "sink."))
         if dead_letters == topic:
             raise TaskError("deadLetterTopic", "it is the topic of the messages; another one is needed")
         name = _text(document, "name", "")
@@ -114,6 +115,7 @@ class Task:
             topic=topic,
             fields=_fields(sink),
             is_ordered=_flag(sink, "ordered", "sink."),
+            routes=_routes(sink.get("routes")),
             reach={one: value for one, value in reach.items() if value},
             retry=RetryPolicy(_choice(document, "retry", [str(policy) for policy in RetryPolicy])),
             allows_faults=_choice(document, "faults", ["allowed", "prohibited"]) == "allowed",
@@ -127,7 +129,12 @@ class Task:
             "source": {name: self.source[name] for name in ("messages", "interval")},
             "pattern": self.pattern,
             "transform": dict(self.transform) or None,
-            "sink": {"topic": self.topic, "ordered": self.is_ordered, **self.fields.to_document()},
+            "sink": {
+                "topic": self.topic,
+                "ordered": self.is_ordered,
+                "routes": list(self.routes),
+                **self.fields.to_document(),
+            },
             "retry": str(self.retry),
             "faults": "allowed" if self.allows_faults else "prohibited",
             "deadLetterTopic": self.dead_letters,
@@ -155,7 +162,13 @@ class Task:
             allows_faults=self.allows_faults,
             has_dead_letters=bool(self.dead_letters),
             is_ordered=self.is_ordered,
+            routes=frozenset((self.topic, *self.routes)),
         )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics that it may write to: who starts it needs the right to each."""
+        return tuple(dict.fromkeys(filter(None, (self.topic, self.dead_letters, *self.routes))))
 
     def plan(self) -> Plan:
         """The pipeline: one source, one sink, and all rows from the one to the other.
@@ -207,6 +220,20 @@ def _text(found: Mapping[str, Any], name: str, place: str, *, optional: bool = F
     if value is None or (not value.strip() and not optional):
         raise TaskError(f"{place}{name}", "a text is needed")
     return value.strip()
+
+
+def _require_topic(field: str, name: object) -> str:
+    if not isinstance(name, str) or not _TOPIC.fullmatch(name):
+        raise TaskError(field, "a topic's name has 1 to 127 letters, digits, '_' and '-'")
+    return name
+
+
+def _routes(found: Any) -> tuple[str, ...]:
+    if found is None:
+        return ()
+    if not isinstance(found, list | tuple) or len(found) > _MOST_ROUTES:
+        raise TaskError("sink.routes", f"it is a list of up to {_MOST_ROUTES} topics")
+    return tuple(dict.fromkeys(_require_topic(f"sink.routes[{place}]", name) for place, name in enumerate(found)))
 
 
 def _flag(found: Mapping[str, Any], name: str, place: str) -> bool:

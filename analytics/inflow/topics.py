@@ -74,17 +74,26 @@ class Address:
 
 @dataclass(frozen=True)
 class TopicTarget:
-    """The target of a task: a topic, and one for dead letters, empty for none. Safe in threads."""
+    """The target of a task: a topic, one for dead letters, empty for none, and those that events may name.
+
+    Safe in threads.
+    """
 
     address: Address
     topic: str
     dead_letters: str = ""
+    routes: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(filter(None, (self.topic, self.dead_letters, *self.routes)))
 
     def require(self) -> None:
         """Raise Misset for a topic that is not there. One whose name servers do not answer now may be."""
         key = Credentials(self.address.key_id, self.address.secret)
         with Admin(self.address.namesrv, key, timeout_ms=_TIMEOUT_MS) as admin:
-            for topic in filter(None, (self.topic, self.dead_letters)):
+            for topic in self.topics:
                 try:
                     admin.topics.route(wrap(self.address.namespace, topic))
                 except TopicNotExist as error:
@@ -93,7 +102,7 @@ class TopicTarget:
                     log.info("whether there is a topic %s is not known: %s", topic, error)
 
     def send(self, messages: Sequence[Outgoing]) -> None:
-        """Deliver all of them. Raises Undelivered, and Misset for the task's own topic."""
+        """Deliver all of them. Raises Undelivered, and Misset for a topic that the task is told."""
         sent = _Sent()
         together: dict[str, list[int]] = {}
         lanes: dict[int, list[int]] = {}
@@ -138,7 +147,7 @@ class TopicTarget:
             send()
         except ClientError as error:
             sentence = _sentence(topic, error)
-            if topic in (self.topic, self.dead_letters) and _is_of_the_topic(error):
+            if topic in self.topics and _is_of_the_topic(error):
                 return Misset(sentence)
             return Undelivered(sentence, may_pass=_may_pass(error))
         return None

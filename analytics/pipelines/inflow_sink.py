@@ -79,7 +79,7 @@ class InflowSink:
     @property
     def target(self) -> TopicTarget:
         """Where messages go."""
-        return TopicTarget(self.address, self.task.topic, self.task.dead_letters)
+        return TopicTarget(self.address, self.task.topic, self.task.dead_letters, self.task.routes)
 
     def kept_transform(self) -> Transform | None:
         """The transform of this process. Raises TransformFailed."""

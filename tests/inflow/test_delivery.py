@@ -167,11 +167,26 @@ def test_messages_bear_the_topic_that_a_transform_names_without_its_field() -> N
     def work(events: Sequence[Event]) -> Transformed:
         return Transformed([one | {"gantrytopic": f"to_{one['data']['n']}"} for one in events], [0, 1])
 
-    whole = replace(FLOW, fields=Fields.compile({"body": {"method": "complete_data"}}), transform=Scripted(work))
+    whole = replace(
+        FLOW, fields=Fields.compile({"body": {"method": "complete_data"}}), transform=Scripted(work),
+        routes=frozenset(("to_1", "to_2")),
+    )  # fmt: skip
     target = Sent()
     deliver(whole, [event(1), event(2)], target)
     assert [one.topic for one in target.messages] == ["to_1", "to_2"]
     assert [json.loads(body) for body in target.bodies] == [json.loads(event(1)), json.loads(event(2))]
+
+
+def test_an_event_that_names_a_topic_which_is_no_route_fails() -> None:
+    def work(events: Sequence[Event]) -> Transformed:
+        return Transformed([one | {"gantrytopic": name} for one in events for name in ("elsewhere", None)], [0, 0])
+
+    target = Sent()
+    deliver(replace(FLOW, transform=Scripted(work), has_dead_letters=True), [event(1)], target)
+    assert [one.topic for one in target.messages] == [None]
+    ((body, properties),) = target.dead
+    assert body == event(1)
+    assert properties[REASON] == "The event names the topic elsewhere, which is none of the task's routes."
 
 
 def test_messages_of_one_key_have_one_order_and_those_without_a_key_that_of_their_subject() -> None:

@@ -59,6 +59,7 @@ def test_events_arrive_filtered_transformed_and_built(ground: Ground, topic: str
             "expression": "[@, merge(@, {id: join('-', [id, 'copy']), gantrytopic: 'OTHER'})]".replace("OTHER", other),
         },
         sink={
+            "routes": [other],
             "body": {"method": "complete_data"},
             "key": {"method": "data_extraction", "path": "$.data.primaryKey"},
             "tag": {"method": "data_extraction", "path": "$.data.operation"},

@@ -21,7 +21,8 @@ FULL: dict[str, Any] = {
     "pattern": {"data": {"tableName": ["orders"]}},
     "transform": {"kind": "expression", "expression": "@"},
     "sink": {
-        "topic": "order_changes", "ordered": True, "endpoint": "localhost:9876", "instanceID": "MQ_INST_1",
+        "topic": "order_changes", "ordered": True, "routes": ["by_table", "by_table"],
+        "endpoint": "localhost:9876", "instanceID": "MQ_INST_1",
         "accessId": "${secret_values.id}", "accessKey": "${secret_values.key}",
         "body": {"method": "complete_data"},
         "key": {"method": "data_extraction", "path": "$.data.primaryKey"},
@@ -73,6 +74,8 @@ def test_what_the_sink_is_told_is_the_same_task() -> None:
     task, told = Task.read(FULL), Task.read(document)
     assert told.to_document() == task.to_document() == document
     assert told.source["messages"] == 200 and told.is_ordered and not told.allows_faults
+    assert told.flow(None).routes == {"order_changes", "by_table"}
+    assert told.topics == ("order_changes", "order_changes_dead", "by_table")
     assert "log" not in document["source"] and "accessKey" not in document["sink"]
 
 
@@ -117,11 +120,14 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("transform", {"kind": "function", "url": "http://a", "key": "k"}, "transform.key: "),
         ("sink.topic", "", "sink.topic: a text is needed"),
         ("sink.topic", "a b", "sink.topic: a topic's name has 1 to 127 letters, digits, '_' and '-'."),
+        ("sink.topic", "MQ_INST_2%orders", "sink.topic: a topic's name has 1 to 127 letters"),
+        ("sink.routes", "t", "sink.routes: it is a list of up to 100 topics."),
+        ("sink.routes", ["t", "a b"], "sink.routes[1]: a topic's name has 1 to 127 letters"),
         ("sink.ordered", "yes", "sink.ordered: it is true or false."),
         ("sink.body", {"method": "not_specified"}, "sink.body.method: Not Specified is not offered here; "),
         ("sink.key", {"method": "data_extraction", "path": "data"}, "sink.key.path: "),
         ("sink.accessKey", "hunter2", "sink.accessKey: it is the name of a secret, such as ${secret_values.broker}."),
-        ("sink.other", 1, "sink.other: the sink has no such part; it has topic, ordered, body, properties"),
+        ("sink.other", 1, "sink.other: the sink has no such part; it has topic, ordered, routes, body, properties"),
         ("retry", "often", "retry: it is backoff or exponential."),
         ("faults", True, "faults: it is allowed or prohibited."),
         ("deadLetterTopic", "orders", "deadLetterTopic: it is the topic of the messages; another one is needed."),

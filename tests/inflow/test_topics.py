@@ -96,6 +96,11 @@ def test_a_topic_of_the_task_that_is_not_there_is_its_own_fault_and_another_one_
     with pytest.raises(Undelivered, match="The topic nowhere cannot be written to") as refused:
         target.send([outgoing(b"a", order=order), outgoing(b"b", topic="nowhere", order="b" and order)])
     assert not refused.value.may_pass
+    with pytest.raises(Misset, match="The topic nowhere cannot be written to"):
+        replace(target, routes=("nowhere",)).send([outgoing(b"b", topic="nowhere", order="b" and order)])
+    with pytest.raises(Misset, match="The topic nowhere cannot be written to"):
+        replace(target, routes=("nowhere",)).require()
+    target.require()
 
 
 def test_a_topic_that_takes_no_messages_with_an_order_is_the_tasks_fault(target: TopicTarget) -> None:
