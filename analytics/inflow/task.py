@@ -49,6 +49,9 @@ MOST_MESSAGES, MOST_INTERVAL = 10_000, 15
 """Limits of `source.messages` and `source.interval` (s)."""
 DEFAULT_MESSAGES, DEFAULT_INTERVAL = 100, 3
 PRODUCER_GROUP = "GID_INFLOW"
+#: Events that a batch of the engine's may have where so many wait, in calls of `source.messages` each: it costs a tenth
+#: of a second whatever it has. And how many more are delivered again after a crash.
+BACKLOG = 1_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
@@ -178,10 +181,11 @@ class Task:
         one may be in beside public addresses (`networks`).
         """
         document = json.dumps(self.to_document(), ensure_ascii=False)
+        calls = max(1, BACKLOG // int(self.source["messages"]))
         target: dict[str, Value] = {"producerGroup": PRODUCER_GROUP, **self.reach, "topic": self.topic}
         sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": document, **target})
         return Plan(
-            sources=(Source(EVENTS, "events", (EVENT,), options=dict(self.source)),),
+            sources=(Source(EVENTS, "events", (EVENT,), options={**self.source, "calls": calls}),),
             sinks=(sink,),
             views=(),
             inserts=(Insert(MESSAGES, f"select {EVENT.name} from {EVENTS}", line=0),),  # noqa: S608  all of it is ours

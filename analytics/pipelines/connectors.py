@@ -365,6 +365,7 @@ def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> Data
         log=lake.lake_path(location),
         state=place.state,
         messages=int(options.get("messages", 100)),
+        calls=int(options.get("calls", 1)),
         interval_ms=round(float(options.get("interval", 3)) * 1000),
         start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
     )

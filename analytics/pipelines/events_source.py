@@ -1,8 +1,9 @@
 """Spark's source `events`: the events of an event log, in their order (`analytics.inflow.event_log`).
 
 Offsets are `{<table>: <number of the last event>}`. Events are collected until there are `messages` of them, or the
-first of them has waited for `interval_ms`, whichever is first: what is given at once is a batch of Spark's. When Spark
-asks for more, the batch before has been delivered; where that was is told in the pipeline's state:
+first of them has waited for `interval_ms`, whichever is first: what is given at once is a batch of Spark's. Where more
+of them wait it has `calls` times as many, which the sink takes in so many calls: a batch costs Spark a tenth of a
+second. When Spark asks for more, the batch before has been delivered; where that was is told in the pipeline's state:
 
     <state>/source-<name>/reached.json      `reports.Reached`
 """
@@ -60,6 +61,8 @@ class EventsSource:
     log: str
     state: str
     messages: int = 100
+    #: How many times as many events one batch may have where they are there.
+    calls: int = 1
     interval_ms: int = 3000
     #: Where a pipeline without a checkpoint begins: the first event of this time or later; None for the first there is.
     start_ms: int | None = None
@@ -124,7 +127,7 @@ class _Progress:
             time.sleep(_LOOK_S)
 
     def _batch(self, after: int) -> int:
-        self._given = self._reader.read(after, self._source.messages, MOST_BYTES)[-1]
+        self._given = self._reader.read(after, self._source.messages * self._source.calls, MOST_BYTES)[-1]
         self._since = None
         return self._given.sequence
 

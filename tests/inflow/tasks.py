@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def document(ground: Ground, log: Log, topic: str, **more: Any) -> dict[str, Any
         "sink": sink | more.pop("sink", {}),
         **more,
     }
+
+
+def in_single_calls(told: Mapping[str, Any]) -> Plan:
+    """The task as one whose batches have no more than `messages` events, however many wait."""
+    plan = plan_of(told)
+    (source,) = plan.sources
+    return replace(plan, sources=(replace(source, options=source.options | {"calls": 1}),))
 
 
 def spec(

@@ -28,6 +28,7 @@ from tests.inflow.tasks import (
     document,
     ended,
     in_order,
+    in_single_calls,
     ordered_topic,
     spec,
     standing,
@@ -186,7 +187,7 @@ def test_a_task_begins_with_the_events_of_a_time_once_and_goes_on_from_its_check
 def test_a_task_that_is_abandoned_in_a_batch_repeats_that_batch_and_loses_nothing(
     ground: Ground, topic: str, log: Log
 ) -> None:
-    told = document(ground, log, topic, source={"messages": 10})
+    told = in_single_calls(document(ground, log, topic, source={"messages": 10}))
     location, sent = "", 0
     for number in range(1, 4):
         log.add(*range(sent, sent + 100))

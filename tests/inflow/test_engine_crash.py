@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from analytics import lake
-from analytics.inflow.task import EVENTS, MESSAGES, plan_of
+from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines import events_source
-from tests.inflow.tasks import Log, bodies, document, in_order, ordered_topic
+from tests.inflow.tasks import Log, bodies, document, in_order, in_single_calls, ordered_topic
 from tests.pipelines.crashes import heard, kill, tell, uncommitted, worker
 from tests.pipelines.jobs import Ground, new_location, until
 from tests.support.queue_service import QueueServiceProcess
@@ -26,7 +26,7 @@ def test_no_change_is_lost_and_a_kill_repeats_at_most_a_batch(
     # It takes its time, so that a batch is under way when the worker dies.
     slow = {"kind": "expression", "expression": f"to_string({' | '.join(['[@, @]'] * 10)}) && @"}
     told = document(ground, log, fifo, sink={"ordered": True}, source={"messages": AT_ONCE}, transform=slow)
-    plan, location, sent = plan_of(told), new_location(), 0
+    plan, location, sent = in_single_calls(told), new_location(), 0
     folder = Path(lake.lake_path(location))
     with log.writer:
         for number in (1, 2):

@@ -64,6 +64,14 @@ def test_it_never_gives_more_events_than_it_is_told(log: EventLog, source: Event
     assert found == [0, 5, 10, 12]
 
 
+def test_where_more_events_wait_it_gives_several_calls_at_once(log: EventLog, source: EventsSource) -> None:
+    fill(log, *range(1, 33))
+    reader, found = EventsReader(replace(source, calls=3)), [0]
+    while found[-1] < 32:
+        found.append(latest(reader, found[-1]))
+    assert found == [0, 15, 30, 32]
+
+
 def test_nor_more_bytes_unless_one_event_has_them(
     log: EventLog, source: EventsSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
