@@ -3,8 +3,8 @@
     {"name": "orders-to-topic",
      "source": {"log": "oss://bucket/folder/", "startTimeMs": 1768435200000, "messages": 200, "interval": 5},
      "pattern": {"data": {"tableName": ["orders"]}},
-     "transform": {"kind": "expression", "expression": "merge(@, {gantrytopic: subject})"},
-     "sink": {"topic": "order_changes", "ordered": true,
+     "transform": {"kind": "expression", "expression": "merge(@, {gantrytopic: data.tableName})"},
+     "sink": {"topic": "order_changes", "ordered": true, "routes": ["orders"],
               "body": {"method": "complete_data"}, "key": {"method": "data_extraction", "path": "$.data.primaryKey"}},
      "retry": "backoff", "faults": "allowed", "deadLetterTopic": "order_changes_dead"}
 
@@ -15,8 +15,8 @@
     transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
     sink        topic, fields (`analytics.inflow.fields`; the whole event is the body without them), `routes` (the other
                 topics that a transformed event may name; none), and whether changes of one primary key keep their
-                order. Where it is another account's: `endpoint`, `instanceID`,
-                `accessId`, `accessKey` (as `${secret_values.name}`), `producerGroup`
+                order. Where it is another account's: `endpoint`, `instanceID`, `accessId`, `accessKey` (as
+                `${secret_values.name}`), `producerGroup`
     retry       backoff (without it) or exponential
     faults      allowed (without it) or prohibited
 
