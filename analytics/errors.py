@@ -8,6 +8,8 @@ AnalyticsError
 ├── PipelineRefused   a pipeline cannot run as it is told, with this start and every further one
 ├── PipelineFenced    a later runner has taken the pipeline over
 ├── PipelineFailed    a pipeline ended by an error of its source, its query or its sink
+│   ├── EngineBusy    … of the machine
+│   └── PipelineEnded  … that no further start helps; somebody has to change something first
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
 ├── EngineUnavailable no Java, no Spark master; nothing was executed
 └── LakeError         a location is malformed or missing
@@ -83,6 +85,18 @@ class PipelineFailed(AnalyticsError):  # noqa: N818
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line
+
+
+class PipelineEnded(PipelineFailed):
+    """A running pipeline ended, and is not to be started again by itself.
+
+    `is_misset` tells whether what it is set to cannot be, such as a topic that is not there; else it met what it is
+    told to stop for.
+    """
+
+    def __init__(self, message: str, line: int | None = None, *, is_misset: bool = False) -> None:
+        super().__init__(message, line)
+        self.is_misset = is_misset
 
 
 class EngineBusy(PipelineFailed):

@@ -71,6 +71,7 @@ SUITES = (
     Suite("the console", ("console",)),
     Suite("SQL on Spark", ("analytics",)),
     Suite("SQL jobs on Spark", ("pipelines",)),
+    Suite("inflow tasks", ("inflow",)),
     Suite("the broker", ("brokercore",)),
     Suite("the launcher and all else", (".",)),
     Suite(
@@ -86,7 +87,7 @@ SUITES = (
     Suite("rules, law of imports, Django's checks", (), FILLING, ("nice", "-n", "19", "make", "checks")),
 )
 #: What `make test-fast` runs: these suites, and of them what takes no long start.
-FAST_PATHS = {"console", "console/sql", "brokercore", "pipelines", "."}
+FAST_PATHS = {"console", "console/sql", "brokercore", "pipelines", "inflow", "."}
 FAST = "not (spark or java or browser or postgres or product or slow)"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analytics import lake
 from analytics.errors import PipelineFailed, PipelineRefused
 from analytics.lake import allowed_paths
 from analytics.lake.locations import parse_location
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from analytics.pipelines.queue_source import QueueSource
+    from analytics.pipelines.reports import Reached
     from analytics.sources.mq import Topic
 
 _FILES = ("csv", "json", "parquet", "orc")
@@ -262,7 +264,7 @@ def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
 def topics(plan: Plan, place: Place) -> list[tuple[str, Topic]]:
     """Tables that are topics, with what it takes to reach them. Raises PipelineRefused for a missing secret."""
     tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
-    return [(table.name, _topic(place.options(table))) for table in tables if table.connector == "mq"]
+    return [(table.name, _topic(place.options(table))) for table in tables if table.connector in ("mq", "inflow")]
 
 
 def _topic(options: Mapping[str, Any]) -> Topic:
@@ -340,12 +342,42 @@ def _require_files(name: str, written: str) -> None:
         raise PipelineRefused(f"The table {name} has files of the format {written}; possible are {', '.join(_FILES)}.")
 
 
+def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
+    from analytics.pipelines import events_source
+
+    if place.is_batch:
+        raise PipelineRefused(
+            f"The table {source.name} reads an event log, which has no end: the job must be a streaming one."
+        )
+    if [(column.name, column.type) for column in read] != [("event", "binary")]:
+        raise PipelineRefused(f"The table {source.name} reads an event log: its one column is event, binary.")
+    options = place.options(source)
+    if "log" not in options:
+        raise PipelineRefused(f"The table {source.name} is told no event log.")
+    location = str(options["log"])
+    place.folder(location)
+    events = events_source.EventsSource(
+        name=source.name,
+        log=lake.lake_path(location),
+        state=place.state,
+        messages=int(options.get("messages", 100)),
+        calls=int(options.get("calls", 1)),
+        interval_ms=round(float(options.get("interval", 3)) * 1000),
+        start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
+    )
+    events_source.folder_of(place.state, source.name).mkdir(exist_ok=True)
+    label = label_of("events", source.name)
+    place.spark.dataSource.register(events_source.source_class(label, events, ddl(read)))
+    return place.spark.readStream.format(label).load()
+
+
 _Frame = Callable[["Source", Place, "tuple[Column, ...]"], "DataFrame"]
 _SOURCES: dict[str, _Frame] = {
     "mns": _from_queue,
     "mq": _from_topic,
     "datagen": _from_generator,
     "filesystem": _from_files,
+    "events": _from_events,
 }
 
 
@@ -432,6 +464,42 @@ def _to_topic(sink: Sink, place: Place) -> Output:
     return Output(label, empty=_empty(sink))
 
 
+def _to_inflow(sink: Sink, place: Place) -> Output:
+    from analytics.inflow.delivery import Misset
+    from analytics.inflow.task import TaskError
+    from analytics.inflow.topics import Address
+    from analytics.inflow.transform import TransformFailed
+    from analytics.pipelines import inflow_sink
+
+    options = place.options(sink)
+    if missing := [name for name in ("task", "endpoint", "accessId", "accessKey") if name not in options]:
+        raise PipelineRefused(f"The table {sink.name} is not told {missing[0]}.")
+    to = inflow_sink.InflowSink(
+        name=sink.name,
+        document=str(options["task"]),
+        address=Address(
+            str(options["endpoint"]),
+            str(options["accessId"]),
+            str(options["accessKey"]),
+            str(options.get("producerGroup", "GID_INFLOW")),
+            str(options.get("instanceID", "")),
+        ),
+        state=place.state,
+        function_key=str(options.get("functionKey", "")).encode(),
+        networks=str(options.get("networks", "")),
+    )
+    try:
+        to.require()
+    except (TaskError, TransformFailed, Misset) as error:
+        raise PipelineRefused(f"The task cannot start: {error.user_message}") from None
+    except ValueError as error:  # no JSON, or no network
+        raise PipelineRefused(f"The table {sink.name} is not told right: {error}.") from None
+    inflow_sink.folder_of(place.state, sink.name).mkdir(exist_ok=True)
+    label = label_of("inflow", sink.name)
+    place.spark.dataSource.register(inflow_sink.sink_class(label, to))
+    return Output(label, step=lambda rows: rows.coalesce(1))
+
+
 def _empty(sink: Sink) -> tuple[str, SparkColumn] | None:
     """Rows of one column alone can be empty: between two there is a delimiter."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -472,11 +540,22 @@ _SINKS: dict[str, Callable[[Sink, Place], Output]] = {
     "print": _to_print,
     "blackhole": _to_nowhere,
     "filesystem": _to_files,
+    "inflow": _to_inflow,
 }
 
 
-def counters_of(state: str, source: str) -> dict[str, int]:
-    """The counters of a source `mns`; empty for another one."""
+def counters_of(state: str, table: Source | Sink) -> dict[str, int]:
+    """The counters of a source `mns` or a sink `inflow`; empty for another table."""
+    if table.connector == "mns":
+        return _of_spool(state, table.name)
+    if table.connector == "inflow":
+        from analytics.pipelines import inflow_sink
+
+        return inflow_sink.read_counters(state, table.name)
+    return {}
+
+
+def _of_spool(state: str, source: str) -> dict[str, int]:
     from analytics.pipelines.queue_source import folder_of
     from analytics.pipelines.spool import Spool
 
@@ -485,3 +564,10 @@ def counters_of(state: str, source: str) -> dict[str, int]:
         return Spool(folder).counters() if folder.is_dir() else {}
     except (OSError, json.JSONDecodeError):  # it moves with the state, which the runner notices itself
         return {}
+
+
+def reached(state: str, source: Source) -> Reached | None:
+    """Where a source `events` stands; None for another one, and before it was told."""
+    from analytics.pipelines import events_source
+
+    return events_source.reached(state, source.name) if source.connector == "events" else None

@@ -20,7 +20,7 @@ Value = str | int | float | bool
 #: A value that stands in the text by the name it was saved under.
 SECRET = re.compile(r"\$\{secret_values\.([A-Za-z0-9_.-]{1,128})\}")
 #: The options, of all connectors, that may name a secret: they sign requests. No row, address, log or page has them.
-CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey"})
+CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey", "functionKey"})
 
 #: A table's name that may be part of a file's as it is.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -82,7 +82,7 @@ class Source:
     """A table that is read, and becomes a view of its name: connector, format, computed columns, then watermark."""
 
     name: str
-    connector: Literal["mns", "mq", "datagen", "filesystem"]
+    connector: Literal["mns", "mq", "datagen", "filesystem", "events"]
     columns: tuple[Column, ...]
     watermark: Watermark | None = None
     #: json, csv, avro, parquet, orc, raw or binary (the bytes as they are); empty where the connector has none.
@@ -103,7 +103,7 @@ class Sink:
     """A table that is written: rows of exactly these columns, in this order."""
 
     name: str
-    connector: Literal["mq", "print", "blackhole", "filesystem"]
+    connector: Literal["mq", "print", "blackhole", "filesystem", "inflow"]
     columns: tuple[Column, ...]
     format: str = ""
     format_options: dict[str, Value] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Insert:
     sql: str
     #: `update` where a group's row may come again with new values; only some sinks take that.
     output: Literal["append", "update"] = "append"
-    #: Of the statement in the job's text, from 1; what fails is told by it.
+    #: Of the statement in the job's text, from 1; what fails is told by it. 0 where there is no text.
     line: int = 1
 
 

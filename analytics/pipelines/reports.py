@@ -44,18 +44,39 @@ class InsertReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a source `events` stands: its last event that was delivered, as the log has it, and where the log ends.
+
+    Times are epoch ms, None where there is no event; `sequence` and `last` are numbers of events.
+    """
+
+    sequence: int = 0
+    position: str = ""
+    time_ms: int | None = None
+    last: int = 0
+    last_ms: int | None = None
+
+    @property
+    def pending(self) -> int:
+        """Events that are not delivered yet."""
+        return max(0, self.last - self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A pipeline. `operators` counts rows by `source:<name>`, `view:<name>` and `insert:<number>`, since the start."""
 
     inserts: tuple[InsertReport, ...]
     operators: Mapping[str, int] = field(default_factory=dict)
-    #: By source `mns`: the connector's own counters, since the pipeline's first start. By sink `mq`: `emptyRows`, where
-    #: rows were left out since the start.
+    #: By source `mns` and sink `inflow`: the connector's own counters, since the pipeline's first start. By sink `mq`:
+    #: `emptyRows`, where rows were left out since the start.
     connectors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Sinks that wait before they try again to write; none of a pipeline that has ended.
     waiting: tuple[Waiting, ...] = ()
     #: Rows a second that come in: each source once, however many inserts read it.
     rows_in_per_second: float = 0.0
+    #: By source `events`: where it stands.
+    reached: Mapping[str, Reached] = field(default_factory=dict)
 
 
 class InsertWatch:

@@ -34,7 +34,7 @@ from analytics.errors import (
 )
 from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
-from analytics.pipelines.connector_errors import said
+from analytics.pipelines.connector_errors import failure_of, said
 from analytics.pipelines.connectors import Place
 from analytics.pipelines.counts import reads
 from analytics.pipelines.executors import Executors
@@ -157,16 +157,22 @@ class Pipeline:
             left_out.update({name: rows for name, rows in watch.operators.items() if name.startswith(connectors.EMPTY)})
         now_ms = round(time.time() * 1000)
         state = str(self._held.state)
+        tables: list[Source | Sink] = [*self.spec.plan.sources, *self.spec.plan.sinks]
         return Report(
             inserts=tuple(watch.report(now_ms) for watch in self._watches),
             operators={name: rows for name, rows in operators.items() if name not in left_out},
             rows_in_per_second=rate_of(self._watches, self._rated, now_ms),
             connectors={
-                source.name: connectors.counters_of(state, source.name)
-                for source in self.spec.plan.sources
-                if source.connector == "mns"
+                table.name: connectors.counters_of(state, table)
+                for table in tables
+                if table.connector in ("mns", "inflow")
             }
             | {name.removeprefix(connectors.EMPTY): {"emptyRows": rows} for name, rows in left_out.items() if rows},
+            reached={
+                source.name: reached
+                for source in self.spec.plan.sources
+                if (reached := connectors.reached(state, source)) is not None
+            },
             waiting=waits.told(self._held.state) if self.is_running else (),
         )
 
@@ -550,9 +556,8 @@ def _as_failure(error: Exception, line: int = 0) -> AnalyticsError:
     """What ended a pipeline, in a sentence."""
     if isinstance(error, PipelineFailed | PipelineRefused | PipelineFenced | EngineLost):
         return error
-    sentence = said(str(error))
-    if sentence is not None:
-        return PipelineFailed(sentence, line or None)
+    if (failure := failure_of(str(error), line or None)) is not None:
+        return failure
     translated = failures.translate(error)
     if isinstance(translated, EngineLost):
         return translated

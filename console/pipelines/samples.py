@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import redis
 
-from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
 from console.web import redis as web_redis
 
@@ -156,10 +156,9 @@ def _now(told: bytes) -> Now:
     found = orjson.loads(told)
     inserts = tuple(InsertReport(**one) for one in found["inserts"])
     waiting = tuple(Waiting(**one) for one in found.get("waiting", ()))
-    return Now(
-        found["at_ms"],
-        Report(inserts, found["operators"], found["connectors"], waiting, found.get("rows_in_per_second", 0.0)),
-    )
+    reached = {name: Reached(**one) for name, one in found.get("reached", {}).items()}
+    rows_in = found.get("rows_in_per_second", 0.0)
+    return Now(found["at_ms"], Report(inserts, found["operators"], found["connectors"], waiting, rows_in, reached))
 
 
 def _key(pipeline_id: int, part: str) -> str:

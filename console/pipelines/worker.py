@@ -59,7 +59,7 @@ _PATIENCE_S = 2.0
 #: How long the threads of pipelines may take to end when the process does, seconds; the launcher's patience is 5.
 _END_S = 3.0
 #: What a further start is refused as well.
-_FOR_GOOD = (Refused, PermissionDenied, errors.PipelineRefused, errors.QueryRefused)
+_FOR_GOOD = (Refused, PermissionDenied, errors.PipelineRefused, errors.PipelineEnded, errors.QueryRefused)
 
 
 class Life:

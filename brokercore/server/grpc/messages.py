@@ -41,26 +41,8 @@ MAX_MESSAGE_GROUP = 64
 MAX_RECOVERY_SECONDS = 86_400 * 3
 """Latest first check of a half message."""
 
-TRACE_CONTEXT = "TRACE_CONTEXT"
 _ROOM = 256
 """Bytes of properties that the broker may add."""
-
-SYSTEM_NAMES = frozenset(
-    {
-        names.KEYS, names.TAGS, names.WAIT, names.UNIQUE_KEY, names.DELAY, names.TIMER_DELAY_SECONDS,
-        names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS, names.START_DELIVER_TIME, names.SHARDING_KEY, names.INSTANCE_ID,
-        names.RETRY_TOPIC, names.REAL_TOPIC, names.REAL_QUEUE_ID, names.ORIGIN_MESSAGE_ID, names.RECONSUME_TIME,
-        names.MAX_RECONSUME_TIMES, names.MIN_OFFSET, names.MAX_OFFSET, names.TRANSACTION_PREPARED,
-        names.PRODUCER_GROUP, names.TRANSACTION_ID, names.TRANSACTION_CHECK_TIMES, names.CHECK_IMMUNITY_TIME,
-        names.TRANSACTION_PREPARED_QUEUE_OFFSET, names.MESSAGE_REGION, names.TRACE_SWITCH, names.CLUSTER,
-        names.MESSAGE_TYPE, names.CORRELATION_ID, names.REPLY_TO_CLIENT, names.TIME_TO_LIVE, TRACE_CONTEXT,
-        "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "CONSUME_START_TIME", "POP_CK", "POP_CK_OFFSET",
-        "1ST_POP_TIME", "DUP_INFO", "EXTEND_UNIQ_INFO", "ARRIVE_TIME", "PUSH_REPLY_TIME", "INNER_MULTI_QUEUE_OFFSET",
-        "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY",
-        "TIMER_DELAY_LEVEL", "__BORNHOST", "BORN_TIMESTAMP", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "__CRC32#",
-    }
-)  # fmt: skip
-"""Properties that are the broker's business: a user can set none of them, and is shown none (MessageConst)."""
 
 _DIGESTS: dict[int, Callable[[bytes], str]] = {
     DigestType.CRC32: lambda body: f"{zlib.crc32(body):08X}",
@@ -126,7 +108,7 @@ def read_message(message: Message, topic: str) -> Outgoing:
         names.TAGS: system.tag,
         names.KEYS: " ".join(system.keys),
         names.SHARDING_KEY: system.message_group,
-        TRACE_CONTEXT: system.trace_context,
+        names.TRACE_CONTEXT: system.trace_context,
     }
     found |= _of_kind(system, topic)
     text = "".join(f"{name}\x01{value}\x02" for name, value in found.items() if value)
@@ -197,7 +179,7 @@ def _of_kind(system: SystemProperties, topic: str) -> dict[str, str]:
 
 def _check_user_properties(message: Message) -> None:
     for name, value in message.user_properties.items():
-        if name in SYSTEM_NAMES:
+        if name in names.SYSTEM_NAMES:
             raise Fault(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"the property {name} is the broker's own")
         if not _clean(name) or not _clean(value) or not name:
             raise Fault(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"the property {name[:64]!r} has control characters")
@@ -230,7 +212,7 @@ def build_message(stored: StoredMessage, space: str, receipt_handle: str = "", i
         body = stored.body
     return Message(
         topic=resource_of(stored.topic, space),
-        user_properties={name: value for name, value in stored.properties.items() if name not in SYSTEM_NAMES},
+        user_properties={name: value for name, value in stored.properties.items() if name not in names.SYSTEM_NAMES},
         system_properties=_system_properties(stored, body, receipt_handle, invisible_ms),
         body=body,
     )
@@ -256,8 +238,8 @@ def _system_properties(stored: StoredMessage, body: bytes, receipt_handle: str, 
         found.tag = stored.tags
     if names.SHARDING_KEY in given:
         found.message_group = given[names.SHARDING_KEY]
-    if TRACE_CONTEXT in given:
-        found.trace_context = given[TRACE_CONTEXT]
+    if names.TRACE_CONTEXT in given:
+        found.trace_context = given[names.TRACE_CONTEXT]
     deliver_ms = given.get(names.TIMER_DELIVER_MS) or given.get(names.START_DELIVER_TIME) or ""
     if deliver_ms.isascii() and deliver_ms.isdecimal() and len(deliver_ms) < 16:
         found.delivery_timestamp.FromMilliseconds(int(deliver_ms))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analytics.pipelines.reports import InsertReport, Report
+from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
 from console.pipelines import journal, samples
 from console.pipelines.journal import Kept
@@ -30,6 +30,7 @@ BUSY = Report(
     {"s": {"duplicateMessages": 1}},
     (Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
     rows_in_per_second=2.75,
+    reached={"events": Reached(7, "0/16B3748", 1_000, 9, 3_000)},
 )  # fmt: skip
 
 

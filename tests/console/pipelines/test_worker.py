@@ -135,6 +135,12 @@ def test_what_is_refused_is_not_tried_again(
     assert started.reason == refusal.user_message
 
 
+def test_what_ended_for_good_is_not_started_again(process: Worker, started: Pipeline, spark: Engine) -> None:
+    running(process, started, spark).end(errors.PipelineEnded("The task allows no faults."))
+    until(process, started, State.FAILED)
+    assert (started.reason, started.restarts) == ("The task allows no faults.", 0)
+
+
 def test_a_fault_of_ours_is_told_by_its_number_alone(process: Worker, started: Pipeline, spark: Engine) -> None:
     spark.refusal = ZeroDivisionError("secret")
     eventually(lambda: _looked(process) and "Internal error" in _reason(started), PATIENCE_SECONDS)

@@ -1,0 +1,344 @@
+"""Events on their way to messages: pattern, transform, fields, then delivery with retries and dead letters.
+
+An event that the pattern does not let through is counted and forgotten. One that cannot be transformed, built or
+delivered has failed, after the retries that its policy allows where another try may help:
+
+    faults allowed      it goes to the dead-letter topic if the task has one, with the reason in its properties; else it
+                        is discarded. What comes after it goes on.
+    faults prohibited   what had been built before it is delivered, and the task stops (`Stopped`).
+
+Where the task itself is wrong, as when its topic is not there, no event has failed: the task ends (`Misset`).
+
+Delivery is at least once: a batch that is repeated delivers again what it had delivered before.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from analytics.errors import AnalyticsError
+from analytics.inflow.fields import MAX_BODY, EventRejected, Fields, Message
+from analytics.inflow.pattern import Pattern
+from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
+
+#: Messages and bytes of them that are delivered in one request where their order does not matter.
+_MOST_MESSAGES, _MOST_BYTES = 500, 1 << 20
+#: Of a reason in the properties of a dead letter, in characters.
+_LONGEST_REASON = 1000
+#: Bytes of an event that fits into a dead letter: beside it there are the properties.
+_MOST_KEPT = MAX_BODY - (64 << 10)
+REASON, TASK, TRIES, CUT = "INFLOW_REASON", "INFLOW_TASK", "INFLOW_TRIES", "INFLOW_CUT_BYTES"
+"""Properties of a dead letter: why it failed, the task, how often it was tried, and how many bytes the event had of
+which only the attributes are in the dead letter, since no message holds all of it."""
+
+
+class RetryPolicy(StrEnum):
+    """When a delivery that failed is tried again."""
+
+    BACKOFF = "backoff"
+    EXPONENTIAL = "exponential"
+
+    @property
+    def retries(self) -> int:
+        """How many further tries there are."""
+        return 3 if self is RetryPolicy.BACKOFF else 176
+
+    def pauses_s(self, draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
+        """Seconds before each further try: random ones of 10 to 20, or 1, 2, 4, 8 … 256 and then always 512."""
+        for number in range(self.retries):
+            yield draw(10, 20) if self is RetryPolicy.BACKOFF else float(min(1 << number, 512))
+
+
+class Count(StrEnum):
+    """What is counted of a task's events."""
+
+    READ = "eventsRead"
+    FILTERED = "eventsFiltered"
+    TRANSFORMED = "eventsTransformed"
+    DELIVERED = "messagesDelivered"
+    RETRIED = "deliveriesRetried"
+    FAILED = "eventsFailed"
+    DEAD = "deadLetters"
+    DISCARDED = "eventsDiscarded"
+
+
+class Undelivered(AnalyticsError):  # noqa: N818
+    """Messages were not taken; the message is a sentence.
+
+    `may_pass` tells whether another try may help, and `done` which of them were taken all the same, by their places.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool, done: Collection[int] = ()) -> None:
+        super().__init__(message)
+        self.may_pass, self.done = may_pass, frozenset(done)
+
+
+class Stopped(AnalyticsError):  # noqa: N818
+    """An event failed, and the task allows no faults: it stops until somebody starts it again."""
+
+
+class Misset(AnalyticsError):  # noqa: N818
+    """What the task is set to cannot be, such as a topic that is not there or that it may not write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message, the topic that its event names (None: the task's), and the key of its order (empty: none)."""
+
+    message: Message
+    topic: str | None = None
+    order: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return len(self.message.body) + sum(len(name) + len(value) for name, value in self.message.properties.items())
+
+
+class Target(Protocol):
+    """Where messages go. Safe in threads."""
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        """Deliver all of them; those with the key of an order one after the other. Raises Undelivered and Misset."""
+
+    def send_dead(self, body: bytes, properties: Mapping[str, str]) -> None:
+        """Deliver an event to the dead-letter topic. Raises Undelivered and Misset."""
+
+
+class Waits(Protocol):
+    """What waits before a further try, and shows that it does."""
+
+    def take(self, seconds: float, tries: int, reason: str) -> None:
+        """Wait, after so many tries. Raises what ends the task."""
+
+    def end(self) -> None:
+        """There will be no further try, whatever the last one came to; also where none was waited for."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a task does with its events."""
+
+    task: str
+    fields: Fields
+    pattern: Pattern = field(default_factory=lambda: Pattern.compile(""))
+    transform: Transform | None = None
+    retry: RetryPolicy = RetryPolicy.BACKOFF
+    allows_faults: bool = True
+    has_dead_letters: bool = False
+    #: Whether messages of one primary key keep their order.
+    is_ordered: bool = False
+    #: The topics that a transformed event may name.
+    routes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A message on its way, and the event that it was made of."""
+
+    outgoing: Outgoing
+    origin: bytes
+
+
+class Delivery:
+    """Delivers the batches of one task."""
+
+    def __init__(self, flow: Flow, target: Target, waits: Waits) -> None:
+        self._flow, self._target, self._waits = flow, target, waits
+        self.counts: Counter[str] = Counter()
+
+    def deliver(self, batch: Sequence[bytes]) -> None:
+        """Deliver a batch of events, each JSON. Raises Stopped and Misset, and what the waits raise."""
+        self.counts[Count.READ] += len(batch)
+        chunk: list[_Piece] = []
+        size = 0
+        try:
+            for piece in self._built(*self._passing(batch)):
+                if chunk and (len(chunk) >= _MOST_MESSAGES or size + piece.outgoing.size > _MOST_BYTES):
+                    full, chunk, size = chunk, [], 0
+                    self._send(full)
+                chunk.append(piece)
+                size += piece.outgoing.size
+        except Stopped:
+            self._send(chunk)
+            raise
+        self._send(chunk)
+
+    # Made of events
+
+    def _passing(self, batch: Sequence[bytes]) -> tuple[list[Event], list[bytes]]:
+        """The events that pass the pattern, and their texts."""
+        events: list[Event] = []
+        origins: list[bytes] = []
+        for content in batch:
+            try:
+                event = json.loads(content)
+            except (ValueError, RecursionError):
+                event = None
+            if not isinstance(event, dict):
+                self._fail(content, "The event is no JSON object.", 0)
+            elif self._flow.pattern.matches(event):
+                events.append(event)
+                origins.append(content)
+            else:
+                self.counts[Count.FILTERED] += 1
+        return events, origins
+
+    def _built(self, events: list[Event], origins: list[bytes]) -> Iterator[_Piece]:
+        """The messages of the events, in their order; what fails is dealt with on the way."""
+        for event, origin in self._transformed(events, origins):
+            try:
+                topic, found = route(event)
+                if topic is not None and topic not in self._flow.routes:
+                    raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
+                yield _Piece(Outgoing(self._flow.fields.build(found), topic, self._order(found)), origin)
+            except (EventRejected, TransformFailed) as error:
+                self._fail(origin, error.user_message, 0)
+
+    def _order(self, event: Event) -> str:
+        """The key whose messages keep their order: the table and its primary key, else the subject."""
+        if not self._flow.is_ordered:
+            return ""
+        data = event.get("data")
+        key = data.get("primaryKey") if isinstance(data, dict) else None
+        subject = str(event.get("subject") or "")
+        return f"{subject} {json.dumps(key, sort_keys=True)}" if key else subject or "all"
+
+    def _transformed(self, events: list[Event], origins: list[bytes]) -> Iterator[tuple[Event, bytes]]:
+        if self._flow.transform is None:
+            yield from zip(events, origins, strict=True)
+            return
+        while events:
+            try:
+                made = self._with_retries(self._flow.transform, events)
+            except TransformFailed as error:
+                tries = 1 + self._flow.retry.retries if error.retryable else 1
+                failed = range(len(events)) if error.index is None else [error.index]
+                for place in failed:
+                    self._fail(origins[place], error.user_message, tries)
+                events = [event for place, event in enumerate(events) if place not in failed]
+                origins = [origin for place, origin in enumerate(origins) if place not in failed]
+                continue
+            for index, reason in sorted(made.failed.items()):
+                self._fail(origins[index], reason, 1)
+            self.counts[Count.TRANSFORMED] += len(made.events)
+            places = {str(event.get("id")): place for place, event in enumerate(events)}
+            for event, origin in zip(made.events, made.origins, strict=True):
+                found = places.get(str(event.get("id"))) if origin is None else origin
+                yield event, text_of(event) if found is None else origins[found]
+            return
+
+    def _with_retries(self, transform: Transform, events: list[Event]) -> Transformed:
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    return transform.apply(events)
+                except TransformFailed as error:
+                    if not error.retryable or (pause := next(pauses, None)) is None:
+                        raise
+                    self._take(pause, tries, error.user_message)
+        finally:
+            self._waits.end()
+
+    # Delivered
+
+    def _send(self, chunk: list[_Piece]) -> None:
+        """Deliver a chunk. What is refused for good is halved until only what is wrong of it fails."""
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
+        try:
+            while chunk:
+                tries += 1
+                try:
+                    self._target.send([piece.outgoing for piece in chunk])
+                except Undelivered as error:
+                    self.counts[Count.DELIVERED] += len(error.done)
+                    chunk = [piece for place, piece in enumerate(chunk) if place not in error.done]
+                    if not error.may_pass and len(chunk) > 1:
+                        break
+                    if not error.may_pass or (pause := next(pauses, None)) is None:
+                        self._waits.end()
+                        for piece in chunk:
+                            self._fail(piece.origin, error.user_message, tries)
+                        return
+                    self._take(pause, tries, error.user_message)
+                else:
+                    self.counts[Count.DELIVERED] += len(chunk)
+                    return
+        finally:
+            self._waits.end()
+        if not chunk:
+            return
+        half = len(chunk) // 2
+        for part in (chunk[:half], chunk[half:]):
+            self._send(part)
+
+    def _take(self, pause: float, tries: int, reason: str) -> None:
+        self.counts[Count.RETRIED] += 1
+        self._waits.take(pause, tries, reason)
+
+    def _fail(self, origin: bytes, reason: str, tries: int) -> None:
+        """An event has failed for good. Raises Stopped where no faults are allowed, or its dead letter is not taken."""
+        self.counts[Count.FAILED] += 1
+        if not self._flow.allows_faults:
+            raise Stopped(f"An event could not be delivered, and the task allows no faults: {reason}")
+        if not self._flow.has_dead_letters:
+            self.counts[Count.DISCARDED] += 1
+            return
+        properties = {TASK: self._flow.task, REASON: _plain(reason), TRIES: str(tries)}
+        if len(origin) > _MOST_KEPT:
+            properties[CUT] = str(len(origin))
+            origin = _attributes(origin)
+        try:
+            self._bury(origin, properties)
+        except Undelivered as error:
+            raise Stopped(
+                f"A dead letter could not be kept: {error.user_message} Its event had failed: {reason}"
+            ) from error
+        self.counts[Count.DEAD] += 1
+
+    def _bury(self, body: bytes, properties: Mapping[str, str]) -> None:
+        pauses = self._flow.retry.pauses_s()
+        tries = 0
+        try:
+            while True:
+                tries += 1
+                try:
+                    self._target.send_dead(body, properties)
+                    return
+                except Undelivered as error:
+                    if not error.may_pass or (pause := next(pauses, None)) is None:
+                        raise
+                    self._take(pause, tries, error.user_message)
+        finally:
+            self._waits.end()
+
+
+def _attributes(event: bytes) -> bytes:
+    """Of an event that no message can hold, what tells which one it is."""
+    try:
+        found = json.loads(event)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return event[:_LONGEST_REASON]
+    return text_of({name: value for name, value in found.items() if isinstance(value, str) and len(value) <= 1024})
+
+
+def _plain(reason: str) -> str:
+    """A reason as a property of a message: no control characters, and not longer than one may be."""
+    return "".join(one if one.isprintable() else " " for one in reason)[:_LONGEST_REASON]
+
+
+def text_of(event: Mapping[str, Any]) -> bytes:
+    """An event as a log has it: compact JSON."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
