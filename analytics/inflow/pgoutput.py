@@ -84,7 +84,8 @@ def frame_of(data: bytes) -> XLogData | Keepalive:
     kind = data[:1]
     try:
         if kind == b"w":
-            return XLogData(*_XLOG_DATA.unpack_from(data), data[_XLOG_DATA.size :])
+            start, end, sent_us = _XLOG_DATA.unpack_from(data)
+            return XLogData(start, end, sent_us, data[_XLOG_DATA.size :])
         if kind == b"k":
             return Keepalive(*_KEEPALIVE.unpack_from(data))
     except struct.error as error:

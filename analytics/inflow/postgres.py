@@ -243,15 +243,16 @@ class PostgresCapture:
         """Bytes of the log that the server keeps for this capture, and the seconds that it is behind if known."""
         query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)::bigint, pg_current_wal_lsn()::text"
         try:
-            row = self._sql().cursor(row_factory=tuple_row).execute(query, [lsn_text(self._confirmed.lsn)]).fetchone()
+            cursor = self._sql().cursor(row_factory=tuple_row).execute(query, [lsn_text(self._confirmed.lsn)])
+            kept, end = cursor.fetchall()[0]
         except psycopg.Error as error:
             raise failure_of(error, self._source.slot) from error
-        assert row is not None
+        kept = max(0, kept)
         if self._snapshot is not None or self._behind_ms is None:
-            return max(0, row[0]), None
-        if self._is_idle() and self._stream.received >= lsn_of(row[1]):
-            return max(0, row[0]), 0.0
-        return max(0, row[0]), max(0.0, self._behind_ms / 1000 + time.monotonic() - self._behind_at)
+            return kept, None
+        if self._is_idle() and self._stream.received >= lsn_of(end):
+            return kept, 0.0
+        return kept, max(0.0, self._behind_ms / 1000 + time.monotonic() - self._behind_at)
 
     def close(self) -> None:
         """Disconnect. What was not confirmed is read again."""
@@ -481,31 +482,27 @@ class _Stream:
                     )
                 self.wait(min(left, _LONGEST_WAIT_S))
                 self._pgconn.consume_input()
-            result = self._pgconn.get_result()
-            self._check(result, pq.ExecStatus.TUPLES_OK)
+            result = self._check(self._pgconn.get_result(), pq.ExecStatus.TUPLES_OK)
             while self._pgconn.get_result() is not None:
                 pass
         except psycopg.Error as error:
             raise failure_of(error, self._source.slot) from error
-        assert result is not None
         return result
 
-    def _check(self, result: pq.abc.PGresult | None, wanted: pq.ExecStatus) -> None:
+    def _check(self, result: pq.abc.PGresult | None, wanted: pq.ExecStatus) -> pq.abc.PGresult:
         if result is not None and result.status == wanted:
-            return
+            return result
         state = None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
         message = self._pgconn.error_message if result is None else result.error_message
         raise failure_of_result(state, message or b"the server stops", self._source.slot)
 
 
 def _value(result: pq.abc.PGresult, column: int) -> str:
-    value = result.get_value(0, column)
-    assert value is not None
-    return value.decode()
+    return (result.get_value(0, column) or b"").decode()
 
 
 def _connect(source: PostgresSource, **more: str) -> psycopg.Connection[Any]:
-    """A connection with the settings of a capture. Nothing of this machine's own is sent: no password, no certificate."""
+    """A connection with the settings of a capture. No password or certificate of this machine's own is sent."""
     options: dict[str, Any] = {
         "host": source.host,
         "port": source.port,

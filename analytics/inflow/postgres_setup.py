@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import namedtuple_row, tuple_row
+from psycopg.rows import class_row, tuple_row
 
 from analytics.inflow.changes import CaptureFailed, TablePatterns
 
@@ -30,14 +30,16 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS is_repl
        role.rolsuper OR role.rolreplication OR EXISTS (
            SELECT FROM pg_roles cloud WHERE cloud.rolname = 'rds_replication'
            AND pg_has_role(current_user, cloud.oid, 'MEMBER')) AS may_replicate,
-       current_setting('max_replication_slots')::int AS slots, (SELECT count(*) FROM pg_replication_slots) AS used_slots,
-       current_setting('max_wal_senders')::int AS senders, (SELECT count(*) FROM pg_stat_replication) AS used_senders
+       current_setting('max_replication_slots')::int AS slots,
+       (SELECT count(*) FROM pg_replication_slots) AS used_slots,
+       current_setting('max_wal_senders')::int AS senders,
+       (SELECT count(*) FROM pg_stat_replication) AS used_senders
 FROM pg_roles role WHERE role.rolname = current_user
 """
 
 #: A table without a replica identity that is published refuses UPDATE and DELETE to everybody.
 _TABLES = """
-SELECT s.nspname::text AS schema, t.relname::text AS name, t.relkind::text AS kind, t.relispartition AS is_partition,
+SELECT s.nspname::text AS schema, t.relname::text AS name, t.relispartition AS is_partition,
        t.relpersistence::text AS persistence, has_schema_privilege(s.oid, 'USAGE') AS may_use,
        has_table_privilege(t.oid, 'SELECT') OR has_any_column_privilege(t.oid, 'SELECT') AS may_select,
        CASE t.relreplident
@@ -53,7 +55,7 @@ ORDER BY 1, 2
 """
 
 _PUBLICATION = """
-SELECT puballtables AS all_tables, pubviaroot AS via_root, pubinsert AND pubupdate AND pubdelete AND pubtruncate AS all
+SELECT puballtables AS all_tables, pubviaroot AS via_root, pubinsert AND pubupdate AND pubdelete AND pubtruncate AS has_all
 FROM pg_publication WHERE pubname = %s
 """
 
@@ -62,6 +64,39 @@ SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubnam
 UNION SELECT s.nspname::text, t.relname::text FROM pg_publication_rel m JOIN pg_publication p ON p.oid = m.prpubid
       JOIN pg_class t ON t.oid = m.prrelid JOIN pg_namespace s ON s.oid = t.relnamespace WHERE p.pubname = %(name)s
 """
+
+
+class _Server(NamedTuple):
+    """A row of _SERVER."""
+
+    wal_level: str
+    is_replica: bool
+    role: str
+    may_replicate: bool
+    slots: int
+    used_slots: int
+    senders: int
+    used_senders: int
+
+
+class _Table(NamedTuple):
+    """A row of _TABLES."""
+
+    schema: str
+    name: str
+    is_partition: bool
+    persistence: str
+    may_use: bool
+    may_select: bool
+    has_identity: bool
+
+
+class _Publication(NamedTuple):
+    """A row of _PUBLICATION."""
+
+    all_tables: bool
+    via_root: bool
+    has_all: bool
 
 
 class TableName(NamedTuple):
@@ -93,8 +128,7 @@ def check_server(connection: psycopg.Connection[Any]) -> None:
         raise CaptureFailed(
             f"The server is PostgreSQL {version // 10_000}; changes are captured from version 13 on.", "VERSION_OLD"
         )
-    server = connection.cursor(row_factory=namedtuple_row).execute(_SERVER).fetchone()
-    assert server is not None
+    server = connection.cursor(row_factory=class_row(_Server)).execute(_SERVER).fetchall()[0]
     if server.is_replica:
         raise CaptureFailed("The server is a replica; changes are captured from its primary.", "REPLICA")
     if server.wal_level != "logical":
@@ -130,7 +164,7 @@ def find_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) ->
     """
     captured: list[TableName] = []
     left_out: dict[TableName, CaptureFailed] = {}
-    rows = connection.cursor(row_factory=namedtuple_row).execute(_TABLES).fetchall()
+    rows = connection.cursor(row_factory=class_row(_Table)).execute(_TABLES).fetchall()
     for row in rows:
         table = TableName(row.schema, row.name)
         if not patterns.match(*table) or (row.is_partition and table not in patterns.named):
@@ -157,7 +191,7 @@ def find_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) ->
     return Tables(captured, left_out)
 
 
-def _why_not(table: TableName, row: Any, role: str) -> CaptureFailed | None:
+def _why_not(table: TableName, row: _Table, role: str) -> CaptureFailed | None:
     name = quoted(*table)
     if not row.may_use or not row.may_select:
         statements = [] if row.may_use else [f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {quoted(role)}"]
@@ -184,7 +218,7 @@ def _why_not(table: TableName, row: Any, role: str) -> CaptureFailed | None:
 
 def ensure_publication(connection: psycopg.Connection[Any], name: str, tables: Sequence[TableName]) -> None:
     """Make the publication, or add to it what it lacks. It must be there before the slot is made."""
-    publication = connection.cursor(row_factory=namedtuple_row).execute(_PUBLICATION, [name]).fetchone()
+    publication = connection.cursor(row_factory=class_row(_Publication)).execute(_PUBLICATION, [name]).fetchone()
     # ONLY: a table that inherits is one by itself.
     if publication is None:
         listed = ", ".join(f"ONLY {quoted(*table)}" for table in tables)
@@ -193,7 +227,7 @@ def ensure_publication(connection: psycopg.Connection[Any], name: str, tables: S
             options += ", publish_generated_columns = stored"
         _change(connection, f"CREATE PUBLICATION {quoted(name)} FOR TABLE {listed} WITH ({options})")
         return
-    if not publication.all:
+    if not publication.has_all:
         _change(connection, f"ALTER PUBLICATION {quoted(name)} SET (publish = '{_ALL_OPERATIONS}')")
     if not publication.via_root:
         _change(connection, f"ALTER PUBLICATION {quoted(name)} SET (publish_via_partition_root = true)")
@@ -256,8 +290,7 @@ def find_slot(connection: psycopg.Connection[Any], name: str) -> Slot | None:
 
 def check_slots_left(connection: psycopg.Connection[Any]) -> None:
     """Whether the server has place for one slot more."""
-    server = connection.cursor(row_factory=namedtuple_row).execute(_SERVER).fetchone()
-    assert server is not None
+    server = connection.cursor(row_factory=class_row(_Server)).execute(_SERVER).fetchall()[0]
     if server.used_slots >= server.slots:
         raise CaptureFailed(
             f"All {server.slots} replication slots of the server (max_replication_slots) are taken. The server must be"

@@ -34,7 +34,8 @@ ORDER BY a.attnum
 """
 
 KEY_QUERY = """
-SELECT a.attname::text FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace s ON s.oid = t.relnamespace
+SELECT a.attname::text
+FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace s ON s.oid = t.relnamespace
 JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY(i.indkey)
 WHERE i.indisprimary AND s.nspname = %s AND t.relname = %s ORDER BY array_position(i.indkey::int2[], a.attnum)
 """
@@ -115,7 +116,7 @@ class Snapshot:
         where = f" WHERE {condition}" if condition else ""
         only = "" if kind == "p" else "ONLY "
         described = tuple(TableColumn(column, self._types.convert(oid), False) for _, _, column, oid in columns)
-        statement = f"COPY (SELECT {listed} FROM {only}{quoted(*name)}{where}) TO STDOUT"
+        statement = f"COPY (SELECT {listed} FROM {only}{quoted(*name)}{where}) TO STDOUT"  # noqa: S608  all quoted
         return Table(name.schema, name.name, described, key), statement
 
     def _copied(self, statement: str) -> Iterator[bytes]:

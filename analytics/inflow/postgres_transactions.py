@@ -97,7 +97,9 @@ class Transactions:
         self._go_on = position
         self._tables: dict[int, Table | None] = {}  # None for one that no pattern has
         self._relations: dict[int, Relation] = {}
-        self._begin: Begin | None = None
+        self.is_inside = False
+        """Whether a transaction has begun and not ended."""
+        self._commit = self._transaction = ""
         self.commit_ms = 0
         """When the last transaction was committed, ms since the epoch."""
         self.end_lsn = 0
@@ -107,11 +109,6 @@ class Transactions:
         self._held: tuple[int, Event] | None = None
         self._place = (0, 0)
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether a transaction has begun and not ended."""
-        return self._begin is not None
-
     def take(self, lsn: int, message: Decoded) -> None:
         """The next message; `lsn` is where its change stands."""
         handle = self._HANDLERS.get(type(message))
@@ -119,7 +116,9 @@ class Transactions:
             handle(self, lsn, message)
 
     def _took_begin(self, _lsn: int, message: Begin) -> None:
-        self._begin = message
+        self.is_inside = True
+        self._commit = lsn_text(message.commit_lsn)
+        self._transaction = str(message.xid)
         self.commit_ms = epoch_ms(message.commit_us)
         self._rows = 0
         self._skipped = self._go_on.rows if message.commit_lsn == self._go_on.lsn else 0
@@ -127,7 +126,8 @@ class Transactions:
     def _took_commit(self, _lsn: int, message: Commit) -> None:
         if self._held is not None:
             self.ready.append(Change(lsn_text(message.end_lsn), self.commit_ms, self._held[1]))
-        self._held = self._begin = None
+        self._held = None
+        self.is_inside = False
         self.end_lsn = message.end_lsn
 
     def _took_relation(self, _lsn: int, message: Relation) -> None:
@@ -143,7 +143,7 @@ class Transactions:
         table = self._next_row(lsn, message.relation)
         if table is not None:
             after, unavailable = _values(table, message.new, None)
-            self._hold(lsn, table, Operation.INSERT, after, None, after, unavailable)
+            self._hold(lsn, table, Operation.INSERT, after=after, unavailable=unavailable)
 
     def _took_update(self, lsn: int, message: Update) -> None:
         table = self._next_row(lsn, message.relation)
@@ -151,23 +151,22 @@ class Transactions:
             old = message.old
             before = None if old is None else _old_values(table, old, message.old_is_key)
             after, unavailable = _values(table, message.new, None if message.old_is_key else before)
-            self._hold(lsn, table, Operation.UPDATE, after, before, after, unavailable)
+            self._hold(lsn, table, Operation.UPDATE, before=before, after=after, unavailable=unavailable)
 
     def _took_delete(self, lsn: int, message: Delete) -> None:
         table = self._next_row(lsn, message.relation)
         if table is not None:
-            before = _old_values(table, message.old, message.old_is_key)
-            self._hold(lsn, table, Operation.DELETE, before, before, None, None)
+            self._hold(lsn, table, Operation.DELETE, before=_old_values(table, message.old, message.old_is_key))
 
     def _took_truncate(self, lsn: int, message: Truncate) -> None:
         for relation in message.relations:
             table = self._next_row(lsn, relation)
             if table is not None:
-                self._hold(lsn, table, Operation.TRUNCATE, None, None, None, None)
+                self._hold(lsn, table, Operation.TRUNCATE)
 
     def _next_row(self, lsn: int, relation: int) -> Table | None:
         """The table of the next row; None when the row is not wanted, or was read before."""
-        if relation not in self._tables or self._begin is None:
+        if relation not in self._tables or not self.is_inside:
             raise DecodingFailed(f"A row of table {relation} comes before its table, or outside of a transaction.")
         # Rows that COPY or one INSERT wrote together stand at one place. Those that are not wanted count too.
         self._place = (lsn, self._place[1] + 1 if self._place[0] == lsn else 0)
@@ -179,15 +178,14 @@ class Transactions:
         lsn: int,
         table: Table,
         operation: Operation,
-        key_of: Values | None,
-        before: Values | None,
-        after: Values | None,
-        unavailable: list[str] | None,
+        *,
+        before: Values | None = None,
+        after: Values | None = None,
+        unavailable: list[str] | None = None,
     ) -> None:
-        assert self._begin is not None, "a row stands between the begin and the commit of its transaction"
         if self._held is not None:
             rows, event = self._held
-            self.ready.append(Change(f"{lsn_text(self._begin.commit_lsn)}+{rows}", self.commit_ms, event))
+            self.ready.append(Change(f"{self._commit}+{rows}", self.commit_ms, event))
         place = lsn_text(lsn)
         event = event_of(
             operation,
@@ -196,12 +194,12 @@ class Transactions:
             database=self._origin.database,
             schema=table.schema,
             table=table.name,
-            primary_key=primary_key(table, key_of),
+            primary_key=primary_key(table, after or before),
             before=before,
             after=after,
             commit_ms=self.commit_ms,
             position=place,
-            transaction=str(self._begin.xid),
+            transaction=self._transaction,
             unavailable=unavailable,
         )
         self._held = (self._rows, event)
