@@ -191,7 +191,7 @@ class PostgresCapture:
     def begin(self, position: Position, tables: list[TableName], exported: str) -> None:
         """Read the rows of `tables` in the exported snapshot first, and then the stream from the position on."""
         self._transactions = Transactions(self._origin, self._patterns, self._describe, position)
-        self._confirmed = self._returned = position
+        self._confirmed = self._returned = position._replace(in_snapshot=bool(tables))
         if tables:
             self._snapshot = Snapshot(
                 _connect(self._source),
@@ -215,11 +215,10 @@ class PostgresCapture:
         """What has come since, at most PIECE_CHANGES; [] after `wait_s` without any. Raises CaptureFailed."""
         if self._snapshot is not None:
             piece = self._snapshot.piece(PIECE_CHANGES, PIECE_BYTES)
+            if self._snapshot.is_complete:
+                self._end_snapshot(self._snapshot)
             if piece:
                 return self._handed_out(piece)
-            self._snapshot.close()
-            self._snapshot = None
-            self._stream.start(self._confirmed.lsn)
         self._look_for_new_tables()
         deadline = time.monotonic() + wait_s
         while not self._take(deadline):
@@ -233,11 +232,9 @@ class PostgresCapture:
     def confirm(self, position: str) -> None:
         """All up to this position is kept. Raises ValueError for what is no position, and CaptureFailed."""
         confirmed = Position.of(position)
-        if self._snapshot is None and not confirmed.in_snapshot:
-            self._confirmed = max(self._confirmed, confirmed)
-            self._stream.keep(self._confirmed.lsn)
-        elif not confirmed.in_snapshot:
+        if not confirmed.in_snapshot and confirmed[:2] >= self._confirmed[:2]:
             self._confirmed = confirmed
+            self._stream.keep(confirmed.lsn)
 
     def lag(self) -> tuple[int, float | None]:
         """Bytes of the log that the server keeps for this capture, and the seconds that it is behind if known."""
@@ -267,6 +264,13 @@ class PostgresCapture:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def _end_snapshot(self, snapshot: Snapshot) -> None:
+        snapshot.close()
+        self._snapshot = None
+        if snapshot.had_no_rows:
+            self._confirmed = self._returned = self._confirmed._replace(in_snapshot=False)
+        self._stream.start(self._confirmed.lsn)
+
     def _handed_out(self, piece: list[Change]) -> list[Change]:
         self._returned = Position.of(piece[-1].position)
         return piece
@@ -274,7 +278,7 @@ class PostgresCapture:
     def _is_idle(self) -> bool:
         """Whether all that has come is confirmed."""
         inside = self._transactions.is_inside or self._transactions.ready
-        return not inside and not self._returned.in_snapshot and self._returned <= self._confirmed
+        return not inside and not self._confirmed.in_snapshot and self._returned <= self._confirmed
 
     def _take(self, deadline: float) -> bool:
         """Take frames as long as there are any and the piece is not full; whether there are changes."""
@@ -509,7 +513,7 @@ def _connect(source: PostgresSource, **more: str) -> psycopg.Connection[Any]:
         "dbname": source.database,
         "user": source.user,
         "password": source.password,
-        "passfile": os.devnull,
+        "passfile": f"{os.devnull}/none",
         "sslmode": source.ssl_mode,
         "sslcertmode": "disable",
         "gssencmode": "disable",

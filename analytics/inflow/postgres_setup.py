@@ -55,7 +55,8 @@ ORDER BY 1, 2
 """
 
 _PUBLICATION = """
-SELECT puballtables AS all_tables, pubviaroot AS via_root, pubinsert AND pubupdate AND pubdelete AND pubtruncate AS has_all
+SELECT puballtables AS all_tables, pubviaroot AS via_root,
+       pubinsert AND pubupdate AND pubdelete AND pubtruncate AS has_all
 FROM pg_publication WHERE pubname = %s
 """
 

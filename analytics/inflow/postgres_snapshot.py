@@ -77,6 +77,13 @@ class Snapshot:
         self._bytes = 0
         self._rows = self._read(tables)
         self._next: Change | None = next(self._rows, None)
+        self.had_no_rows = self._next is None
+        """Whether there was no row in any table."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows were read."""
+        return self._next is None
 
     def piece(self, limit: int, limit_bytes: int) -> list[Change]:
         """The next rows, at most `limit`, and no more once they have `limit_bytes`; none when all were read.

