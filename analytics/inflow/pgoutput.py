@@ -8,6 +8,7 @@ did not change.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
 from enum import Enum
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 #: Milliseconds from 1970-01-01 to 2000-01-01, where PostgreSQL's times begin.
 _EPOCH_MS = 946_684_800_000
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _US_PER_MS = 1000
 
 
@@ -43,9 +45,9 @@ def lsn_text(lsn: int) -> str:
 
 def lsn_of(text: str) -> int:
     """The position that a text tells. Raises ValueError for what is none."""
-    high, slash, low = text.partition("/")
-    if not slash or not 1 <= len(high) <= 8 or not 1 <= len(low) <= 8:
+    if not _LSN.fullmatch(text):
         raise ValueError(f"{text!r} is no position of a PostgreSQL log; one is 0/16B3748.")
+    high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)
 
 

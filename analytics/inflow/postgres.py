@@ -370,6 +370,10 @@ class _Stream:
         self._connection = _connect(source, replication="database")
         self._pgconn = self._connection.pgconn
         self._pgconn.nonblocking = 0  # status updates are small, and wait for place
+        if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+            self._pgconn.exec_(
+                b"SET client_encoding = 'SQL_ASCII'"
+            )  # bytes as they are: the server cannot convert them
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._heart: threading.Thread | None = None

@@ -129,7 +129,10 @@ class Snapshot:
     def _copied(self, statement: str) -> Iterator[bytes]:
         """The lines of a COPY, which libpq holds one at a time."""
         connection = self._connection.pgconn
+        has_encoding = self._connection.info.parameter_status("server_encoding") != "SQL_ASCII"
         try:
+            if not has_encoding:  # bytes as they are: the server cannot convert them
+                connection.exec_(b"SET client_encoding = 'SQL_ASCII'")
             self._check(connection.exec_(statement.encode()), pq.ExecStatus.COPY_OUT)
             while True:
                 size, data = connection.get_copy_data(0)
@@ -139,6 +142,8 @@ class Snapshot:
                 yield bytes(data)
             while (result := connection.get_result()) is not None:
                 self._check(result, pq.ExecStatus.COMMAND_OK)
+            if not has_encoding:
+                connection.exec_(b"SET client_encoding = 'UTF8'")
         except psycopg.Error as error:
             raise failure_of(error, self._slot) from error
 
