@@ -184,6 +184,7 @@ class PostgresCapture:
         self._snapshot: Snapshot | None = None
         self._confirmed = Position(0)
         self._returned = Position(0)
+        self._sent = 0
         self._behind_ms: int | None = None
         self._behind_at = 0.0
         self._tables_at = time.monotonic()
@@ -234,7 +235,9 @@ class PostgresCapture:
         confirmed = Position.of(position)
         if not confirmed.in_snapshot and confirmed[:2] >= self._confirmed[:2]:
             self._confirmed = confirmed
-            self._stream.keep(confirmed.lsn)
+            self._move_on(to=0)
+            self._stream.keep(self._confirmed.lsn)
+            self._stream.tell()
 
     def lag(self) -> tuple[int, float | None]:
         """Bytes of the log that the server keeps for this capture, and the seconds that it is behind if known."""
@@ -282,14 +285,14 @@ class PostgresCapture:
 
     def _take(self, deadline: float) -> bool:
         """Take frames as long as there are any and the piece is not full; whether there are changes."""
-        ready, taken, size = self._transactions.ready, 0, 0
-        while not (ready and (len(ready) >= PIECE_CHANGES or size >= PIECE_BYTES)):
-            frames = self._stream.frames(_FRAMES_BETWEEN_LOOKS)
+        ready, size = self._transactions.ready, 0
+        while not ready or (len(ready) < PIECE_CHANGES and size < PIECE_BYTES):
+            limit = min(_FRAMES_BETWEEN_LOOKS, PIECE_CHANGES - len(ready))
+            frames = self._stream.frames(limit, PIECE_BYTES - size)
             for data in frames:
                 size += len(data)
                 self._took(data)
-            taken += len(frames)
-            if len(frames) < _FRAMES_BETWEEN_LOOKS or time.monotonic() > deadline:
+            if not frames or time.monotonic() > deadline:
                 break
         return bool(ready)
 
@@ -298,7 +301,7 @@ class PostgresCapture:
             frame = frame_of(data)
             if isinstance(frame, Keepalive):
                 self._stream.took(frame.end)
-                self._move_on(frame.end)
+                self._move_on(to=frame.end)
                 if frame.wants_reply:
                     self._stream.tell()
                 return
@@ -312,13 +315,14 @@ class PostgresCapture:
             self._behind_ms = max(0, epoch_ms(frame.sent_us) - self._transactions.commit_ms)
             self._behind_at = time.monotonic()
         elif kind == ord("C"):
-            self._move_on(self._transactions.end_lsn)
+            self._move_on(to=self._transactions.end_lsn)
 
-    def _move_on(self, lsn: int) -> None:
-        """Let the server forget what has nothing for us, such as changes of other tables."""
-        if self._is_idle() and lsn > self._confirmed.lsn:
-            self._confirmed = self._returned = Position(lsn)
-            self._stream.keep(lsn, at_once=False)
+    def _move_on(self, *, to: int) -> None:
+        """Let the server forget what has nothing for us, such as other tables: it has sent all up to `to`."""
+        self._sent = max(self._sent, to)
+        if self._is_idle() and self._sent > self._confirmed.lsn:
+            self._confirmed = self._returned = Position(self._sent)
+            self._stream.keep(self._sent)
 
     def _describe(self, relation: Relation) -> Table:
         """The types and the primary key of a table, as the catalog has them now."""
@@ -405,16 +409,17 @@ class _Stream:
         self._heart = threading.Thread(target=self._beat, name=f"replication {self._source.slot}", daemon=True)
         self._heart.start()
 
-    def frames(self, limit: int) -> list[bytes]:
-        """Frames that are here, at most `limit`."""
+    def frames(self, limit: int, limit_bytes: int) -> list[bytes]:
+        """Frames that are here, at most `limit`, and no more once they have `limit_bytes`."""
         frames: list[bytes] = []
         has_looked = False
         with self._lock:
             try:
-                while len(frames) < limit:
+                while len(frames) < limit and limit_bytes > 0:
                     size, data = self._pgconn.get_copy_data(1)
                     if size > 0:
                         frames.append(bytes(data))
+                        limit_bytes -= size
                         has_looked = False
                     elif size < 0:
                         self._ended()
@@ -435,12 +440,10 @@ class _Stream:
         """Something was received from there; 0 for what stands at no place."""
         self.received = max(self.received, lsn)
 
-    def keep(self, lsn: int, *, at_once: bool = True) -> None:
-        """All before `lsn` may be forgotten; the server is told at once, or with the next heartbeat."""
+    def keep(self, lsn: int) -> None:
+        """All before `lsn` may be forgotten; the server is told with the next status update."""
         self._kept = max(self._kept, lsn)
         self.received = max(self.received, lsn)
-        if at_once:
-            self.tell()
 
     def tell(self) -> None:
         """Send a status update, which the server takes as a sign of life too."""

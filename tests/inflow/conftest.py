@@ -12,11 +12,14 @@ from psycopg.conninfo import make_conninfo
 from tests.inflow.databases import Database
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
-#: Short: a server that does not hear of its reader ends the connection, and the tests must not wait long for that.
+#: The server reads its log as far as it is written, so commits wait for that; it waits for readers a short time only.
 SETTINGS = (
-    "wal_level=logical", "max_replication_slots=20", "max_wal_senders=20", "wal_sender_timeout=10s",
-    "max_prepared_transactions=5",
-)  # fmt: skip
+    "wal_level=logical",
+    "max_replication_slots=20",
+    "max_wal_senders=20",
+    "synchronous_commit=on",
+    "wal_sender_timeout=10s",
+)
 _numbers = itertools.count(1)
 
 
