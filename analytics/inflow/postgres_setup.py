@@ -364,8 +364,14 @@ def connection_failure(error: psycopg.Error, host: str, port: int) -> CaptureFai
     reason = _reason(error)
     if any(word in reason for word in _PASSWORD):
         return CaptureFailed(f"The server {host} does not accept account and password: {reason}.", "PASSWORD_WRONG")
-    if "certificate" in reason or "SSL" in reason:
+    if "certificate" in reason or "SSL" in reason or "no encryption" in reason:
         return CaptureFailed(f"No secure connection to {host}:{port}: {reason}.", "TLS")
+    if "pg_hba.conf" in reason:
+        return CaptureFailed(
+            f"The server {host}:{port} does not admit the account from here: {reason}.", "RIGHT_MISSING"
+        )
+    if "database" in reason and "does not exist" in reason:
+        return CaptureFailed(f"The server {host}:{port} does not have the database: {reason}.", "NO_DATABASE")
     return CaptureFailed(f"The server {host}:{port} cannot be reached: {reason}.", "UNREACHABLE")
 
 

@@ -26,8 +26,8 @@ class Database:
         self.slot = f"slot_{name}"
         self.connection = psycopg.connect(self.conninfo(), autocommit=True)
 
-    def conninfo(self, **more: str) -> str:
-        return make_conninfo(host=str(self.server.folder), user="gantry", dbname=self.name, **more)
+    def conninfo(self) -> str:
+        return make_conninfo(host=str(self.server.folder), port=self.server.port, user="gantry", dbname=self.name)
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """The rows of the last statement, if it has any. Each is a transaction of its own."""

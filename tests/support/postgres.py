@@ -28,7 +28,7 @@ from tests.support.needs import INSTALL, need, on_ci
 
 START_SECONDS = 60
 _PORT = 5432
-"""Names the socket file only; nothing listens on the network."""
+"""Names the socket file only; nothing listens on the network, unless a test says so, with another port."""
 #: What runs on both databases, so far as it uses one (the mark `database`): services, races, triggers, lists and their
 #: narrowing, pages and the APIs.
 _FOLDERS = (
@@ -67,6 +67,7 @@ class PostgresServer:
     def __init__(self, folder: Path, binaries: Path, *, durable: bool, settings: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.log = folder / "postgres.log"
+        self.port = _PORT
         self._binaries = binaries
         self._durable = durable
         self._settings = settings
@@ -86,7 +87,7 @@ class PostgresServer:
 
     def url(self, database: str = "postgres") -> str:
         """Address of a database in the form of DATABASE_URL."""
-        return f"postgres://gantry@{quote(str(self.folder), safe='')}:{_PORT}/{database}"
+        return f"postgres://gantry@{quote(str(self.folder), safe='')}:{self.port}/{database}"
 
     def start(self) -> None:
         """Make the data folder, start the server, and wait until it answers."""
@@ -98,12 +99,12 @@ class PostgresServer:
         )  # fmt: skip
         self.run()
 
-    def run(self) -> None:
-        """Start the server on the data that is there, and wait until it answers."""
-        settings = [f"unix_socket_directories={self.folder}", "listen_addresses=", f"port={_PORT}"]
+    def run(self, *more: str) -> None:
+        """Start the server on the data that is there, with further settings, and wait until it answers."""
+        settings = [f"unix_socket_directories={self.folder}", "listen_addresses=", f"port={self.port}"]
         if not self._durable:
             settings += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
-        settings += self._settings
+        settings += [*self._settings, *more]
         command = [str(self._binaries / "postgres"), "-D", str(self.data)]
         for setting in settings:
             command += ["-c", setting]
@@ -134,7 +135,7 @@ class PostgresServer:
 
     def _answers(self) -> bool:
         try:
-            with psycopg.connect(host=str(self.folder), port=_PORT, user="gantry", dbname="postgres"):
+            with psycopg.connect(host=str(self.folder), port=self.port, user="gantry", dbname="postgres"):
                 return True
         except psycopg.OperationalError:
             return False
