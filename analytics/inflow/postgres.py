@@ -434,7 +434,12 @@ class _Stream:
 
     def wait(self, seconds: float) -> None:
         """Wait until something comes."""
-        select.select([self._pgconn.socket], [], [], seconds)
+        try:
+            poll = select.poll()  # not select, which knows the first 1024 files only
+            poll.register(self._pgconn.socket, select.POLLIN)
+        except psycopg.Error as error:
+            raise failure_of(error, self._source.slot) from error
+        poll.poll(seconds * 1000)
 
     def took(self, lsn: int) -> None:
         """Something was received from there; 0 for what stands at no place."""

@@ -361,16 +361,16 @@ def failure_of_result(state: bytes | None, message: bytes, slot: str) -> Capture
 
 def connection_failure(error: psycopg.Error, host: str, port: int) -> CaptureFailed:
     """Why no connection came about. The protocol tells no code here, only the server's words."""
-    reason = _reason(error)
-    if any(word in reason for word in _PASSWORD):
+    told, reason = str(error), _reason(error)
+    if any(word in told for word in _PASSWORD):
         return CaptureFailed(f"The server {host} does not accept account and password: {reason}.", "PASSWORD_WRONG")
-    if "certificate" in reason or "SSL" in reason or "no encryption" in reason:
+    if "certificate" in told or "SSL" in told or "no encryption" in told:
         return CaptureFailed(f"No secure connection to {host}:{port}: {reason}.", "TLS")
-    if "pg_hba.conf" in reason:
+    if "pg_hba.conf" in told:
         return CaptureFailed(
             f"The server {host}:{port} does not admit the account from here: {reason}.", "RIGHT_MISSING"
         )
-    if "database" in reason and "does not exist" in reason:
+    if "database" in told and "does not exist" in told:
         return CaptureFailed(f"The server {host}:{port} does not have the database: {reason}.", "NO_DATABASE")
     return CaptureFailed(f"The server {host}:{port} cannot be reached: {reason}.", "UNREACHABLE")
 
@@ -396,4 +396,5 @@ def _reason(error: psycopg.Error) -> str:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split()).rstrip(".")
+    """The first line, which tells what is wrong; hints and attempts at other addresses follow."""
+    return " ".join(message.strip().partition("\n")[0].split()).rstrip(".")

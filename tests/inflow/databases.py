@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -50,6 +51,17 @@ class Database:
     ) -> PostgresCapture:
         return open_capture(self.source(), patterns, position, snapshot=snapshot)
 
+    def drop_slot(self) -> None:
+        """As soon as the server knows that its reader is gone."""
+        patience = Patience(WAIT_S, 0.05)
+        while True:
+            try:
+                self.sql(f"SELECT pg_drop_replication_slot('{self.slot}')")
+                return
+            except psycopg.errors.ObjectInUse:
+                assert not patience.is_over()
+                time.sleep(0.05)
+
     def drop(self) -> None:
         self.connection.close()
         with psycopg.connect(make_conninfo(host=str(self.server.folder), user="gantry", dbname="postgres")) as other:
@@ -66,6 +78,7 @@ class Database:
                     return
                 except psycopg.errors.ObjectInUse:
                     assert not patience.is_over()
+                    time.sleep(0.05)
 
 
 def read(capture: PostgresCapture, number: int, *, confirms: bool = True) -> list[Change]:

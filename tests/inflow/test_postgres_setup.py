@@ -142,7 +142,7 @@ def test_a_slot_that_was_dropped_is_lost(orders: Database) -> None:
     with capture(orders) as opened:
         orders.sql("INSERT INTO orders VALUES (1)")
         position = read(opened, 1)[0].position
-    orders.sql(f"SELECT pg_drop_replication_slot('{orders.slot}')")
+    orders.drop_slot()
     assert refusal(orders, position=position).code == "SLOT_LOST"
 
 
@@ -174,7 +174,7 @@ def test_a_slot_that_fell_too_far_behind_is_lost(narrow: PostgresServer) -> None
     database.sql(failure.mend)
     with capture(database, "public.lost") as opened:
         read(opened, 4)
-    database.sql(f"SELECT pg_drop_replication_slot('{database.slot}')")
+    database.drop_slot()
     database.connection.close()
 
 

@@ -19,8 +19,10 @@ import pytest
 from analytics.inflow import postgres
 from analytics.inflow.changes import CaptureFailed, Change
 from analytics.inflow.postgres import open_capture, remove
+from tests.inflow.conftest import SETTINGS
 from tests.inflow.databases import Database, data, read, read_until
 from tests.support.patience import Patience
+from tests.support.postgres import embedded_binaries, postgres_server
 from tests.support.processes import resident_bytes
 
 
@@ -290,6 +292,28 @@ def test_a_second_client_is_refused_and_the_first_goes_on(items: Database) -> No
         assert refused.value.mend.startswith("SELECT pg_terminate_backend(")
         items.sql("INSERT INTO items VALUES (1, 0)")
         read(capture, 1)
+
+
+@pytest.mark.postgres
+def test_a_server_that_restarts_is_told_and_the_next_capture_goes_on() -> None:
+    with postgres_server(*SETTINGS, programs=embedded_binaries()) as server:
+        database = Database(server, "postgres")
+        database.sql("CREATE TABLE items (id bigint PRIMARY KEY)", "CREATE TABLE other (id int)")
+        with database.capture(["public.items"]) as capture:
+            database.sql("INSERT INTO items VALUES (1)")
+            position = read(capture, 1)[0].position
+            stopping = threading.Thread(target=server.stop)
+            stopping.start()  # it waits until its reader has all of the log
+            with pytest.raises(CaptureFailed) as failed:
+                read(capture, 1)
+            assert failed.value.code == "UNREACHABLE"
+            stopping.join()
+        server.run()
+        database = Database(server, "postgres")
+        database.sql("INSERT INTO items VALUES (2)")
+        with database.capture(["public.items"], position) as capture:
+            assert [change["after"] for change in data(read(capture, 1))] == [{"id": 2}]
+        database.connection.close()
 
 
 def test_removed_nothing_is_left(items: Database) -> None:
