@@ -1,0 +1,1 @@
+"""Inflow tasks: row changes of databases, as events."""
