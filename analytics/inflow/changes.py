@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row change. `position` is where to go on after it, `event` the CloudEvent, with the same `id` when read again."""
+    """One row change. `position` is where to go on after it; `event` a CloudEvent, its `id` always the same."""
 
     position: str
     commit_ms: int

@@ -15,7 +15,7 @@ from uuid import UUID
 HEADER_BYTES = 19
 _HEADER = struct.Struct("<IBIIIH")
 _CHECKSUM_BYTES = 4
-_IGNORABLE, _ARTIFICIAL = 0x80, 0x20
+_IGNORABLE = 0x80
 _STANDALONE = 1
 """Flag of MariaDB's GTID event: the transaction is one statement, which has no end of its own."""
 _BITS = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80)
@@ -98,7 +98,8 @@ class Event:
     end: int
     """Offset in the file behind it; 0 for what the server made up for this reader."""
     body: bytes
-    is_artificial: bool = False
+    server_id: int = 0
+    """Of the server where it was made."""
 
 
 class Framing:
@@ -109,7 +110,7 @@ class Framing:
 
     def event(self, packet: bytes) -> Event | None:
         """The event of a packet without its leading status byte; None for what holds no change. Raises Unreadable."""
-        seconds, number, _server, size, end, flags = _HEADER.unpack_from(packet)
+        seconds, number, server_id, size, end, flags = _HEADER.unpack_from(packet)
         try:
             kind = Kind(number)
         except ValueError:
@@ -128,8 +129,7 @@ class Framing:
             if not _sum_fits(packet):
                 raise Unreadable(f"an event with a wrong checksum at {end - size}")
             body = body[:-_CHECKSUM_BYTES]
-        artificial = bool(flags & _ARTIFICIAL) or seconds == 0
-        return Event(kind, seconds, size, end, body, artificial)
+        return Event(kind, seconds, size, end, body, server_id)
 
 
 def _sum_fits(packet: bytes) -> bool:
@@ -156,10 +156,10 @@ class Begin:
     micros: int
 
 
-def mariadb_begin(event: Event, server_id: int) -> Begin:
-    """Read MariaDB's GTID event; the number of the server is in the event's header."""
+def mariadb_begin(event: Event) -> Begin:
+    """Read MariaDB's GTID event; the number of the server is that of the event."""
     number, domain, flags = struct.unpack_from("<QIB", event.body)
-    return Begin(f"{domain}-{server_id}-{number}", bool(flags & _STANDALONE), 0)
+    return Begin(f"{domain}-{event.server_id}-{number}", bool(flags & _STANDALONE), 0)
 
 
 def mysql_begin(event: Event) -> Begin:
@@ -208,13 +208,17 @@ def table_id(body: bytes) -> int:
     return int.from_bytes(body[:6], "little")
 
 
-def table_map(body: bytes) -> TableMap:
-    """Read a table map."""
+def names_of_table(body: bytes) -> tuple[str, str]:
+    """Schema and table of a table map."""
     at = 9 + body[8]
-    schema = body[9:at].decode()
-    name_length = body[at + 1]
-    table = body[at + 2 : at + 2 + name_length].decode()
-    count, at = lenenc(body, at + 3 + name_length)
+    return body[9:at].decode(), body[at + 2 : at + 2 + body[at + 1]].decode()
+
+
+def table_map(body: bytes) -> TableMap:
+    """Read a table map. Raises Unreadable."""
+    schema, table = names_of_table(body)
+    at = 9 + body[8]
+    count, at = lenenc(body, at + 3 + body[at + 1])
     types = list(body[at : at + count])
     meta_length, at = lenenc(body, at + count)
     metas, block = [], body[at : at + meta_length]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pymysql
-from pymysql.cursors import SSCursor
 
 from analytics.inflow.changes import CaptureFailed
 from analytics.inflow.mysql_values import Column, Decode, labels_of
@@ -59,14 +58,14 @@ class Table:
     @property
     def quoted(self) -> str:
         """Its name in a statement."""
-        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
+        return f"{quoted_name(self.schema)}.{quoted_name(self.name)}"
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def failure(error: Exception, address: Address) -> CaptureFailed:
+def failure(error: Exception, address: Address) -> CaptureFailed:  # noqa: PLR0911 - a table of numbers
     """What an error of the driver or of the network means here."""
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
@@ -298,21 +297,14 @@ class Server:
         return self._decoders[charset]
 
     def _one_byte(self, charset: str) -> Decode:
-        """A set of one byte as the server itself maps it: Python has no codec for some, and a stricter one for others."""
+        """A set of one byte as the server itself maps it: Python lacks some, and is stricter with others."""
         if not re.fullmatch(r"\w+", charset):
             raise CaptureFailed(f"{self.address} names an unknown character set {charset!r}.", "LOG_UNREADABLE")
-        statement = f"SELECT CONVERT(_{charset} 0x{bytes(range(256)).hex()} USING utf8mb4)"  # noqa: S608 - a word
+        statement = f"SELECT CONVERT(_{charset} 0x{bytes(range(256)).hex()} USING utf8mb4)"
         characters = str(self.rows(statement)[0][0])
         if len(characters) != 256:
             raise CaptureFailed(f"{self.address} has an unknown character set {charset!r}.", "LOG_UNREADABLE")
         return lambda data: codecs.charmap_decode(data, "strict", characters)[0]
-
-    def stream(self, table: Table, expressions: Sequence[str]) -> Any:
-        """A cursor over all rows of a table, which the server sends as they are fetched; values are text or bytes."""
-        cursor = self.connection.cursor(SSCursor)
-        with translated(self.address):
-            cursor.execute(f"SELECT {', '.join(expressions)} FROM {table.quoted}")  # noqa: S608 - quoted names
-        return cursor
 
 
 def _of_codec(name: str) -> Decode:
@@ -405,7 +397,11 @@ def _rights(server: Server, patterns: Sequence[str]) -> list[CaptureFailed]:
 def _no_table(server: Server, account: str, pattern: str) -> CaptureFailed:
     """A table that is not seen is not there, or may not be read; for a name without * the server tells which."""
     schema, _, table = pattern.partition(".")
-    on = f"{_quoted(schema)}.{_quoted(table)}" if "*" not in table and "?" not in table else f"{_quoted(schema)}.*"
+    on = (
+        f"{quoted_name(schema)}.{quoted_name(table)}"
+        if "*" not in table and "?" not in table
+        else f"{quoted_name(schema)}.*"
+    )
     if on.endswith(".*"):
         text = f"{server.address} has no table {pattern} that {account} may read."
         return CaptureFailed(text, "NO_TABLE", f"GRANT SELECT ON {on} TO {account}")
