@@ -247,8 +247,10 @@ class _Snapshot:
 
     def close(self) -> None:
         """End the connection, and with it the snapshot."""
-        if self._cursor is not None:
-            self._cursor.connection = None  # closing it in order would read all rows that are left
+        if self._cursor is not None and self._cursor._result is not None:
+            # The driver would read all rows that are left, to end in order.
+            self._cursor._result.unbuffered_active = False
+            self._cursor.connection = None
         with suppress(pymysql.MySQLError):
             self._connection._force_close()
 
