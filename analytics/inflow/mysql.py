@@ -16,7 +16,7 @@ from pymysql.cursors import SSCursor
 
 from analytics.inflow.changes import CaptureFailed, Change
 from analytics.inflow.mysql_position import SNAPSHOT, Gtids, Position
-from analytics.inflow.mysql_rows import RowReader, change_event
+from analytics.inflow.mysql_rows import RowReader, change_event, moment_text
 from analytics.inflow.mysql_server import (
     CONNECT_SECONDS,
     Address,
@@ -226,6 +226,7 @@ class _Snapshot:
             self.close()
             raise
         self._commit_ms = time.time_ns() // 1_000_000
+        self._moment = moment_text(self._commit_ms)
         self._changes = self._read(tables)
 
     def piece(self) -> list[Change]:
@@ -297,6 +298,7 @@ class _Snapshot:
             source=self._source,
             identity=f"{where}:{table.schema}.{table.name}:{number}",
             commit_ms=self._commit_ms,
+            moment=self._moment,
             operation="READ",
             schema=table.schema,
             table=table.name,

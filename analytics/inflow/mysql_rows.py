@@ -21,7 +21,7 @@ from analytics.inflow.mysql_server import Table
 from analytics.inflow.mysql_values import Column, Decode, Read, reader
 
 _BITS = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80)
-_COMMENTS = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)*", re.DOTALL)
+_COMMENTS = re.compile(r"\A(?:\s+|/\*(?!M?!).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)*", re.DOTALL)
 _NAME = r"(?:`((?:[^`]|``)+)`|([\w$\u0080-\uffff]+))"
 _TABLE = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
 _EMPTIED = re.compile(rf"(?:TRUNCATE(?:\s+TABLE)?|DELETE\s+FROM)\s+{_TABLE}\s*(?:WAIT\s+\d+|NOWAIT)?\s*;?\s*", re.I)
@@ -62,11 +62,17 @@ class _Plan:
     key: tuple[str, ...] = ()
 
 
+def moment_text(commit_ms: int) -> str:
+    """Milliseconds since 1970 as RFC 3339."""
+    return f"{datetime.fromtimestamp(commit_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{commit_ms % 1000:03d}Z"
+
+
 def change_event(
     *,
     source: str,
     identity: str,
     commit_ms: int,
+    moment: str,
     operation: str,
     schema: str,
     table: str,
@@ -76,14 +82,13 @@ def change_event(
     position: str,
     transaction: str,
 ) -> dict[str, Any]:
-    """A change as a CloudEvent."""
-    moment = datetime.fromtimestamp(commit_ms / 1000, UTC)
+    """A change as a CloudEvent; `moment` is `moment_text(commit_ms)`."""
     return {
         "specversion": "1.0",
         "id": identity,
         "source": source,
         "type": "dts:Change",
-        "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{commit_ms % 1000:03d}Z",
+        "time": moment,
         "subject": f"{schema}.{table}",
         "datacontenttype": "application/json",
         "data": {
@@ -139,6 +144,7 @@ class RowReader:
         self._has_statements = False
         self._number = 0
         self._commit_ms = 0
+        self._moment = self._start = ""
 
     @property
     def position(self) -> Position:
@@ -189,6 +195,8 @@ class RowReader:
         self._is_open, self._has_statements = True, self._is_mariadb and not begin.is_standalone
         self._number = 0
         self._commit_ms = begin.micros // 1000 or event.seconds * 1000
+        self._moment = moment_text(self._commit_ms)
+        self._start = str(self._position)
 
     def _end_transaction(self, event: Event) -> None:
         gtids = self._position.gtids.with_done(self._gtid) if self._gtid else self._position.gtids
@@ -199,7 +207,7 @@ class RowReader:
 
     def _query(self, event: Event) -> None:
         schema, text = binlog.query(event)
-        text = text[_COMMENTS.match(text).end() :]  # type: ignore[union-attr] - it matches nothing too
+        text = _COMMENTS.sub("", text, count=1)
         if border := _BORDER.match(text):
             if border[1].upper() not in ("BEGIN", "XA START"):
                 self._end_transaction(event)
@@ -347,6 +355,7 @@ class RowReader:
             source=self._source,
             identity=f"{self._transaction}:{self._number}",
             commit_ms=self._commit_ms,
+            moment=self._moment,
             operation=operation,
             schema=schema,
             table=table,
@@ -358,8 +367,8 @@ class RowReader:
         )
         if self._held is not None:
             self.ready.append(self._held)
-        within = replace(self._position, done=self._number, transaction=self._transaction)
-        self._held = Change(str(within), self._commit_ms, item)
+        # As `Position` writes it; made once a row, so not by it.
+        self._held = Change(f"{self._start} +{self._number}@{self._transaction}", self._commit_ms, item)
 
 
 _HANDLERS: dict[Kind, Callable[[RowReader, Event], None]] = {

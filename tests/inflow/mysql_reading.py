@@ -53,4 +53,5 @@ def read_until(reader: MySqlCapture, is_last: Callable[[dict[str, Any]], bool]) 
 
 def brief(changes: list[Change]) -> list[tuple[str, Any, Any]]:
     """Operation, before and after of each."""
-    return [tuple(change.event["data"][name] for name in ("operation", "before", "after")) for change in changes]  # type: ignore[misc]
+    datas = [change.event["data"] for change in changes]
+    return [(data["operation"], data["before"], data["after"]) for data in datas]

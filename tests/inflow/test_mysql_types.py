@@ -12,7 +12,7 @@ from analytics.inflow.mysql_json import binary_json, json_value
 from analytics.inflow.mysql_position import Gtids, Position
 from analytics.inflow.mysql_values import decimal_text, geometry, shortest
 from tests.inflow.mysql_reading import brief, capture, new_database, read
-from tests.support.mariadb import MariaDbServer, mariadb_server
+from tests.support.mariadb import PASSWORD, MariaDbServer, mariadb_server
 
 _SOME_BYTES = bytes(range(256))
 _POINT = "ST_GeomFromText('{}')"
@@ -188,6 +188,54 @@ def test_they_have_it_in_a_compressed_log_without_checksums() -> None:
         old, new = {"id": 1, "v": "a" * 500}, {"id": 1, "v": "b"}
         assert brief(read(reader, 3)) == [("INSERT", None, old), ("UPDATE", old, new), ("DELETE", new, None)]
         reader.close()
+
+
+@pytest.mark.process
+def test_a_second_library_reads_the_same_where_it_reads_right(mariadb: MariaDbServer) -> None:
+    """Not what it reads otherwise: zero dates, fractions of negative times, labels in latin1, zeros of BINARY."""
+    reader_module = pytest.importorskip("pymysqlreplication")
+    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+
+    columns = (
+        "id INT PRIMARY KEY, d DECIMAL(30,12), b BIGINT UNSIGNED, v VARCHAR(90), f DOUBLE, t DATETIME(4), x BIT(9)"
+    )
+    database = new_database(mariadb, f"CREATE TABLE t ({columns})")
+    reader = capture(mariadb, database)
+    file, offset = reader.position.partition(" ")[0].split(":")
+    mariadb.run(
+        "INSERT INTO t SELECT seq, (seq - 250) * 12345678.90123456, POW(seq, 7), REPEAT('ä', seq % 45), seq / 7 - 20,"
+        " '2000-01-01' + INTERVAL seq * 1234567.8901 SECOND, seq FROM seq_0_to_500",
+        "UPDATE t SET d = -d WHERE id % 3 = 0",
+        "DELETE FROM t WHERE id % 5 = 0",
+        database=database,
+    )
+    settings = {"host": "127.0.0.1", "port": mariadb.port, "user": "root", "passwd": PASSWORD}
+    other = reader_module.BinLogStreamReader(
+        connection_settings=settings,
+        server_id=4711,
+        resume_stream=True,
+        log_file=file,
+        log_pos=int(offset),
+        only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
+        only_schemas=[database],
+        enable_logging=False,
+    )
+    theirs = []
+    for event in other:
+        for row in event.rows:
+            if isinstance(event, UpdateRowsEvent):
+                theirs.append(("UPDATE", _ours(row["before_values"]), _ours(row["after_values"])))
+            elif isinstance(event, WriteRowsEvent):
+                theirs.append(("INSERT", None, _ours(row["values"])))
+            else:
+                theirs.append(("DELETE", _ours(row["values"]), None))
+    other.close()
+    assert brief(read(reader, len(theirs))) == theirs
+    reader.close()
+
+
+def _ours(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"d": f"{row['d']:f}", "t": row["t"].isoformat(timespec="microseconds")[:-2]}
 
 
 def test_json_keeps_each_number() -> None:
