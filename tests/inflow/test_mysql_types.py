@@ -203,8 +203,8 @@ def test_a_second_library_reads_the_same_where_it_reads_right(mariadb: MariaDbSe
     reader = capture(mariadb, database)
     file, offset = reader.position.partition(" ")[0].split(":")
     mariadb.run(
-        "INSERT INTO t SELECT seq, (CAST(seq AS SIGNED) - 250) * 12345678.90123456, POW(seq, 7), REPEAT('ä', seq % 45), seq / 7 - 20,"
-        " '2000-01-01' + INTERVAL seq * 1234567.8901 SECOND, seq FROM seq_0_to_500",
+        "INSERT INTO t SELECT seq, (CAST(seq AS SIGNED) - 250) * 12345678.90123456, POW(seq, 7), REPEAT('ä', seq % 45),"
+        " seq / 7 - 20, '2000-01-01' + INTERVAL seq * 1234567.8901 SECOND, seq FROM seq_0_to_500",
         "UPDATE t SET d = -d WHERE id % 3 = 0",
         "DELETE FROM t WHERE id % 5 = 0",
         database=database,
