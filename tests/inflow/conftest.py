@@ -1,4 +1,4 @@
-"""A real PostgreSQL with logical replication, and a database in it for each test."""
+"""Databases whose changes are captured: a real PostgreSQL with a database for each test, a real MariaDB."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.inflow.databases import Database
+from tests.support.mariadb import mariadb
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
 #: The server reads its log as far as it is written, so commits wait for that; it waits for readers a short time only.
@@ -41,3 +42,6 @@ def database(postgres_source: PostgresServer) -> Iterator[Database]:
     made = Database(postgres_source, name)
     yield made
     made.drop()
+
+
+__all__ = ["database", "mariadb", "postgres_source"]
