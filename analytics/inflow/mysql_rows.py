@@ -202,7 +202,7 @@ class RowReader:
         gtids = self._position.gtids.with_done(self._gtid) if self._gtid else self._position.gtids
         self._position = Position(self._file, event.end or self._end, gtids)
         if self._held is not None:
-            self.ready.append(replace(self._held, position=str(self._position)))
+            self.ready.append(self._held._replace(position=str(self._position)))
         self._held, self._is_open, self._gtid = None, False, ""
 
     def _query(self, event: Event) -> None:
