@@ -202,8 +202,10 @@ def _text(found: Mapping[str, Any], name: str, place: str, *, optional: bool = F
     value = found.get(name)
     if value is None and optional:
         return ""
-    if not isinstance(value, str) or (not value.strip() and not optional):
-        raise TaskError(f"{place}{name}", "a text is needed" if value is None else "it is a text")
+    if value is not None and not isinstance(value, str):
+        raise TaskError(f"{place}{name}", "it is a text")
+    if value is None or (not value.strip() and not optional):
+        raise TaskError(f"{place}{name}", "a text is needed")
     return value.strip()
 
 

@@ -6,6 +6,7 @@ in a request of its own: those of one key one after the other, some keys at a ti
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,14 @@ from zlib import crc32
 
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
 from brokercore.client import Credentials, Message, Producer
-from brokercore.client.errors import BrokerError, ClientError, InvalidMessage, NoPermission, TopicNotExist
+from brokercore.client.errors import (
+    BrokerError,
+    ClientError,
+    InvalidMessage,
+    MessageIllegal,
+    NoPermission,
+    TopicNotExist,
+)
 
 UNIQUE_ID = "INFLOW_UNIQ_KEY"
 """The property that has the unique id which the message had where its event comes from; the broker gives its own."""
@@ -23,6 +31,8 @@ UNIQUE_ID = "INFLOW_UNIQ_KEY"
 _LANES = 8
 _MOST_PRODUCERS = 8
 _TIMEOUT_MS = 10_000
+#: What a broker says of a message with the key of an order where the topic is none for them, or the other way round.
+_OTHER_KIND = re.compile(r"message was sent to topic .*, which takes")
 
 _lock = threading.Lock()
 #: Of this process, which Spark uses again for many batches of one task or another.
@@ -112,7 +122,7 @@ class TopicTarget:
             send()
         except ClientError as error:
             sentence = f"The topic {topic} cannot be written to: {error.user_message.rstrip('.')}."
-            if isinstance(error, NoPermission | TopicNotExist) and topic in (self.topic, self.dead_letters):
+            if topic in (self.topic, self.dead_letters) and _is_of_the_topic(error):
                 return Misset(sentence)
             return Undelivered(sentence, may_pass=_may_pass(error))
         return None
@@ -145,6 +155,13 @@ def _message(topic: str, outgoing: Outgoing) -> Message:
     found = outgoing.message
     properties = found.properties if found.unique_id is None else {**found.properties, UNIQUE_ID: found.unique_id}
     return Message(topic, found.body, found.tag or "", found.key or "", dict(properties))
+
+
+def _is_of_the_topic(error: ClientError) -> bool:
+    """Whether the topic takes no message of this task, whatever it is: it is not there, or one of another kind."""
+    if isinstance(error, MessageIllegal):
+        return _OTHER_KIND.search(error.text) is not None
+    return isinstance(error, NoPermission | TopicNotExist)
 
 
 def _may_pass(error: ClientError) -> bool:

@@ -1,4 +1,4 @@
-"""Databases whose changes are captured: a real PostgreSQL with a database for each test, a real MariaDB."""
+"""Real parts: databases whose changes are captured, and those of the pipelines' tests, one of each for the package."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.inflow.databases import Database
+from tests.pipelines.conftest import ground, service, spark, topic
 from tests.support.mariadb import mariadb
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
@@ -44,4 +45,4 @@ def database(postgres_source: PostgresServer) -> Iterator[Database]:
     made.drop()
 
 
-__all__ = ["database", "mariadb", "postgres_source"]
+__all__ = ["database", "ground", "mariadb", "postgres_source", "service", "spark", "topic"]

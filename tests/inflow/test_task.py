@@ -1,0 +1,143 @@
+"""The document of an inflow task, and the pipeline that it becomes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from analytics.inflow.delivery import RetryPolicy
+from analytics.inflow.expressions import Expression
+from analytics.inflow.http_function import HttpFunction
+from analytics.inflow.task import EVENTS, MESSAGES, Task, TaskError, plan_of
+from analytics.pipelines.plan import Plan
+
+SMALL: dict[str, Any] = {"name": "orders-to-topic", "source": {"log": "oss://b/logs/1/"}, "sink": {"topic": "orders"}}
+FULL: dict[str, Any] = {
+    "name": "orders-to-topic",
+    "description": "Changes of orders",
+    "source": {"log": "oss://b/logs/1/", "startTimeMs": 1_768_435_200_000, "messages": 200, "interval": 5},
+    "pattern": {"data": {"tableName": ["orders"]}},
+    "transform": {"kind": "expression", "expression": "@"},
+    "sink": {
+        "topic": "order_changes", "ordered": True, "endpoint": "localhost:9876", "instanceID": "MQ_INST_1",
+        "accessId": "${secret_values.id}", "accessKey": "${secret_values.key}",
+        "body": {"method": "complete_data"},
+        "key": {"method": "data_extraction", "path": "$.data.primaryKey"},
+        "tag": {"method": "fixed_value", "value": "change"},
+    },
+    "retry": "exponential", "faults": "prohibited", "deadLetterTopic": "order_changes_dead",
+}  # fmt: skip
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The small document with something else in one place."""
+    document = json.loads(json.dumps(SMALL))
+    *folders, last = path.split(".")
+    inner = document
+    for folder in folders:
+        inner = inner.setdefault(folder, {})
+    inner[last] = value
+    return dict(document)
+
+
+def test_what_a_document_does_not_say_has_the_defaults_of_the_specification() -> None:
+    task = Task.read(SMALL)
+    assert task.source == {"log": "oss://b/logs/1/", "messages": 100, "interval": 3}
+    assert (task.pattern, task.transform, task.is_ordered, task.dead_letters) == ("{}", {}, False, "")
+    assert (task.retry, task.allows_faults) == (RetryPolicy.BACKOFF, True)
+    assert task.fields.build({"id": "1"}).body == b'{"id":"1"}'
+    flow = task.flow(None)
+    assert (flow.task, flow.has_dead_letters, flow.transform) == ("orders-to-topic", False, None)
+    assert flow.pattern.matches({"any": 1})
+
+
+def test_the_plan_has_a_source_and_a_sink_and_no_secret() -> None:
+    plan = plan_of(FULL)
+    assert Plan.from_json(plan.to_json()) == plan
+    (source,), (sink,), (insert,) = plan.sources, plan.sinks, plan.inserts
+    assert (source.name, source.connector, sink.name, sink.connector) == (EVENTS, "events", MESSAGES, "inflow")
+    assert source.options == FULL["source"]
+    assert {name: value for name, value in sink.options.items() if name != "task"} == {
+        "endpoint": "localhost:9876", "topic": "order_changes", "instanceID": "MQ_INST_1",
+        "accessId": "${secret_values.id}", "accessKey": "${secret_values.key}", "producerGroup": "GID_INFLOW",
+    }  # fmt: skip
+    assert plan.secrets == ("id", "key")
+    assert (insert.sql, insert.sink) == ("select event from events", MESSAGES)
+    assert plan.settings.mode == "streaming"
+
+
+def test_what_the_sink_is_told_is_the_same_task() -> None:
+    document = json.loads(str(plan_of(FULL).sinks[0].options["task"]))
+    task, told = Task.read(FULL), Task.read(document)
+    assert told.to_document() == task.to_document() == document
+    assert told.source["messages"] == 200 and told.is_ordered and not told.allows_faults
+    assert "log" not in document["source"] and "accessKey" not in document["sink"]
+
+
+def test_what_starts_the_task_gives_need_not_be_in_the_document() -> None:
+    plan = plan_of({"name": "a", "source": {}, "sink": {"topic": "t"}})
+    assert plan.sources[0].options == {"messages": 100, "interval": 3}
+    assert set(plan.sinks[0].options) == {"task", "topic", "producerGroup"}
+
+
+def test_both_kinds_of_transform_are_made() -> None:
+    expression = Task.read(changed("transform", {"kind": "expression", "expression": "@"})).made_transform()
+    function = Task.read(changed("transform", {"kind": "function", "url": "https://a.example/f"})).made_transform(b"k")
+    assert isinstance(expression, Expression) and isinstance(function, HttpFunction)
+    assert Task.read(SMALL).made_transform() is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("name", "", "name: a text is needed"),
+        ("name", "a b", "name: a name has 1 to 127 letters, digits, '_' and '-'."),
+        ("name", "a" * 128, "name: a name has 1 to 127"),
+        ("name", 7, "name: it is a text"),
+        ("description", "x" * 256, "description: a description has at most 255 characters."),
+        ("source", None, "source: it is needed, as an object."),
+        ("source.messages", 0, "source.messages: it is a whole number from 1 to 10,000."),
+        ("source.messages", 10_001, "source.messages: "),
+        ("source.messages", True, "source.messages: "),
+        ("source.messages", 1.5, "source.messages: "),
+        ("source.interval", -1, "source.interval: it is a whole number from 0 to 15."),
+        ("source.interval", 16, "source.interval: "),
+        ("source.startTimeMs", "2026-01-15", "source.startTimeMs: "),
+        ("source.log", "/etc", "source.log: it is a folder of the lake, such as oss://bucket/folder/."),
+        ("source.password", "x", "source.password: the source has no such part; it has log, startTimeMs"),
+        ("pattern", "{", "pattern: "),
+        ("pattern", 7, "pattern: it is an object of fields, or its JSON as a text."),
+        ("pattern", {"data": {"n": [{"prefix": 1}]}}, "pattern.data.n[0].prefix: "),
+        ("transform", {"kind": "sql"}, "transform.kind: it is expression or function."),
+        ("transform", {"kind": "expression"}, "transform.expression: a text is needed."),
+        ("transform", {"kind": "expression", "expression": "a" * 9000}, "transform.expression: An expression has 1 to"),
+        ("transform", {"kind": "function", "url": "ftp://a"}, "transform.url: A function's URL begins with http"),
+        ("transform", {"kind": "function", "url": "http://a", "key": "k"}, "transform.key: "),
+        ("sink.topic", "", "sink.topic: a text is needed"),
+        ("sink.topic", "a b", "sink.topic: a topic's name has 1 to 127 letters, digits, '_' and '-'."),
+        ("sink.ordered", "yes", "sink.ordered: it is true or false."),
+        ("sink.body", {"method": "not_specified"}, "sink.body.method: Not Specified is not offered here; "),
+        ("sink.key", {"method": "data_extraction", "path": "data"}, "sink.key.path: "),
+        ("sink.accessKey", "hunter2", "sink.accessKey: it is the name of a secret, such as ${secret_values.broker}."),
+        ("sink.other", 1, "sink.other: the sink has no such part; it has topic, ordered, body, properties"),
+        ("retry", "often", "retry: it is backoff or exponential."),
+        ("faults", True, "faults: it is allowed or prohibited."),
+        ("deadLetterTopic", "orders", "deadLetterTopic: it is the topic of the messages; another one is needed."),
+        ("deadLetterTopic", "a b", "deadLetterTopic: a topic's name"),
+        ("other", 1, "other: the task has no such part; it has name, description, source"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_by_its_place(path: str, value: Any, sentence: str) -> None:
+    with pytest.raises(TaskError) as refused:
+        plan_of(changed(path, value))
+    assert refused.value.user_message.startswith(sentence)
+    assert refused.value.field == sentence.partition(":")[0]
+    assert not refused.value.user_message.endswith("..")
+
+
+@pytest.mark.parametrize("document", [None, [], "a", 7])
+def test_what_is_no_document_is_refused(document: Any) -> None:
+    with pytest.raises(TaskError, match="task: it is an object with name, description"):
+        plan_of(document)
