@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ class Address:
     """`required` encrypts and trusts any certificate; `verified` checks it, and the name in it."""
     ca: str = ""
     """The authorities to trust, PEM; empty for the machine's."""
+    address: str = ""
+    """The address to connect to, where `host` has been looked up already; certificates are compared with `host`."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -139,7 +142,7 @@ def connect(address: Address, **options: Any) -> Any:
     context = _tls(address)
     options = {"read_timeout": STATEMENT_SECONDS, "write_timeout": STATEMENT_SECONDS, **options}
     with translated(address):
-        return pymysql.connect(
+        connection = pymysql.connect(
             host=address.host,
             port=address.port,
             user=address.user,
@@ -150,8 +153,20 @@ def connect(address: Address, **options: Any) -> Any:
             init_command="SET SESSION time_zone = '+00:00'",
             ssl=context,
             ssl_disabled=context is None,
+            defer_connect=True,
             **options,
         )
+        connection.connect(_opened(address) if address.address else None)
+        return connection
+
+
+def _opened(address: Address) -> socket.socket:
+    """A socket to the address that was looked up, with the options that the driver gives to its own."""
+    opened = socket.create_connection((address.address, address.port), CONNECT_SECONDS)
+    opened.settimeout(None)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return opened
 
 
 def _tls(address: Address) -> ssl.SSLContext | None:

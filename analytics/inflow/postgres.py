@@ -15,8 +15,8 @@ import re
 import select
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,9 @@ from analytics.inflow.postgres_setup import (
     failure_of_result,
     find_slot,
     find_tables,
+    look_for_tables,
     quoted,
+    server_faults,
     slot_gone,
 )
 from analytics.inflow.postgres_snapshot import KEY_QUERY, Snapshot, learn_types
@@ -160,6 +162,42 @@ def remove(source: PostgresSource) -> None:
             if failure.code != "SLOT_LOST":
                 raise
             drop_slot(connection, source.slot)
+
+
+def check(source: PostgresSource, patterns: Iterable[str], *, begins: bool = True) -> list[CaptureFailed]:
+    """All that keeps `open_capture` from working, each with what mends it; nothing is wrong when it is empty.
+
+    Whether the publication may be made is tried and taken back. A capture that `begins` makes a slot. Tables with
+    which a pattern with `*` goes on without them are no fault. Raises ValueError for a pattern that is none.
+    """
+    wanted = TablePatterns(patterns)
+    try:
+        with _connect(source) as connection:
+            found = server_faults(connection)
+            if any(failure.code in ("VERSION_OLD", "REPLICA") for failure in found):
+                return found
+            tables, faults = look_for_tables(connection, wanted)
+            found += faults
+            if begins:
+                with _kept(found):
+                    check_slots_left(connection)
+            if tables.captured:
+                with _kept(found), connection.transaction(force_rollback=True):
+                    ensure_publication(connection, source.publication, tables.captured)
+            return found
+    except psycopg.Error as error:
+        return [failure_of(error, source.slot)]
+    except CaptureFailed as failure:
+        return [failure]
+
+
+@contextmanager
+def _kept(found: list[CaptureFailed]) -> Iterator[None]:
+    """What is raised joins what was found."""
+    try:
+        yield
+    except CaptureFailed as failure:
+        found.append(failure)
 
 
 class PostgresCapture:

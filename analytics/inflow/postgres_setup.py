@@ -124,34 +124,47 @@ def quoted(*names: str) -> str:
 
 def check_server(connection: psycopg.Connection[Any]) -> None:
     """Version, settings, and the right to replicate. Raises CaptureFailed for the first that is wrong."""
+    for failure in server_faults(connection):
+        raise failure
+
+
+def server_faults(connection: psycopg.Connection[Any]) -> list[CaptureFailed]:
+    """All that is wrong with the server itself."""
     version = connection.info.server_version
     if version < OLDEST:
-        raise CaptureFailed(
-            f"The server is PostgreSQL {version // 10_000}; changes are captured from version 13 on.", "VERSION_OLD"
-        )
+        text = f"The server is PostgreSQL {version // 10_000}; changes are captured from version 13 on."
+        return [CaptureFailed(text, "VERSION_OLD")]
     server = connection.cursor(row_factory=class_row(_Server)).execute(_SERVER).fetchall()[0]
     if server.is_replica:
-        raise CaptureFailed("The server is a replica; changes are captured from its primary.", "REPLICA")
+        return [CaptureFailed("The server is a replica; changes are captured from its primary.", "REPLICA")]
+    found: list[CaptureFailed] = []
     if server.wal_level != "logical":
-        raise CaptureFailed(
-            f"The server's log does not have row changes: wal_level is {server.wal_level} and must be logical."
-            " The server must be restarted after that.",
-            "LOG_OFF",
-            "ALTER SYSTEM SET wal_level = logical",
+        found.append(
+            CaptureFailed(
+                f"The server's log does not have row changes: wal_level is {server.wal_level} and must be logical."
+                " The server must be restarted after that.",
+                "LOG_OFF",
+                "ALTER SYSTEM SET wal_level = logical",
+            )
         )
     if not server.may_replicate:
-        raise CaptureFailed(
-            f"The account {server.role} may not read the server's log: it lacks the attribute REPLICATION.",
-            "RIGHT_MISSING",
-            f"ALTER ROLE {quoted(server.role)} REPLICATION",
+        found.append(
+            CaptureFailed(
+                f"The account {server.role} may not read the server's log: it lacks the attribute REPLICATION.",
+                "RIGHT_MISSING",
+                f"ALTER ROLE {quoted(server.role)} REPLICATION",
+            )
         )
     if server.used_senders >= server.senders:
-        raise CaptureFailed(
-            f"All {server.senders} connections that may read the server's log (max_wal_senders) are taken."
-            " The server must be restarted after that.",
-            "SENDERS_FULL",
-            f"ALTER SYSTEM SET max_wal_senders = {server.senders + 10}",
+        found.append(
+            CaptureFailed(
+                f"All {server.senders} connections that may read the server's log (max_wal_senders) are taken."
+                " The server must be restarted after that.",
+                "SENDERS_FULL",
+                f"ALTER SYSTEM SET max_wal_senders = {server.senders + 10}",
+            )
         )
+    return found
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
@@ -163,8 +176,19 @@ def find_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) ->
     Raises CaptureFailed when a table that is named without `*` is missing or cannot be captured, or when none can.
     Partitions belong to the table that they are of, unless they are named.
     """
+    tables, faults = look_for_tables(connection, patterns)
+    for failure in faults:
+        raise failure
+    return tables
+
+
+def look_for_tables(
+    connection: psycopg.Connection[Any], patterns: TablePatterns
+) -> tuple[Tables, list[CaptureFailed]]:
+    """As `find_tables`, with all that is wrong instead of the first of it."""
     captured: list[TableName] = []
     left_out: dict[TableName, CaptureFailed] = {}
+    faults: list[CaptureFailed] = []
     rows = connection.cursor(row_factory=class_row(_Table)).execute(_TABLES).fetchall()
     for row in rows:
         table = TableName(row.schema, row.name)
@@ -174,22 +198,19 @@ def find_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) ->
         if failure is None:
             captured.append(table)
         elif table in patterns.named:
-            raise failure
+            faults.append(failure)
         else:
             left_out[table] = failure
     missing = patterns.named - {(row.schema, row.name) for row in rows}
     if missing:
         names = ", ".join(sorted(".".join(name) for name in missing))
-        raise CaptureFailed(f"The database {connection.info.dbname} has no table {names}.", "NO_TABLE")
-    if not captured:
-        if left_out:
-            raise next(iter(left_out.values()))
-        raise CaptureFailed(
-            f"The database {connection.info.dbname} has no table that one of these patterns has:"
-            f" {', '.join(patterns.patterns)}.",
-            "NO_TABLE",
-        )
-    return Tables(captured, left_out)
+        faults.append(CaptureFailed(f"The database {connection.info.dbname} has no table {names}.", "NO_TABLE"))
+    if not captured and not faults:
+        faults += left_out.values()
+        if not faults:
+            text = f"The database {connection.info.dbname} has no table that one of these patterns has:"
+            faults.append(CaptureFailed(f"{text} {', '.join(patterns.patterns)}.", "NO_TABLE"))
+    return Tables(captured, left_out), faults
 
 
 def _why_not(table: TableName, row: _Table, role: str) -> CaptureFailed | None:

@@ -34,6 +34,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
         "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
+    "dts": (
+        "QueryTrackingTask", "CreateTrackingTask", "UpdateTrackingTask", "DeleteTrackingTask", "PauseTrackingTask",
+        "ResumeTrackingTask", "QueryTrackingEvents", "CreateConsumerGroup", "DeleteConsumerGroup",
+    ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
         "AttachPolicyToUser", "DetachPolicyFromUser",
