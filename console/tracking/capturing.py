@@ -36,7 +36,7 @@ from console.accounts.models import Tenant
 from console.catalog import storage
 from console.sql.heartbeats import worker_name
 from console.tracking import addresses, lifecycle
-from console.tracking.lifecycle import Lease, LeaseLost, Wanted
+from console.tracking.lifecycle import Lease, LeaseLost
 from console.tracking.models import LEASE, State, TrackingTask
 from console.web.errors import Refused
 
@@ -69,7 +69,8 @@ class Life:
         #: By the monotonic clock, when the last sign of life was given.
         self.beaten = time.monotonic()
         self._process = process
-        self._wanted: Wanted | None = None
+        #: Of the row that is captured.
+        self._revision: int | None = None
         #: Whether the attempt that is under way has come so far that it captures.
         self._has_begun = False
         self._told: dict[str, Any] = {}
@@ -79,12 +80,10 @@ class Life:
         self._wake = threading.Event()
         self.thread = threading.Thread(target=self._live, name=f"tracking {lease.pk}", daemon=True)
 
-    def want(self, wanted: Wanted) -> None:
-        """What the row says; a change of it ends what is under way."""
-        if wanted != self._wanted:
-            if self._wanted is not None and wanted.revision != self._wanted.revision:
-                self._wake.set()
-            self._wanted = wanted
+    def want(self, revision: int) -> None:
+        """What the row says; another one than that which is captured ends what is under way."""
+        if self._revision not in (None, revision):
+            self._wake.set()
 
     def leave(self) -> None:
         """The process ends: leave the task to another one."""
@@ -122,6 +121,7 @@ class Life:
             self._wake.clear()
             self._require_lease()
             task = self._insist(lambda: lifecycle.task_of(self.lease))
+            self._revision = task.revision
             if task.state == State.DELETING:
                 self._remove(task)
                 return

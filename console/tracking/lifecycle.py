@@ -32,14 +32,6 @@ class Lease:
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What users want of a task that is held, as far as a capture that is open has to know."""
-
-    state: State
-    revision: int
-
-
 class LeaseLost(Exception):  # noqa: N818
     """Somebody else holds the task, it is paused or gone: whoever captures it stops at once and writes nothing."""
 
@@ -58,14 +50,13 @@ def claim(pk: int, worker: str) -> Lease | None:
         return Lease(pk, worker, TrackingTask.objects.values_list("fence", flat=True).get(pk=pk))
 
 
-def beat(worker: str, leases: Collection[Lease]) -> dict[Lease, Wanted]:
-    """Show that a process lives, for the tasks that it holds; what is wanted of those of them that it still has."""
+def beat(worker: str, leases: Collection[Lease]) -> dict[Lease, int]:
+    """Show that a process lives, for the tasks that it holds; the revisions of those of them that it still has."""
     if not leases:
         return {}
     rows = TrackingTask.objects.filter(worker=worker, pk__in=[lease.pk for lease in leases], state__in=BUSY)
     rows.update(heartbeat_at=timezone.now())
-    found = rows.values_list("pk", "fence", "state", "revision")
-    held = {Lease(pk, worker, fence): Wanted(State(state), revision) for pk, fence, state, revision in found}
+    held = {Lease(pk, worker, fence): revision for pk, fence, revision in rows.values_list("pk", "fence", "revision")}
     return {lease: held[lease] for lease in leases if lease in held}
 
 
