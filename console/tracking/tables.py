@@ -18,7 +18,7 @@ class TrackingTable(tables.Table):  # type: ignore[misc]
     name = CellColumn(template_name="tracking/_name_cell.html", verbose_name="Task")
     state = CellColumn(template_name="tracking/_state_cell.html", verbose_name="State")
     host = CellColumn(template_name="tracking/_source_cell.html", verbose_name="Database")
-    tables = tables.Column(verbose_name="Tables", orderable=False)
+    patterns = tables.Column(verbose_name="Tables", orderable=False)
     first_ms = CellColumn(template_name="tracking/_range_cell.html", verbose_name="Range", orderable=False)
     events = tables.Column(verbose_name="Events", attrs=_NUMBER)
     rate = tables.Column(verbose_name="Events/s", empty_values=(), orderable=False, attrs=_NUMBER)
@@ -27,7 +27,7 @@ class TrackingTable(tables.Table):  # type: ignore[misc]
     class Meta:
         order_by = "name"
 
-    def render_tables(self, record: TrackingTask) -> str:
+    def render_patterns(self, record: TrackingTask) -> str:
         patterns = record.patterns
         return patterns[0] if len(patterns) == 1 else f"{patterns[0]} and {len(patterns) - 1} more"
 

@@ -98,7 +98,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             _Item("SQL jobs", "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
             _Item(
                 "Change tracking",
-                "transform",
+                "arrows-exchange",
                 "tracking.list",
                 also=("tracking.",),
                 needs=("dts:QueryTrackingTask", "tracking/*"),
