@@ -37,8 +37,8 @@ class ConnectionForm(forms.Form):
         label="Account",
         max_length=80,
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="PostgreSQL: with REPLICATION, as the owner of the tables. MySQL: with REPLICATION SLAVE, REPLICATION "
-        "CLIENT and SELECT.",
+        help_text="PostgreSQL: with REPLICATION, as the owner of the tables. MySQL: with REPLICATION SLAVE, "
+        "REPLICATION CLIENT and SELECT.",
     )
     password = forms.CharField(
         label="Password",

@@ -14,6 +14,7 @@ from console.openapi.operations import (
     queues,
     sql,
     topics,
+    tracking,
     trends,
 )
 from console.openapi.registry import OPERATIONS
@@ -31,5 +32,6 @@ __all__ = [
     "queues",
     "sql",
     "topics",
+    "tracking",
     "trends",
 ]
