@@ -99,10 +99,10 @@ class TaskForm(ConnectionForm):
 class EditForm(TaskForm):
     """A task that is there: its kind and its database stay what they are."""
 
-    def __init__(self, *args: Any, task: TrackingTask, **kwargs: Any) -> None:
+    def __init__(self, data: Any = None, *, task: TrackingTask) -> None:
         names = ("name", "kind", "host", "port", "database", "user", "tables", "tls", "ca", "snapshot")
         initial = {name: getattr(task, name) for name in (*names, "retention_days")}
-        super().__init__(*args, initial=initial, **kwargs)
+        super().__init__(data, initial=initial)
         for name in ("kind", "database"):
             self.fields[name].disabled = True
         self.fields["password"].required = False

@@ -247,15 +247,10 @@ def get(call: Call, parameters: TaskOnly) -> TaskDo:
 )
 def create(call: Call, parameters: TaskCreate) -> TaskDo:
     access.require_right(call.actor, access.CREATE, "*")
+    values = parameters.values()
+    values["snapshot"], values["retention_days"] = parameters.snapshot, parameters.retentionDays
     with _told():
-        task = services.create(
-            actor=call.actor,
-            name=parameters.name,
-            kind=Kind(parameters.kind),
-            snapshot=parameters.snapshot,
-            retention_days=parameters.retentionDays,
-            **parameters.values(),
-        )
+        task = services.create(actor=call.actor, name=parameters.name, kind=Kind(parameters.kind), **values)
     return _described(task)
 
 
