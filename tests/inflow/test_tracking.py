@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import secrets
@@ -20,6 +21,7 @@ from django.db import connection, connections
 from pytest_django import Settings
 
 from analytics import lake
+from analytics.inflow import source as sources
 from analytics.inflow.event_reader import Reader
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
@@ -295,3 +297,52 @@ def test_changes_of_mariadb_are_kept_over_restarts_of_both(
     until_normal(task)
     assert ids(task, 3) == [1, 2, 3]
     assert "mysql-bin" in until(task, lambda now: now.events == 3).position
+
+
+def test_a_check_tells_all_that_is_wrong_at_once_and_leaves_nothing(orders: tuple[PostgresServer, str]) -> None:
+    server, database = orders
+    run(server, "CREATE TABLE keyless (a int)", database=database)
+    run(server, "DROP ROLE IF EXISTS poor", "CREATE ROLE poor LOGIN PASSWORD 'poor-one'")
+    poor = sources.Source(
+        kind="postgresql", host="localhost", address="127.0.0.1", port=server.port, user="poor", password="poor-one",
+        name="gantry_dtscheck", database=database,
+    )  # fmt: skip
+    found = sources.check(poor, ["public.keyless", "public.orders", "public.missing"])
+    told = [(one.code, one.mend.split(" ON ")[0].split(" REPL")[0]) for one in found]
+    assert ("RIGHT_MISSING", 'ALTER ROLE "poor"') in told
+    assert [code for code, _ in told].count("RIGHT_MISSING") == 3
+    assert "NO_TABLE" in {code for code, _ in told}
+    reader = dataclasses.replace(poor, user="reader", password=PASSWORD)
+    assert [one.code for one in sources.check(reader, ["public.keyless"])] == ["NO_IDENTITY"]
+    owner = dataclasses.replace(poor, user="owner", password="its-own")
+    run(server, "DROP ROLE IF EXISTS owner", "CREATE ROLE owner REPLICATION LOGIN PASSWORD 'its-own'")
+    run(server, "GRANT SELECT ON orders TO owner", database=database)
+    (only,) = sources.check(owner, ["public.orders"])
+    assert only.code == "RIGHT_MISSING"
+    assert only.mend.startswith("CREATE PUBLICATION")
+    assert sources.check(reader, ["public.*"]) == []
+    assert run(server, "SELECT count(*) FROM pg_publication", database=database) == [(0,)]
+    assert run(server, "SELECT count(*) FROM pg_replication_slots") == [(0,)]
+    wrong = dataclasses.replace(reader, password="wrong")
+    assert [one.code for one in sources.check(wrong, ["public.*"])] == ["PASSWORD_WRONG"]
+    run(server, "REASSIGN OWNED BY poor, owner TO gantry", "DROP OWNED BY poor, owner", database=database)
+
+
+def test_a_server_of_mysql_is_reached_by_the_address_that_was_judged(own_mariadb: MariaDbServer) -> None:
+    name = new_database(own_mariadb, "CREATE TABLE orders (id INT PRIMARY KEY)")
+    source = sources.Source(
+        kind="mysql", host="db.invalid", address="127.0.0.1", port=own_mariadb.port, user="root",
+        password=ROOTS_PASSWORD, name="gantry_dtscheck",
+    )  # fmt: skip
+    assert sources.check(source, [f"{name}.*"]) == []
+    assert [one.code for one in sources.check(source, [f"{name}.missing"])] == ["NO_TABLE"]
+    away = dataclasses.replace(source, port=1)
+    assert [one.code for one in sources.check(away, [f"{name}.*"])] == ["UNREACHABLE"]
+    wrong = dataclasses.replace(source, password="wrong")
+    assert [one.code for one in sources.check(wrong, [f"{name}.*"])] == ["PASSWORD_WRONG"]
+    with sources.opened(source, [f"{name}.*"], None, snapshot=False) as capture:
+        own_mariadb.run("INSERT INTO orders VALUES (1)", database=name)
+        patience = Patience(WAIT_S, 1)
+        while not (changes := capture.changes(1)):
+            assert not patience.is_over()
+    assert changes[0].event["source"] == f"mysql://db.invalid:{own_mariadb.port}"
