@@ -126,6 +126,7 @@ TENANT_LIMITS = {
     "smq_waiting": env_int("GANTRY_TENANT_SMQ_WAITING", 5_000),
     "jobs": env_int("GANTRY_TENANT_JOBS", 200),
     "running_jobs": env_int("GANTRY_TENANT_RUNNING_JOBS", 10),
+    "tracking_tasks": env_int("GANTRY_TENANT_TRACKING_TASKS", 20),
     "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5 >> 20 << 20),
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
@@ -201,6 +202,7 @@ INSTALLED_APPS = [
     "console.catalog",
     "console.sql",
     "console.archive",
+    "console.tracking",
     "console.pipelines",
     "console.metrics",
     "console.audit",

@@ -199,6 +199,7 @@ def services(config: Config, name_server: int | None = None) -> list[Service]:
         _beat(config, after=("sql",)),
         *_pipeline_workers(config, after=("worker",)),
         Service("sql", _manage("mysql_endpoint"), after=("worker",), ready=line("ready"), grace=2),
+        Service("tracking", _manage("tracking"), after=("sql",), ready=line("ready"), grace=6),
     ]
     return [service for service in plan if service.name not in {"redis"} - set(redis)]
 

@@ -31,9 +31,12 @@ NEEDS = {
     "spark": {"spark"},
     "java": {"java", "java_home", "apache", "apache_server", "build_programs"},
     "browser": {"browser"},
-    "postgres": {"postgres"},
+    "postgres": {"postgres", "postgres_source", "postgres_server"},
     "product": {"product", "copy", "Product"},
-    "process": {"launch", "subprocess", "fork", "s3", "on_objects", "lake_of_each_kind", "object_storage"},
+    "process": {
+        *("launch", "subprocess", "fork", "mariadb", "mariadb_server"),
+        *("s3", "on_objects", "lake_of_each_kind", "object_storage"),
+    },
 }  # fmt: skip
 #: The folders of which every test starts the same.
 FOLDERS = {

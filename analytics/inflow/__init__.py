@@ -1,1 +1,1 @@
-"""Inflow tasks: row changes of databases as events, filtered, shaped and delivered to a topic. No Django, no Spark."""
+"""Inflow tasks: changes of databases as events, kept in a log, filtered, shaped and delivered. No Django, no Spark."""

@@ -44,6 +44,7 @@ _OF_OTHERS = dict.fromkeys(
     (
         "sql_connections", "lake_bytes", "result_bytes", "parsing_seconds",
         "smq_queues", "smq_messages", "smq_bytes", "smq_calls_per_second", "smq_waiting", "jobs", "running_jobs",
+        "tracking_tasks",
     ),
     0,
 )  # fmt: skip
@@ -121,6 +122,7 @@ class LimitRow:
     smq_waiting: int = 0
     jobs: int = 0
     running_jobs: int = 0
+    tracking_tasks: int = 0
 
     def shared(self, brokers: int) -> LimitRow:
         """What is left for one of so many brokers: clients spread what they send over all of them.

@@ -79,6 +79,7 @@ class TenantLimits(models.Model):
     smq_waiting = models.PositiveBigIntegerField(null=True, blank=True)
     jobs = models.PositiveBigIntegerField(null=True, blank=True)
     running_jobs = models.PositiveBigIntegerField(null=True, blank=True)
+    tracking_tasks = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "tenant limits"

@@ -34,6 +34,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
         "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
+    "dts": (
+        "QueryTrackingTask", "CreateTrackingTask", "UpdateTrackingTask", "DeleteTrackingTask", "PauseTrackingTask",
+        "ResumeTrackingTask", "QueryTrackingEvents", "CreateConsumerGroup", "DeleteConsumerGroup",
+    ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
         "AttachPolicyToUser", "DetachPolicyFromUser",
@@ -88,6 +92,11 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
         _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
     ),
     "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
+    "AliyunDTSFullAccess": ("Everything in change tracking", _document("dts:*")),
+    "AliyunDTSReadOnlyAccess": (
+        "See change tracking tasks, without the rows in their events",
+        _document("dts:QueryTrackingTask"),
+    ),
 }
 
 

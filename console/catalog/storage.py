@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 #: The bucket in which SQL jobs keep their states, a folder for each account by its number; nobody can have this name.
 STATES_BUCKET = "gantry-pipelines"
+#: The same for the logs of change tracking tasks.
+TRACKING_BUCKET = "gantry-tracking"
 LAKE, RESULTS, ARRIVING = "lake_bytes", "result_bytes", "arriving_bytes"
 #: The condition and the symbol of what is refused.
 NO_ROOM = "STORAGE_LIMIT"
@@ -134,7 +136,8 @@ def _counted(tenant: Tenant, row: TenantUse) -> bool:
     TenantUse.objects.filter(pk=row.pk).update(counted_at=timezone.now())
     running = [f"_staging-{task_id}" for task_id in tasks.get().running(tenant)]
     buckets = Bucket.objects.filter(tenant=tenant).values_list("name", flat=True)
-    folders = [*(f"oss://{name}" for name in buckets), f"oss://{STATES_BUCKET}/{tenant.uid}"]
+    ours = (f"oss://{name}/{tenant.uid}" for name in (STATES_BUCKET, TRACKING_BUCKET))
+    folders = [*(f"oss://{name}" for name in buckets), *ours]
     try:
         lake_bytes = sum(lake.size_of(folder, without=running) for folder in folders)
     except LakeError as error:

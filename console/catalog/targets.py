@@ -26,7 +26,7 @@ TASK_NAMES = {Insert: "INSERT", CreateTableAs: "CREATE_TABLE_AS_SELECT"}
 #: Runs instead of a CREATE TABLE IF NOT EXISTS whose table exists.
 NOTHING_TO_WRITE = "select cast(0 as bigint) as rows"
 #: Buckets that only the console and its jobs write, whoever owns them.
-_OURS = ("aliyun-oa-query-results-", "gantry-metrics", "gantry-archive", "gantry-pipelines")
+_OURS = ("aliyun-oa-query-results-", "gantry-metrics", "gantry-archive", "gantry-pipelines", "gantry-tracking")
 
 FIELDS_OF_A_TABLE = ("location", "format", "columns", "partitions", "options", "comment", "managed")
 

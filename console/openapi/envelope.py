@@ -88,6 +88,11 @@ CODES: dict[str, Code] = {
     "BIZ_SAVEPOINT_NOT_FOUND": Code(404, "unknown savepoint", FIELD),
     "BIZ_SECRET_NOT_FOUND": Code(404, "unknown secret", FIELD),
     "BIZ_VARIABLE_NOT_FOUND": Code(404, "unknown variable", FIELD),
+    "BIZ_TRACKING_TASK_NOT_FOUND": Code(404, "unknown change tracking task", FIELD),
+    "BIZ_TRACKING_TASK_EXISTED": Code(409, "task or consumer group exists", FIELD),
+    "BIZ_TRACKING_TASK_STATE_INVALID": Code(409, "not in this state of the task", FIELD),
+    "BIZ_TRACKING_TASK_QUOTA_EXCEEDED": Code(409, "too many change tracking tasks", FIELD),
+    "BIZ_CONSUMER_GROUP_NOT_FOUND": Code(404, "unknown consumer group", FIELD),
     THROTTLED: Code(429, "too many requests", INVOKE),
 }
 

@@ -39,6 +39,8 @@ _LARGEST_MESSAGE = 64 << 10
 stored = Provided[Callable[[Tenant], Mapping[str, int | None]]](f"{__name__}.stored", "console.catalog")
 #: `jobs` and `running_jobs` of an account.
 jobs = Provided[Callable[[Tenant], Mapping[str, int]]](f"{__name__}.jobs", "console.pipelines")
+#: Change tracking tasks of an account.
+tracking_tasks = Provided[Callable[[Tenant], int]](f"{__name__}.tracking_tasks", "console.tracking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ KINDS = (
     Kind("smq_waiting", "SMQ receives that wait at each process", live=False),
     Kind("jobs", "SQL jobs", live=False),
     Kind("running_jobs", "SQL jobs that run", live=False),
+    Kind("tracking_tasks", "Change tracking tasks", live=False),
 )
 
 
@@ -145,6 +148,7 @@ def lines(tenant: Tenant) -> tuple[list[Line], Use | None]:
     }
     used |= stored.get()(tenant)
     used |= jobs.get()(tenant)
+    used["tracking_tasks"] = tracking_tasks.get()(tenant)
     used["parsing_seconds"] = _parsing_seconds(tenant)
     used |= _smq(tenant)
     return [Line(kind, limits[kind.name], mine[kind.name] is not None, used[kind.name]) for kind in KINDS], use
@@ -254,6 +258,11 @@ def check_running_jobs(tenant: Tenant) -> None:
     _check(tenant, "running_jobs", "RUNNING_JOB_LIMIT")
 
 
+def check_tracking_tasks(tenant: Tenant) -> None:
+    """The same for change tracking tasks."""
+    _check(tenant, "tracking_tasks", "TRACKING_TASK_LIMIT")
+
+
 def _check(tenant: Tenant, what: str, symbol: str) -> None:
     limit = effective(tenant)[what]
     if not limit:
@@ -283,6 +292,8 @@ def _told(key: str) -> tuple[dict[str, str], list[str]]:
 def _count(tenant: Tenant, what: str) -> int:
     if what.endswith("jobs"):
         return jobs.get()(tenant)[what]
+    if what == "tracking_tasks":
+        return tracking_tasks.get()(tenant)
     found = resources.get()
     return found.topics_of(tenant) if what == "topics" else found.groups_of(tenant)
 

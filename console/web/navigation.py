@@ -97,6 +97,13 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             ),
             _Item("SQL jobs", "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
             _Item(
+                "Change tracking",
+                "arrows-exchange",
+                "tracking.list",
+                also=("tracking.",),
+                needs=("dts:QueryTrackingTask", "tracking/*"),
+            ),
+            _Item(
                 "Data lake",
                 "folders",
                 "sql.buckets",

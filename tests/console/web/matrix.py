@@ -106,6 +106,20 @@ SUBSCRIPTION = {
     "tag": "",
 }
 NEW_JOB = {"name": "made-by-{role}", "beginning": "empty"}
+TRACKING = ("tracking_task",)
+NEW_TRACKING_TASK = {
+    "name": "made-by-{role}",
+    "kind": "postgresql",
+    "host": "127.0.0.1",
+    "port": "1",
+    "database": "shop",
+    "user": "reader",
+    "password": "read-it-all",
+    "tables": "public.*",
+    "tls": "off",
+    "retention_days": "7",
+}
+NEW_CONSUMER_GROUP = {"name": "made-by-{role}", "account": "reader", "password": "read-it-all"}
 NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 
 MATRIX: list[Row] = [
@@ -278,6 +292,25 @@ MATRIX: list[Row] = [
     Row("jobs.variable_put", (), Statuses(302, 302, 403, 403, 302, 302), "post", {"name": "made", "value": "x"}),
     Row("jobs.variable_delete", ("made",), QUERY),
     Row("jobs.variable_delete", ("made",), Statuses(302, 422, 403, 403, 302, 302), "post", {"name": "made"}),
+    # Change tracking: a task of another account does not exist
+    Row("tracking.list", (), QUERY),
+    Row("tracking.create", (), QUERY),
+    Row("tracking.create", (), Statuses(302, 302, 403, 403, 302, 302), "post", NEW_TRACKING_TASK),
+    Row("tracking.try", (), QUERY, "post", NEW_TRACKING_TASK),
+    Row("tracking.detail", TRACKING, ACMES_JOB),
+    Row("tracking.live", TRACKING, ACMES_JOB),
+    Row("tracking.events", TRACKING, ACMES_JOB),
+    Row("tracking.update", TRACKING, ACMES_JOB),
+    Row("tracking.update", TRACKING, CHANGE, "post", NEW_TRACKING_TASK),
+    Row("tracking.test", TRACKING, ACMES_JOB, "post", NEW_TRACKING_TASK),
+    Row("tracking.pause", TRACKING, CHANGE, "post"),
+    Row("tracking.resume", TRACKING, CHANGE, "post"),
+    Row("tracking.delete", TRACKING, ACMES_JOB),
+    Row("tracking.delete", TRACKING, CHANGE, "post", {"name": "matrix"}),
+    Row("tracking.group_create", TRACKING, ACMES_JOB),
+    Row("tracking.group_create", TRACKING, CHANGE, "post", NEW_CONSUMER_GROUP),
+    Row("tracking.group_delete", (*TRACKING, "readers"), ACMES_JOB),
+    Row("tracking.group_delete", (*TRACKING, "readers"), CHANGE, "post", {"name": "readers"}),
     Row("archive.topic", TOPIC, OPERATE),
     Row("archive.state", TOPIC, OPERATE),
     Row("archive.start", TOPIC, CHANGE, "post"),

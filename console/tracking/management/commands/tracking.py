@@ -1,0 +1,30 @@
+"""`manage.py tracking`: captures the changes of the databases of all change tracking tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from console.tracking.capturing import Process
+
+
+class Command(BaseCommand):
+    """Works until SIGTERM or SIGINT."""
+
+    help = "Capture the changes of databases for change tracking tasks. Several of it share the tasks."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        process = Process()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: process.end())
+        process.run(self._ready)
+
+    def _ready(self) -> None:
+        self.stdout.write("ready tracking")
+        self.stdout.flush()
+        if file := os.environ.get("GANTRY_READY_FILE"):
+            Path(file).touch()

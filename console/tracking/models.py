@@ -1,0 +1,166 @@
+"""Change tracking tasks, and the consumer groups that read what they keep."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from datetime import timedelta
+from pathlib import Path
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from analytics import lake
+from analytics.inflow.event_reader import Range, Reader
+from console.accounts.models import Tenant
+from console.catalog.storage import TRACKING_BUCKET
+
+#: A capturing process that was silent for this long has lost its tasks.
+LEASE = timedelta(seconds=15)
+_LETTERS = string.ascii_lowercase + string.digits
+
+
+class Kind(models.TextChoices):
+    """What is captured."""
+
+    POSTGRESQL = "postgresql", "PostgreSQL"
+    MYSQL = "mysql", "MySQL or MariaDB"
+
+
+class Tls(models.TextChoices):
+    """How the database is reached."""
+
+    OFF = "off", "Not encrypted"
+    REQUIRED = "required", "Encrypted, any certificate"
+    VERIFIED = "verified", "Encrypted, certificate verified"
+
+
+class State(models.TextChoices):
+    """How a task is. One that is deleted is there until what it has made in the database and its log are removed."""
+
+    STARTING = "starting", "Starting"
+    NORMAL = "normal", "Normal"
+    FAILED = "failed", "Failed"
+    PAUSED = "paused", "Paused"
+    DELETING = "deleting", "Being deleted"
+
+
+#: States in which a process has, or will have, something to do.
+BUSY = (State.STARTING, State.NORMAL, State.FAILED, State.DELETING)
+
+
+def new_task_id() -> str:
+    """Short, and valid in the names of what is made in databases."""
+    return "dts" + "".join(secrets.choice(_LETTERS) for _ in range(10))
+
+
+class TrackingTask(models.Model):
+    """One database whose changes are kept.
+
+    `position` is where the capture goes on while the log ends with the entry `position_at`; once the log has more, its
+    last entry tells it. `fence` counts claims: each is the number of the log's writer, so that a process which was
+    given up can write neither the row nor the log. `revision` counts what users change: a capture that is open is
+    opened anew.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="tracking_tasks")
+    task_id = models.CharField(max_length=16, unique=True, default=new_task_id)
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    host = models.CharField(max_length=253)
+    port = models.PositiveIntegerField()
+    database = models.CharField(max_length=63, blank=True, help_text="of PostgreSQL")
+    user = models.CharField(max_length=80)
+    password_encrypted = models.TextField()
+    tables = models.TextField(help_text="patterns schema.table, one a line")
+    tls = models.CharField(max_length=8, choices=Tls.choices, default=Tls.OFF)
+    ca = models.TextField(blank=True, help_text="authorities that are trusted, PEM")
+    snapshot = models.BooleanField(default=False, help_text="whether the rows that are there come first")
+    retention_days = models.PositiveIntegerField(default=7)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.STARTING, db_index=True)
+    code = models.CharField(max_length=32, blank=True, help_text="of what is wrong, such as LOG_OFF")
+    sentence = models.TextField(blank=True)
+    mend = models.TextField(blank=True, help_text="statements that mend it")
+    revision = models.PositiveIntegerField(default=0)
+    position = models.TextField(blank=True, help_text="in the source's own words; empty: nothing was captured yet")
+    begins_anew = models.BooleanField(default=False, help_text="the next capture forgets where the last one was")
+    position_at = models.PositiveBigIntegerField(default=0)
+    events = models.PositiveBigIntegerField(default=0, help_text="number of the last event in the log")
+    first_ms = models.BigIntegerField(null=True, help_text="time of the oldest event in the log")
+    last_ms = models.BigIntegerField(null=True, help_text="time of the newest")
+    rate = models.FloatField(null=True, help_text="events a second, lately")
+    lag_bytes = models.BigIntegerField(null=True, help_text="of the database's log that wait for the capture")
+    lag_ms = models.BigIntegerField(null=True)
+    fence = models.PositiveBigIntegerField(default=0)
+    worker = models.CharField(max_length=64, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, help_text="the process's last sign of life")
+    normal_at = models.DateTimeField(null=True, help_text="it has captured since")
+    deleted_at = models.DateTimeField(null=True, help_text="asked to be deleted")
+    creator = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=~Q(state="deleting"), name="one_tracking_task_of_a_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.task_id
+
+    @property
+    def patterns(self) -> list[str]:
+        """The tables that are captured."""
+        return self.tables.split()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process captures it, or tries to."""
+        return bool(self.worker) and self.heartbeat_at is not None and timezone.now() - self.heartbeat_at < LEASE
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether its changes are being kept at this moment."""
+        return self.state == State.NORMAL and self.is_held
+
+    @property
+    def slot(self) -> str:
+        """What slot and publication are called in PostgreSQL."""
+        return f"gantry_{self.task_id}"
+
+    @property
+    def log(self) -> str:
+        """The folder of the lake that has its log, and nothing else."""
+        return f"oss://{TRACKING_BUCKET}/{self.tenant.uid}/{self.task_id}/"
+
+    @property
+    def folder(self) -> Path:
+        """The log's folder on this machine. Raises LakeError where the lake is no folder."""
+        return Path(lake.lake_path(self.log))
+
+    def range(self) -> Range:
+        """What is in the log now. Raises LakeError, OSError, LogDamaged."""
+        with Reader(self.folder) as reader:
+            return reader.range()
+
+
+class ConsumerGroup(models.Model):
+    """Who may read a task's log by account and password. One client only: `holder` is what has it."""
+
+    task = models.ForeignKey(TrackingTask, on_delete=models.CASCADE, related_name="groups")
+    name = models.CharField(max_length=64)
+    account = models.CharField(max_length=64)
+    password_hash = models.CharField(max_length=255)
+    holder = models.CharField(max_length=64, blank=True, help_text="key of what reads by it; empty: nothing does")
+    holder_name = models.CharField(max_length=128, blank=True, help_text="what pages call that")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["task", "name"], name="one_consumer_group_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
