@@ -95,11 +95,17 @@ class InsertWatch:
         self._idle_ms: int | None = None
         self._latest: dict[str, Any] = {}
         self._operators: Counter[str] = Counter()
+        self._is_whole = False
 
     @property
     def last(self) -> int:
         """Number of the last batch that was taken; -1 before the first."""
         return self._last
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its rows have ended, and were one batch."""
+        return self._is_whole
 
     def take(self, text: str) -> None:
         """Take what Spark tells of a batch, JSON, once; it also tells of times when there was none."""
@@ -125,6 +131,7 @@ class InsertWatch:
         """
         known = [count for name, count in rows.items() if name.startswith(source_key(""))]
         with self._lock:
+            self._is_whole = True
             self._note(self._last + 1, began_ms, duration_ms, sum(known) if known else None, Counter(rows))
 
     @property
@@ -191,9 +198,15 @@ def operators_of(watches: Iterable[InsertWatch]) -> dict[str, int]:
     return rows
 
 
-def rate_of(watches: Sequence[InsertWatch], sources: Iterable[str], now_ms: int) -> float:
-    """Rows a second that come in by these sources, each counted once: as the insert has it that reads it fastest."""
-    return sum(max((watch.rate(source_key(name), now_ms) for watch in watches), default=0.0) for name in sources)
+def rate_of(watches: Sequence[InsertWatch], sources: Mapping[str, bool], now_ms: int) -> float:
+    """Rows a second that come in by sources, each counted once: as the insert has it that reads it fastest.
+
+    `sources` tells of each whether its rows end: a stream that is joined to them reads all of them with each batch.
+    """
+    return sum(
+        max((one.rate(source_key(name), now_ms) for one in watches if one.is_whole or not do_end), default=0.0)
+        for name, do_end in sources.items()
+    )
 
 
 def source_key(name: str) -> str:

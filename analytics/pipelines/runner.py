@@ -113,7 +113,9 @@ class Pipeline:
         ]
         #: Kept for as long as the queries run: what they may reach of the lake is forgotten with it (allowed_paths).
         self._session: SparkSession | None = None
-        self._rated = [one.name for one in spec.plan.sources if spec.plan.settings.mode == "batch" or not one.ends]
+        is_batch = spec.plan.settings.mode == "batch"
+        #: Of each source whether its rows end.
+        self._ends = {one.name: is_batch or one.ends for one in spec.plan.sources}
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
         self._sources: list[QueueSource] = []
         #: What the scheduler was told: how many tasks wait, by run of a query, or by the tag of rows that end.
@@ -161,7 +163,7 @@ class Pipeline:
         return Report(
             inserts=tuple(watch.report(now_ms) for watch in self._watches),
             operators={name: rows for name, rows in operators.items() if name not in left_out},
-            rows_in_per_second=rate_of(self._watches, self._rated, now_ms),
+            rows_in_per_second=rate_of(self._watches, self._ends, now_ms),
             connectors={
                 table.name: connectors.counters_of(state, table)
                 for table in tables

@@ -88,9 +88,17 @@ def test_rows_a_second_of_a_source_that_two_inserts_read_count_once() -> None:
     ahead, behind = InsertWatch("shown", 7, 0), InsertWatch("counted", 8, 1)
     ahead.take(batch(0, source_orders=8, insert_0=4))
     behind.take(batch(0, source_orders=8, source_rates=2, insert_1=1))
-    assert rate_of([ahead, behind], ["orders", "rates"], BEGAN_MS + 4_000) == 2.5
-    assert rate_of([ahead, behind], [], BEGAN_MS + 4_000) == 0
+    assert rate_of([ahead, behind], {"orders": False, "rates": False}, BEGAN_MS + 4_000) == 2.5
+    assert rate_of([ahead, behind], {}, BEGAN_MS + 4_000) == 0
     assert behind.report(BEGAN_MS + 4_000).rows_out_per_second == 0.25
+
+
+def test_a_table_that_a_stream_reads_anew_with_each_batch_has_no_rate_and_one_that_is_read_once_has() -> None:
+    stream, once = InsertWatch("shown", 7, 0), InsertWatch("copied", 8, 1)
+    stream.take(batch(0, source_orders=8, source_rates=500, insert_0=8))
+    assert rate_of([stream], {"orders": False, "rates": True}, BEGAN_MS + 4_000) == 2
+    once.take_whole({"source:rates": 40, "insert:1": 40}, BEGAN_MS, 2_000)
+    assert rate_of([stream, once], {"orders": False, "rates": True}, BEGAN_MS + 4_000) == 12
 
 
 def test_an_insert_that_is_written_whole_is_one_batch() -> None:
