@@ -82,6 +82,11 @@ app.conf.update(
             "schedule": 3600.0,
             "options": {"expires": 3500},
         },
+        "tracking-expire": {
+            "task": "console.tracking.tasks.expire",
+            "schedule": 3600.0,
+            "options": {"expires": 3500},
+        },
         "storage-count": {"task": "console.sql.tasks.count_storage", "schedule": 60.0, "options": {"expires": 50}},
         "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},

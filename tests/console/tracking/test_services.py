@@ -12,8 +12,10 @@ from pytest_django import Settings
 
 from analytics.inflow import source as sources
 from analytics.inflow.changes import CaptureFailed
+from analytics.inflow.event_log import EventLog
+from analytics.inflow.segments import NewEntry
 from console.audit.models import Entry
-from console.tracking import addresses, lifecycle, queries, services
+from console.tracking import addresses, lifecycle, queries, services, tasks
 from console.tracking.lifecycle import LeaseLost
 from console.tracking.models import Kind, State, Tls, TrackingTask
 from console.web.errors import Refused
@@ -159,6 +161,14 @@ def test_what_is_wrong_is_told_until_it_is_normal_again(task: TrackingTask) -> N
     lifecycle.outrank(lease, 41)
     again = lifecycle.claim(task.pk, "one")
     assert again is not None and again.fence == 42
+
+
+def test_logs_of_tasks_that_are_gone_are_removed(cast: Cast, task: TrackingTask) -> None:
+    for name in (task.task_id, "dtsgonegonego"):
+        with EventLog(task.folder.parent / name, 1) as log:
+            log.append([NewEntry("0/1", 7, b"{}")])
+    tasks.expire()
+    assert [one.name for one in task.folder.parent.iterdir()] == [task.task_id]
 
 
 def test_a_consumer_group_has_one_client(cast: Cast, task: TrackingTask) -> None:
