@@ -202,6 +202,7 @@ INSTALLED_APPS = [
     "console.sql",
     "console.archive",
     "console.pipelines",
+    "console.inflow",
     "console.metrics",
     "console.audit",
     "console.outbox",

@@ -19,6 +19,7 @@ urlpatterns = [
     path("", include("console.queues.topics.urls")),
     path("", include("console.sql.urls")),
     path("", include("console.jobs.urls")),
+    path("", include("console.inflow.urls")),
     path("", include("console.archive.urls")),
     path("", include("console.audit.pages.urls")),
     path("", include("console.platform.urls")),

@@ -33,7 +33,7 @@ ALONE = {
     "console.audit.pages.export",
     "brokercore.smq.server.figures",
     "console.jobs.figures",
-    "console.jobs.changes",
+    "console.pipelines.changes",
     # Texts that users begin with.
     "console.jobs.beginnings",
     # A subject of its own beside others like it.

@@ -75,6 +75,8 @@ class TopicTarget:
     address: Address
     topic: str
     dead_letters: str = ""
+    #: Where events may go that name a topic of their own; None: wherever the key lets them.
+    routes: frozenset[str] | None = None
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Deliver all of them. Raises Undelivered, and Misset for the task's own topic."""
@@ -82,7 +84,9 @@ class TopicTarget:
         together: dict[str, list[int]] = {}
         lanes: dict[int, list[int]] = {}
         for place, outgoing in enumerate(messages):
-            if outgoing.order:
+            if self.routes is not None and outgoing.topic not in (None, self.topic, *self.routes):
+                sent.add(_no_route(outgoing.topic), [place])
+            elif outgoing.order:
                 lanes.setdefault(crc32(outgoing.order.encode("utf-8", "replace")) % _LANES, []).append(place)
             else:
                 together.setdefault(outgoing.topic or self.topic, []).append(place)
@@ -155,6 +159,13 @@ def _message(topic: str, outgoing: Outgoing) -> Message:
     found = outgoing.message
     properties = found.properties if found.unique_id is None else {**found.properties, UNIQUE_ID: found.unique_id}
     return Message(topic, found.body, found.tag or "", found.key or "", dict(properties))
+
+
+def _no_route(topic: str | None) -> Undelivered:
+    return Undelivered(
+        f"The event names the topic {topic}, which is not there, or to which who started the task may not publish.",
+        may_pass=False,
+    )
 
 
 def _is_of_the_topic(error: ClientError) -> bool:

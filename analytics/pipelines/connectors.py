@@ -489,6 +489,7 @@ def _to_inflow(sink: Sink, place: Place) -> Output:
         state=place.state,
         function_key=str(options.get("functionKey", "")).encode(),
         networks=str(options.get("networks", "")),
+        routes=str(options["routes"]) if "routes" in options else None,
     )
     try:
         to.require()

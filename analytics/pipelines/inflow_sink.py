@@ -55,6 +55,8 @@ class InflowSink:
     function_key: bytes = field(default=b"", repr=False)
     #: Where functions may be beside public addresses, separated by commas.
     networks: str = ""
+    #: Topics to which events may route themselves, separated by commas; None for all.
+    routes: str | None = None
 
     @property
     def task(self) -> Task:
@@ -92,7 +94,8 @@ class InflowSink:
         """Deliver the events of one batch of Spark's; returns how many. Raises ConnectorFailed."""
         kept = Counters(Path(self.state), self.name)
         waits = _Waits(self, kept)
-        target = TopicTarget(self.address, self.task.topic, self.task.dead_letters)
+        routes = None if self.routes is None else frozenset(self.routes.split(","))
+        target = TopicTarget(self.address, self.task.topic, self.task.dead_letters, routes)
         rows = 0
         try:
             delivery = waits.delivery = Delivery(self.task.flow(self.kept_transform()), target, waits)

@@ -34,6 +34,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "QueryJob", "CreateJob", "UpdateJob", "DeleteJob", "StartJob", "StopJob", "DeleteJobSavepoint",
         "ListJobSecrets", "PutJobSecret", "DeleteJobSecret", "UseJobSecret",
     ),
+    "dts": (
+        "QueryInflowTask", "CreateInflowTask", "UpdateInflowTask", "DeleteInflowTask", "StartInflowTask",
+        "StopInflowTask",
+    ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
         "AttachPolicyToUser", "DetachPolicyFromUser",
@@ -88,6 +92,7 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
         _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
     ),
     "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
+    "AliyunDTSFullAccess": ("Track changes of databases, and let them flow into topics", _document("dts:*")),
 }
 
 

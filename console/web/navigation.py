@@ -97,6 +97,13 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             ),
             _Item("SQL jobs", "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
             _Item(
+                "Inflow tasks",
+                "timeline",
+                "inflow.list",
+                also=("inflow.",),
+                needs=("dts:QueryInflowTask", "inflow/*"),
+            ),
+            _Item(
                 "Data lake",
                 "folders",
                 "sql.buckets",

@@ -132,7 +132,7 @@ def _made(console: Cluster) -> Cast:
     alice = accounts.create_tenant(name="acme", organization=organization, password=PASSWORD)
     charlie = accounts.create_tenant(name="umbrella", organization=organization, password=PASSWORD)
     rights = {
-        "bob": ["AliyunMQFullAccess", "AliyunMNSFullAccess", "AliyunDLAFullAccess"],
+        "bob": ["AliyunMQFullAccess", "AliyunMNSFullAccess", "AliyunDLAFullAccess", "AliyunDTSFullAccess"],
         "rita": ["AliyunMQReadOnlyAccess", "AliyunMNSReadOnlyAccess"],
         "nora": [],
     }
