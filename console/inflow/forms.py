@@ -42,7 +42,7 @@ _FIELD_OF = {
     "transform.kind": "transform", "transform.expression": "expression", "transform.url": "url",
     "sink.topic": "topic", "deadLetterTopic": "dead_letters",
 }  # fmt: skip
-_INPUT = {
+_INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
     "path": ("JSONPath", forms.TextInput, 1024, {"placeholder": "$.data.tableName"}),
     "value": ("Fixed value", forms.TextInput, 64 * 1024, {}),
     "parameters": (
@@ -242,7 +242,7 @@ class TaskForm(forms.Form):
     def clean_group(self) -> str:
         """Without the source that it is of."""
         source, _, group = str(self.cleaned_data["group"]).partition("/")
-        if group and source != self.cleaned_data.get("source"):
+        if group and self.cleaned_data.get("source") not in (None, source):
             raise forms.ValidationError("Choose a consumer group of the data subscription task.")
         return group
 

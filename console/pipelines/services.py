@@ -163,7 +163,7 @@ def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> N
         Event.objects.create(pipeline=pipeline, kind=State.STOPPED)
     elif busy.filter(state__in=(State.STARTING, State.RUNNING)).update(state=State.STOPPING, **changes):
         Event.objects.create(pipeline=pipeline, kind=State.STOPPING)
-    elif not busy.filter(state=State.STOPPING).exists():
+    elif not busy.filter(state=State.STOPPING).update(start_again=False):
         raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
     _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
     after_commit(hand_over)

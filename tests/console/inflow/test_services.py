@@ -128,7 +128,7 @@ def changed(cast: Cast, path: str, value: Any) -> dict[str, Any]:
         ("deadLetterTopic", "in_order", "deadLetterTopic", "of the kind Partitionally ordered"),
     ],
 )
-def test_what_is_wrong_is_refused_at_its_place(
+def test_what_is_wrong_is_refused_at_its_place(  # noqa: PLR0917
     cast: Cast, log: EventLog, topics: None, path: str, value: Any, field: str, sentence: str
 ) -> None:
     make_topic(cast.alice, cast.instance, "in_order", order_type=OrderType.PARTITIONALLY_ORDERED)
