@@ -34,6 +34,9 @@ ALONE = {
     "brokercore.smq.server.figures",
     "console.jobs.figures",
     "console.pipelines.changes",
+    "console.inflow.figures",
+    # What stands in for others that give nothing yet.
+    "console.inflow.sources",
     # Texts that users begin with.
     "console.jobs.beginnings",
     # A subject of its own beside others like it.

@@ -73,7 +73,7 @@ def create(*, actor: Actor, document: Document, account: str = "", password: str
 
 
 @transaction.atomic
-def save(*, actor: Actor, pipeline: Pipeline, document: Document, account: str = "", password: str = "") -> Version:
+def change(*, actor: Actor, pipeline: Pipeline, document: Document, account: str = "", password: str = "") -> Version:
     """A new version of the task. One that runs goes on with it, where it was.
 
     A task that reads another source than before begins there anew, as its document says. Raises Refused and

@@ -65,7 +65,7 @@ def task_update(request: Request, name: str) -> HttpResponse:
     trial = _trial(request, form)
     if form.is_valid() and trial is None:
         with _refusals_at_places(form):
-            services.save(
+            services.change(
                 actor=request.actor,
                 pipeline=task,
                 document=form.document,

@@ -85,7 +85,7 @@ class Pipeline(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="one_pipeline_of_a_name")]
+        constraints = [models.UniqueConstraint(fields=["tenant", "kind", "name"], name="one_pipeline_of_a_name")]
 
     def __str__(self) -> str:
         return self.name

@@ -217,7 +217,7 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
     with _told():
         document = _read(parameters.document)
         task = access.require_task(call.actor, access.UPDATE, _name_of(document))
-        services.save(
+        services.change(
             actor=call.actor,
             pipeline=task,
             document=document,

@@ -7,6 +7,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.RemoveConstraint(model_name="pipeline", name="one_pipeline_of_a_name"),
+        migrations.AddConstraint(
+            model_name="pipeline",
+            constraint=models.UniqueConstraint(fields=("tenant", "kind", "name"), name="one_pipeline_of_a_name"),
+        ),
         migrations.AddField(
             model_name="pipeline",
             name="halted",

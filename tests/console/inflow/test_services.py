@@ -155,7 +155,7 @@ def test_a_change_of_a_running_task_restarts_it_where_it_was(cast: Cast, task: P
     lease = claimed(task)
     lifecycle.run(lease)
     told = document(cast, pattern={})
-    assert services.save(actor=alice, pipeline=reloaded(cast), document=told).number == 2
+    assert services.change(actor=alice, pipeline=reloaded(cast), document=told).number == 2
     stopping = reloaded(cast)
     assert (stopping.state, queries.state_of(stopping)) == (State.STOPPING, "Pausing")
     lifecycle.stop(lease)
@@ -170,7 +170,7 @@ def test_a_pause_ends_a_restart_that_was_asked_for(cast: Cast, task: Pipeline) -
     alice = cast.actor("alice")
     services.begin(actor=alice, pipeline=task)
     lease = claimed(task)
-    services.save(actor=alice, pipeline=reloaded(cast), document=document(cast, pattern={}))
+    services.change(actor=alice, pipeline=reloaded(cast), document=document(cast, pattern={}))
     services.pause(actor=alice, pipeline=reloaded(cast))
     lifecycle.stop(lease)
     assert queries.state_of(reloaded(cast)) == "Paused"
@@ -178,7 +178,7 @@ def test_a_pause_ends_a_restart_that_was_asked_for(cast: Cast, task: Pipeline) -
 
 def test_a_save_that_changes_nothing_restarts_nothing(cast: Cast, task: Pipeline) -> None:
     services.begin(actor=cast.actor("alice"), pipeline=task)
-    services.save(actor=cast.actor("alice"), pipeline=reloaded(cast), document=document(cast))
+    services.change(actor=cast.actor("alice"), pipeline=reloaded(cast), document=document(cast))
     assert reloaded(cast).state == State.STARTING and reloaded(cast).version_id == task.version_id
 
 
@@ -190,7 +190,7 @@ def test_another_source_is_read_from_where_the_document_says(cast: Cast, task: P
     services.pause(actor=alice, pipeline=task)
     lifecycle.stop(lease)
     told = document(cast, source={"log": f"oss://acme-logs/event-logs/{SOURCE}/"})
-    services.save(actor=alice, pipeline=reloaded(cast), document=told)
+    services.change(actor=alice, pipeline=reloaded(cast), document=told)
     services.begin(actor=alice, pipeline=reloaded(cast))
     assert reloaded(cast).start_from == StartFrom.NOTHING
 
@@ -198,12 +198,12 @@ def test_another_source_is_read_from_where_the_document_says(cast: Cast, task: P
 def test_the_offset_counts_at_the_first_consumption_only(cast: Cast, task: Pipeline) -> None:
     told = document(cast)
     told["source"]["startTimeMs"] = 5
-    services.save(actor=cast.actor("alice"), pipeline=task, document=told)
+    services.change(actor=cast.actor("alice"), pipeline=task, document=told)
 
 
 def test_the_name_of_a_task_stays(cast: Cast, task: Pipeline) -> None:
     with pytest.raises(Refused, match="cannot be changed") as refused:
-        services.save(actor=cast.actor("alice"), pipeline=task, document=document(cast, name="other"))
+        services.change(actor=cast.actor("alice"), pipeline=task, document=document(cast, name="other"))
     assert refused.value.field == "name"
 
 

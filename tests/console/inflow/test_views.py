@@ -286,7 +286,7 @@ def test_a_task_is_enabled_paused_and_deleted_after_a_question(cast: Cast, task:
 
 def test_a_document_of_the_api_keeps_what_the_form_has_not(cast: Cast, task: Pipeline) -> None:
     told = document(cast, source={"log": f"oss://acme-logs/event-logs/{SOURCE}/"})
-    services.save(actor=cast.actor("alice"), pipeline=task, document=told)
+    services.change(actor=cast.actor("alice"), pipeline=task, document=told)
     form = cast.client("alice").get(reverse("inflow.update", args=["orders-to-topic"])).context["form"]
     data = {name: "" if value is None else str(value) for name, value in form.initial.items()}
     assert cast.client("alice").post(reverse("inflow.update", args=["orders-to-topic"]), data).status_code == 302

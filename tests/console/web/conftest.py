@@ -14,6 +14,7 @@ from console.archive.models import ArchiveStatus, TopicArchive
 from console.audit.models import Entry
 from console.catalog.models import Bucket
 from console.pipelines import services as pipelines
+from console.pipelines.models import Kind
 from console.queues import services as queue_services
 from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
@@ -49,6 +50,7 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
     Bucket.objects.create(tenant=cast.acme, name="acme-lake")
     queue_services.create_queue(actor=cast.actor("alice"), name="matrix", attributes={})
     pipelines.create(actor=cast.actor("alice"), name="matrix")
+    pipelines.create(actor=cast.actor("alice"), name="matrix", kind=Kind.INFLOW, draft="{}")
     pipelines.set_secret(actor=cast.actor("alice"), name="made", value="x")
     pipelines.set_variable(actor=cast.actor("alice"), name="made", value="x")
     queue_topics.create_topic(actor=cast.actor("alice"), name="matrix", attributes={})
