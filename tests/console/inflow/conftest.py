@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def log(cast: Cast) -> Iterator[EventLog]:
     """The event log of the source, with two changes."""
     Bucket.objects.create(tenant=cast.acme, name="acme-logs")
     folder = Path(lake.lake_path(f"oss://acme-logs/event-logs/{SOURCE}/"))
+    shutil.rmtree(folder, ignore_errors=True)  # of the test before
     folder.parent.mkdir(parents=True, exist_ok=True)
     with EventLog(folder) as log:
         append(log, change(1), change(2, "customers"))
