@@ -28,7 +28,7 @@ BUSY = Report(
     ),
     {"source:s": 9},
     {"s": {"duplicateMessages": 1}},
-    (Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
+    waiting=(Waiting("o", "No broker answers.", 2, 11, 1_000, 9_000),),
 )  # fmt: skip
 
 
