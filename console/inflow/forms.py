@@ -18,6 +18,7 @@ from console.inflow import queries
 from console.inflow.journey import LONGEST_SAMPLE
 from console.messaging.forms import MomentField
 from console.pipelines import event_logs
+from console.pipelines.event_logs import Login
 from console.web import zone
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
@@ -264,6 +265,11 @@ class TaskForm(forms.Form):
         if told.get("dead_letters"):
             found["deadLetterTopic"] = told["dead_letters"]
         return found
+
+    @property
+    def login(self) -> Login:
+        """Of the consumer group."""
+        return Login(self.cleaned_data.get("account", ""), self.cleaned_data.get("password", ""))
 
     @property
     def unsent(self) -> dict[str, Any]:

@@ -155,22 +155,20 @@ def _part(journey: Journey, part: Mapping[str, Any]) -> Task | None:
 
 
 def _recent(actor: Actor, document: Mapping[str, Any]) -> list[tuple[int, int, Event]]:
-    """The last events of the source, the newest first; none where it cannot be read."""
+    """The last events of the source, the newest first; none where it cannot be read or seen."""
     source = document.get("source")
     if not isinstance(source, Mapping) or not source.get("task"):
         return []
     try:
-        log = event_logs.require_source(actor, str(source["task"])).log
-        with Reader(Path(lake.lake_path(log))) as reader:
+        found = event_logs.require_source(actor, str(source["task"]))
+        if not found.shows_events:
+            return []
+        with Reader(Path(lake.lake_path(found.log))) as reader:
             entries = reader.tail(RECENT, _RECENT_BYTES)
     except (Refused, AnalyticsError, OSError):
         return []
-    found = []
-    for entry in reversed(entries):
-        event = _json(entry.event)
-        if isinstance(event, dict):
-            found.append((entry.sequence, entry.time_ms, event))
-    return found
+    events = [(entry.sequence, entry.time_ms, _json(entry.event)) for entry in reversed(entries)]
+    return [one for one in events if isinstance(one[2], dict)]
 
 
 def _seen(pattern: Pattern | None, sequence: int, time_ms: int, event: Event) -> Seen:

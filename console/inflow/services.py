@@ -1,7 +1,7 @@
-"""Inflow tasks on behalf of a user: made, saved, started, paused and deleted.
+"""Inflow tasks on behalf of a user: made, changed, started, paused and deleted.
 
 The text of a task's pipeline is its document as JSON (`analytics.inflow.task`). Names of fields in refusals are places
-in the document, such as `source.group`; `account` and `password` are those of the consumer group, kept nowhere.
+in the document, such as `source.group`. The login of a consumer group is kept nowhere.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from console.accounts.actor import Actor
 from console.inflow import places
 from console.pipelines import event_logs, journal, room, samples, starts
 from console.pipelines import services as pipelines
+from console.pipelines.event_logs import Holder, Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
 from console.topics.models import OrderType, Topic
 from console.web import zone
@@ -29,6 +30,7 @@ from console.web.errors import Refused
 
 Document = Mapping[str, Any]
 INVALID = "INFLOW_TASK_INVALID"
+NOBODY = Login()
 _ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 
 
@@ -56,15 +58,15 @@ def look(*, actor: Actor, document: Document, before: Document | None = None) ->
 
 
 @transaction.atomic
-def create(*, actor: Actor, document: Document, account: str = "", password: str = "", start: bool = True) -> Pipeline:
+def create(*, actor: Actor, document: Document, login: Login = NOBODY, start: bool = True) -> Pipeline:
     """A new task with its first version, which is started unless told otherwise. Raises Refused and PermissionDenied.
 
-    Account and password are those of the consumer group.
+    `login` is that of the consumer group.
     """
     task = look(actor=actor, document=document)
     text = text_of(document)
     pipeline = pipelines.create(actor=actor, name=task.name, draft=text, kind=Kind.INFLOW)
-    _hold(actor, task, None, account, password)
+    _hold(actor, pipeline, task, None, login)
     pipelines.deploy(actor=actor, pipeline=pipeline, text=text, plan=task.plan())
     pipeline.refresh_from_db()
     if start:
@@ -73,7 +75,7 @@ def create(*, actor: Actor, document: Document, account: str = "", password: str
 
 
 @transaction.atomic
-def change(*, actor: Actor, pipeline: Pipeline, document: Document, account: str = "", password: str = "") -> Version:
+def change(*, actor: Actor, pipeline: Pipeline, document: Document, login: Login = NOBODY) -> Version:
     """A new version of the task. One that runs goes on with it, where it was.
 
     A task that reads another source than before begins there anew, as its document says. Raises Refused and
@@ -84,7 +86,7 @@ def change(*, actor: Actor, pipeline: Pipeline, document: Document, account: str
     before = document_of(pipeline)
     task = look(actor=actor, document=document, before=before)
     moved = _place(before) != _place(document)
-    _hold(actor, task, before, account, password)
+    _hold(actor, pipeline, task, before, login)
     version = pipelines.deploy(actor=actor, pipeline=pipeline, text=text_of(document), plan=task.plan())
     pipeline.refresh_from_db()
     if pipeline.state in BUSY and pipeline.started_version_id != version.pk:
@@ -118,7 +120,7 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the task with its versions, samples and log; its consumer group is free. Raises Refused while it runs."""
     key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
-    event_logs.sources.get().release(actor.tenant, pipeline.name)
+    event_logs.sources.get().release(actor.tenant, _holder(pipeline, key))
     samples.forget(key)
     journal.forget(actor.tenant.uid, key)
 
@@ -202,18 +204,21 @@ def _require_kind(task: Task) -> None:
             )
 
 
-def _hold(actor: Actor, task: Task, before: Document | None, account: str, password: str) -> None:
-    """Let the task be the one client of its consumer group."""
+def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None, login: Login) -> None:
+    """Let the task be the one client of its consumer group; nobody is asked for the login of one that it has."""
     source, group = str(task.source.get("task", "")), str(task.source.get("group", ""))
     earlier = (before or {}).get("source") or {}
-    had = (earlier.get("task", ""), earlier.get("group", ""))
-    if had == (source, group):
+    if (earlier.get("task", ""), earlier.get("group", "")) == (source, group):
         return
-    sources = event_logs.sources.get()
-    if had[0]:
-        sources.release(actor.tenant, task.name)
+    sources, holder = event_logs.sources.get(), _holder(pipeline, pipeline.pk)
+    if earlier.get("task"):
+        sources.release(actor.tenant, holder)
     if source:
-        sources.hold(actor, source, group, account=account, password=password, holder=task.name)
+        sources.hold(actor, source, group, login, holder)
+
+
+def _holder(pipeline: Pipeline, key: int) -> Holder:
+    return Holder(f"inflow-{key}", f"The inflow task {pipeline.name}")
 
 
 def _place(document: Document) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.catalog import locations
 from console.catalog.models import Bucket
-from console.pipelines.event_logs import Source, require_source
+from console.pipelines.event_logs import Holder, Login, Source, require_source
 from console.web.errors import Refused
 
 FOLDER = "event-logs"
@@ -37,12 +37,16 @@ class FoldersOfTheLake:
                     found[folder.name] = _source(folder, location)
         return [found[name] for name in sorted(found)]
 
-    def hold(self, actor: Actor, source_id: str, group: str, *, account: str, password: str, holder: str) -> None:
+    def source(self, actor: Actor, source_id: str) -> Source | None:
+        """One of them."""
+        return next((one for one in self.sources(actor) if one.id == source_id), None)
+
+    def hold(self, actor: Actor, source_id: str, group: str, login: Login, holder: Holder) -> None:
         """Any number of tasks may read a folder."""
         if group not in require_source(actor, source_id).groups:
-            raise Refused("GROUP_NOT_FOUND", f"{source_id} has no consumer group {group}.", "source.group")
+            raise Refused("GROUP_NOT_FOUND", f"{source_id} has no consumer group {group}.", "group")
 
-    def release(self, tenant: Tenant, holder: str) -> None:
+    def release(self, tenant: Tenant, holder: Holder) -> None:
         """Nothing is held."""
 
 
@@ -57,4 +61,4 @@ def _folders(bucket: str) -> list[Path]:
 def _source(folder: Path, location: str) -> Source:
     with Reader(folder) as reader:
         told = reader.range()
-    return Source(folder.name, folder.name, location, told.first_ms, told.last_ms, (folder.name,))
+    return Source(folder.name, folder.name, location, told.first_ms, told.last_ms, (folder.name,), shows_events=True)

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from console.accounts.http import Request
 from console.inflow import access, figures, queries, services
 from console.inflow import journey as journeys
-from console.inflow.forms import STEPS, TaskForm, field_of, step_of
+from console.inflow.forms import PARTS, STEPS, TaskForm, field_of, step_of
 from console.inflow.tables import TaskTable
 from console.pipelines import pages, room, samples, starts
 from console.pipelines import queries as pipelines
@@ -49,8 +49,7 @@ def task_create(request: Request) -> HttpResponse:
             made = services.create(
                 actor=request.actor,
                 document=form.document,
-                account=form.cleaned_data["account"],
-                password=form.cleaned_data["password"],
+                login=form.login,
             )
             messages.success(request, f"The task {made.name} is starting.")
             return redirect("inflow.detail", made.name)
@@ -69,8 +68,7 @@ def task_update(request: Request, name: str) -> HttpResponse:
                 actor=request.actor,
                 pipeline=task,
                 document=form.document,
-                account=form.cleaned_data["account"],
-                password=form.cleaned_data["password"],
+                login=form.login,
             )
             messages.success(request, f"The task {name} is saved.")
             return redirect("inflow.detail", name)
@@ -254,8 +252,12 @@ def _first(request: Request, form: TaskForm) -> journeys.Journey:
 
 def _label(form: TaskForm, place: str) -> str:
     """What the field of a place is called."""
-    found = form.fields.get(field_of(place))
-    return str(found.label) if found is not None else place
+    name = field_of(place)
+    found = form.fields.get(name)
+    if found is None:
+        return place
+    part = PARTS.get(name.partition("_")[0])
+    return f"{part}, {found.label}" if part and found.label != part else str(found.label)
 
 
 def _refusals_at_places(form: TaskForm) -> AbstractContextManager[None, bool]:

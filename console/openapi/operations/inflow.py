@@ -15,6 +15,7 @@ from console.openapi.envelope import FIELD, Page, cut, milliseconds
 from console.openapi.registry import NOTHING, Boolean, Call, Choice, Nothing, Parameters, Positive, Result, operation
 from console.pipelines import queries as pipelines
 from console.pipelines import samples
+from console.pipelines.event_logs import Login
 from console.pipelines.models import BUSY, Pipeline
 from console.web.errors import Refused
 
@@ -195,8 +196,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
         made = services.create(
             actor=call.actor,
             document=document,
-            account=parameters.account,
-            password=parameters.password,
+            login=Login(parameters.account, parameters.password),
             start=parameters.start,
         )
     return _described(_task(call, made.name, access.CREATE))
@@ -221,8 +221,7 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
             actor=call.actor,
             pipeline=task,
             document=document,
-            account=parameters.account,
-            password=parameters.password,
+            login=Login(parameters.account, parameters.password),
         )
     return _described(_task(call, task.name, access.UPDATE))
 

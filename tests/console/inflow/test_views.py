@@ -178,7 +178,7 @@ def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topi
         ({"pattern": "{"}, "Event pattern"),
         ({"transform": "expression", "expression": "a["}, "cannot be read"),
         ({"sample": "["}, "A sample event is a JSON object"),
-        ({"key_path": "x"}, "JSONPath"),
+        ({"key_path": "x"}, "Message key, JSONPath"),
         ({"body_method": "data_extraction", "body_path": "$.nothing"}, "body"),
     ],
 )
