@@ -204,6 +204,7 @@ INSTALLED_APPS = [
     "console.archive",
     "console.tracking",
     "console.pipelines",
+    "console.inflow",
     "console.metrics",
     "console.audit",
     "console.outbox",

@@ -21,6 +21,7 @@ urlpatterns = [
     path("", include("console.sql.urls")),
     path("", include("console.jobs.urls")),
     path("", include("console.tracking.urls")),
+    path("", include("console.inflow.urls")),
     path("", include("console.archive.urls")),
     path("", include("console.audit.pages.urls")),
     path("", include("console.platform.urls")),

@@ -36,7 +36,10 @@ ALONE = {
     "console.audit.pages.export",
     "brokercore.smq.server.figures",
     "console.jobs.figures",
-    "console.jobs.changes",
+    "console.pipelines.changes",
+    "console.inflow.figures",
+    # What stands in for others that give nothing yet.
+    "console.inflow.sources",
     # Texts that users begin with.
     "console.jobs.beginnings",
     # A subject of its own beside others like it.

@@ -36,7 +36,7 @@ from typing import Any
 from analytics.errors import AnalyticsError
 from analytics.inflow.paths import MISSING, Path
 from analytics.inflow.templates import NAME, NoValueError, Template, json_of, object_of, text_of
-from brokercore.protocol.properties import KEYS, SYSTEM_NAMES, TAGS, UNIQUE_KEY
+from brokercore.client import KEYS, SYSTEM_NAMES, TAGS, UNIQUE_KEY
 
 EMBED = "EB_SYS_EMBED_OBJECT"
 """The entry of a template of properties whose value is an object of properties."""

@@ -8,9 +8,11 @@
               "body": {"method": "complete_data"}, "key": {"method": "data_extraction", "path": "$.data.primaryKey"}},
      "retry": "backoff", "faults": "allowed", "deadLetterTopic": "order_changes_dead"}
 
-    source      `log` is the folder of an event log. `startTimeMs` (epoch ms) counts at the first consumption only;
-                without it the task begins with the first event that there is. A batch has at most `messages` (1 to
-                10,000; 100) and waits for at most `interval` seconds (0 to 15; 3)
+    source      `log` is the folder of an event log. In its place `task` may name the change tracking task that has one,
+                and `group` the consumer group by which it is read: who starts the pipeline gives its log then.
+                `startTimeMs` (epoch ms) counts at the first consumption only; without it the task begins with the first
+                event that there is. A batch has at most `messages` (1 to 10,000; 100) and waits for at most `interval`
+                seconds (0 to 15; 3)
     pattern     an object, or its JSON as a text (`analytics.inflow.pattern`); without it all events pass
     transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
     sink        topic, fields (`analytics.inflow.fields`; the whole event is the body without them), `routes` (the other
@@ -262,7 +264,7 @@ def _number(found: Mapping[str, Any], name: str, default: int, least: int, most:
 
 
 def _source(found: Mapping[str, Any]) -> dict[str, Value]:
-    _known("the source", found, ("log", "startTimeMs", "messages", "interval"), "source.")
+    _known("the source", found, ("log", "task", "group", "startTimeMs", "messages", "interval"), "source.")
     read: dict[str, Value] = {
         "messages": _number(found, "messages", DEFAULT_MESSAGES, 1, MOST_MESSAGES),
         "interval": _number(found, "interval", DEFAULT_INTERVAL, 0, MOST_INTERVAL),
@@ -273,6 +275,13 @@ def _source(found: Mapping[str, Any]) -> dict[str, Value]:
         if not re.fullmatch(r"oss://[^/]+/.+", log):
             raise TaskError("source.log", "it is a folder of the lake, such as oss://bucket/folder/")
         read["log"] = log
+    for name in ("task", "group"):
+        if text := _text(found, name, "source.", optional=True):
+            if not _NAME.fullmatch(text):
+                raise TaskError(f"source.{name}", "it has 1 to 127 letters, digits, '_' and '-'")
+            read[name] = text
+    if "log" in read and "task" in read:
+        raise TaskError("source.task", "it has an event log of its own; none can be named beside it")
     return read
 
 

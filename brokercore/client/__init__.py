@@ -33,10 +33,15 @@ from brokercore.protocol.bodies.route import TopicRoute
 from brokercore.protocol.bodies.stats import ConsumeStats, QueueProgress, QueueStats, TimeSpan
 from brokercore.protocol.message import StoredMessage
 from brokercore.protocol.message_queue import MessageQueue
+from brokercore.protocol.properties import KEYS, SYSTEM_NAMES, TAGS, UNIQUE_KEY
 
 Subscription = SubscriptionData
 
 __all__ = [
+    "KEYS",
+    "SYSTEM_NAMES",
+    "TAGS",
+    "UNIQUE_KEY",
     "Admin",
     "Cluster",
     "Connection",

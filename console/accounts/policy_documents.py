@@ -37,6 +37,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "dts": (
         "QueryTrackingTask", "CreateTrackingTask", "UpdateTrackingTask", "DeleteTrackingTask", "PauseTrackingTask",
         "ResumeTrackingTask", "QueryTrackingEvents", "CreateConsumerGroup", "DeleteConsumerGroup",
+        "QueryInflowTask", "CreateInflowTask", "UpdateInflowTask", "DeleteInflowTask", "StartInflowTask",
+        "StopInflowTask",
     ),
     "ram": (
         "ListUsers", "GetUser", "CreateUser", "UpdateUser", "DeleteUser", "UpdateLoginProfile", "UnbindMFADevice",
@@ -92,7 +94,7 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
         _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
     ),
     "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
-    "AliyunDTSFullAccess": ("Everything in change tracking", _document("dts:*")),
+    "AliyunDTSFullAccess": ("Track changes of databases, and let them flow into topics", _document("dts:*")),
     "AliyunDTSReadOnlyAccess": (
         "See change tracking tasks, without the rows in their events",
         _document("dts:QueryTrackingTask"),

@@ -22,7 +22,7 @@ from console.instances import services as instances
 from console.instances.models import Cluster, Instance
 from console.jobs import services as jobs
 from console.messaging.traffic import QUEUE, QUEUE_SECONDS
-from console.pipelines.models import Pipeline
+from console.pipelines.models import Kind, Pipeline
 from console.queues import services as queues
 from console.rights import access_table
 from console.topics import services as topics
@@ -109,7 +109,7 @@ def ensure_job(instance_id: str) -> None:
     Raises ClientError, QueueServiceUnavailable, and Refused where a user's own things are in the way.
     """
     actor = Actor(user=User.objects.get(username=f"admin@{TENANT}"), channel="command")
-    if Pipeline.objects.filter(tenant=actor.tenant, name=JOB).exists():
+    if Pipeline.objects.filter(tenant=actor.tenant, kind=Kind.JOB, name=JOB).exists():
         return
     instance = Instance.objects.get(instance_id=instance_id, tenant=actor.tenant)
     if not Topic.objects.filter(instance=instance, name=JOB).exists():

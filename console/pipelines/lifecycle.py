@@ -145,10 +145,11 @@ def finish(lease: Lease) -> None:
 
 
 @transaction.atomic
-def fail(lease: Lease, reason: str, *, line: int | None = None, for_good: bool = False) -> State:
+def fail(lease: Lease, reason: str, *, line: int | None = None, for_good: bool = False, halted: bool = False) -> State:
     """A query ended by an error; answers whether it starts again (STARTING) or not (FAILED, STOPPED).
 
-    `for_good` is an error that every further start has too. Raises LeaseLost.
+    `for_good` is an error that every further start has too, and `halted` tells of one that it met what it is told to
+    stop for. Raises LeaseLost.
     """
     pipeline = _held(lease).select_for_update(of=("self",)).select_related("started_version").first()
     if pipeline is None:
@@ -162,6 +163,7 @@ def fail(lease: Lease, reason: str, *, line: int | None = None, for_good: bool =
     failures = 1 if was_stable else pipeline.failures + 1
     if for_good or (settings.restart_attempts is not None and failures > settings.restart_attempts):
         _end(lease, State.FAILED, reason, BUSY, line)
+        Pipeline.objects.filter(pk=lease.pipeline_id).update(halted=halted)
         return State.FAILED
     due_at = now + pause(settings, failures)
     _held(lease).update(
@@ -253,6 +255,7 @@ def sweep() -> list[int]:
             reason = "Its worker was lost before it had stopped; it goes on from the last checkpoint when started."
             if same.update(state=State.STOPPED, worker="", ended_at=timezone.now(), running_at=None, reason=reason):
                 _tell(lease, State.STOPPED, reason)
+                _begin_again(pipeline.pk)
                 found.append(pipeline.pk)
             continue
         # Should the worker have ended by a suspect, the others are to have their turn before it.
@@ -283,6 +286,20 @@ def _end(lease: Lease, state: State, reason: str, before: tuple[State, ...], lin
     if not ended:
         raise LeaseLost(f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
     _tell(lease, state, reason)
+    if state == State.STOPPED:
+        _begin_again(lease.pipeline_id)
+
+
+def _begin_again(pipeline_id: int) -> None:
+    """Let the deployed version wait for a worker, where that is what it was stopped for (`services.restart`)."""
+    now = timezone.now()
+    stopped = Pipeline.objects.filter(pk=pipeline_id, state=State.STOPPED, start_again=True)
+    if stopped.update(
+        state=State.STARTING, started_version=F("version"), start_again=False, due_at=None, failures=0, losses=0,
+        restarts=0, started_at=now, ended_at=None, reason="", line=None, halted=False,
+    ):  # fmt: skip
+        number = Pipeline.objects.filter(pk=pipeline_id).values_list("version__number", flat=True).first()
+        Event.objects.create(pipeline_id=pipeline_id, kind=State.STARTING, version=number)
 
 
 def _tell(lease: Lease, kind: str, sentence: str) -> None:

@@ -48,7 +48,7 @@ class Pipeline(models.Model):
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="pipelines")
-    name = models.CharField(max_length=64)
+    name = models.CharField(max_length=127)
     kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.JOB)
     draft = models.TextField(blank=True, help_text="what is being written; no secret in it")
     version = models.ForeignKey("Version", null=True, on_delete=models.SET_NULL, related_name="+", help_text="deployed")
@@ -58,9 +58,11 @@ class Pipeline(models.Model):
     state = models.CharField(max_length=8, choices=State.choices, default=State.DRAFT, db_index=True)
     reason = models.TextField(blank=True, help_text="why it failed, or stopped otherwise than asked")
     line = models.PositiveIntegerField(null=True, help_text="of the text, where the failure has one")
+    halted = models.BooleanField(default=False, help_text="it failed by what it is told to stop for")
     start_from = models.CharField(max_length=10, choices=StartFrom.choices, default=StartFrom.NOTHING)
     savepoint = models.ForeignKey("Savepoint", null=True, on_delete=models.SET_NULL, related_name="+")
     stop_with_savepoint = models.BooleanField(default=False)
+    start_again = models.BooleanField(default=False, help_text="with the deployed version, once it has stopped")
     fence = models.PositiveBigIntegerField(default=0)
     worker = models.CharField(max_length=64, blank=True)
     heartbeat_at = models.DateTimeField(null=True, help_text="the worker's last sign of life")
@@ -83,7 +85,7 @@ class Pipeline(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="one_pipeline_of_a_name")]
+        constraints = [models.UniqueConstraint(fields=["tenant", "kind", "name"], name="one_pipeline_of_a_name")]
 
     def __str__(self) -> str:
         return self.name

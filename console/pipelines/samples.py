@@ -3,6 +3,7 @@
 gantry:pipelines:<id>:now     the latest report and its moment, JSON; kept for a week
 gantry:pipelines:<id>:step    there while no further point is due (text, expires)
 gantry:pipelines:<id>:points  list of points, newest first: epoch s and six numbers, 8 bytes each, NaN for not known
+gantry:pipelines:<id>:counts  list of counts of an inflow task, newest first: epoch s and its numbers, as above
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import redis
 
+from analytics.inflow.delivery import Count
+from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines.reports import InsertReport, Reached, Report
 from analytics.pipelines.waits import Waiting
 from console.web import redis as web_redis
@@ -33,6 +36,7 @@ MOST_POINTS = 720
 _NOW_SECONDS = 7 * 24 * 3600
 _MOST_KEPT = KEPT_SECONDS // STEP_SECONDS
 _POINT = struct.Struct(">d6d")
+_COUNTS = struct.Struct(f">d{len(Count) + 1}d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,36 @@ class Now:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One moment (epoch s) of an inflow task."""
+
+    at: int
+    #: What is counted by then, since its first start; empty where nothing is known.
+    counts: dict[Count, int]
+    #: How far it is behind the log (`behind_ms`); None where that is not known.
+    behind_ms: int | None = None
+
+    @property
+    def at_ms(self) -> int:
+        """The moment in epoch ms."""
+        return self.at * 1000
+
+
+_Moment = TypeVar("_Moment", Point, Counted)
+
+
+def behind_ms(reached: Reached | None) -> int | None:
+    """How much older the last event that was delivered is than the last one of the log; None where nothing is known."""
+    if reached is None:
+        return None
+    if not reached.pending:
+        return 0
+    if reached.time_ms is None or reached.last_ms is None:
+        return None
+    return max(0, reached.last_ms - reached.time_ms)
+
+
 def keep(pipeline_id: int, report: Report) -> None:
     """Keep what a running pipeline tells; the worker calls it about once a second."""
     client = _redis()
@@ -110,12 +144,18 @@ def keep(pipeline_id: int, report: Report) -> None:
         pipe.lpush(_key(pipeline_id, "points"), _packed(now.point))
         pipe.ltrim(_key(pipeline_id, "points"), 0, _MOST_KEPT - 1)
         pipe.expire(_key(pipeline_id, "points"), KEPT_SECONDS)
+        if counts := report.connectors.get(MESSAGES):
+            behind = behind_ms(report.reached.get(EVENTS))
+            numbers = [*(counts.get(one, 0) for one in Count), math.nan if behind is None else behind]
+            pipe.lpush(_key(pipeline_id, "counts"), _COUNTS.pack(now.at_ms // 1000, *numbers))
+            pipe.ltrim(_key(pipeline_id, "counts"), 0, _MOST_KEPT - 1)
+            pipe.expire(_key(pipeline_id, "counts"), KEPT_SECONDS)
         pipe.execute()
 
 
 def forget(pipeline_id: int) -> None:
     """Drop all that was kept of a pipeline that is no more."""
-    _redis().delete(*(_key(pipeline_id, part) for part in ("now", "step", "points")))
+    _redis().delete(*(_key(pipeline_id, part) for part in ("now", "step", "points", "counts")))
 
 
 def latest(pipeline_ids: Sequence[int]) -> dict[int, Now]:
@@ -131,12 +171,29 @@ def curve(pipeline_id: int, seconds: int) -> list[Point]:
     since = time.time() - seconds
     kept: Any = _redis().lrange(_key(pipeline_id, "points"), 0, seconds // STEP_SECONDS + 1)
     points = [point for point in map(_unpacked, reversed(kept)) if point.at >= since]
+    return _with_gaps(points, Point)
+
+
+def counted(pipeline_id: int, seconds: int) -> list[Counted]:
+    """The same for what an inflow task has counted."""
+    since = time.time() - seconds
+    kept: Any = _redis().lrange(_key(pipeline_id, "counts"), 0, seconds // STEP_SECONDS + 1)
+    points = []
+    for entry in reversed(kept):
+        at, *numbers, behind = _COUNTS.unpack(entry)
+        counts = {name: int(number) for name, number in zip(Count, numbers, strict=True)}
+        points.append(Counted(int(at), counts, None if math.isnan(behind) else int(behind)))
+    return _with_gaps([one for one in points if one.at >= since], lambda at: Counted(at, {}))
+
+
+def _with_gaps(points: list[_Moment], gap: Callable[[int], _Moment]) -> list[_Moment]:
+    """At most so many as are drawn; where nothing was told for long a point of which nothing is known."""
     step = -(-len(points) // MOST_POINTS) or 1
     points = points[::-step][::-1]
     found = points[:1]
     for before, after in pairwise(points):
         if after.at - before.at > GAP_SECONDS * step:
-            found.append(Point(before.at + STEP_SECONDS))
+            found.append(gap(before.at + STEP_SECONDS))
         found.append(after)
     return found
 

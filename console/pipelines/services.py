@@ -22,7 +22,9 @@ from console.rights import limits
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Characters of a name, by what it is the name of.
+LONGEST_NAME = {Kind.JOB: 64, Kind.INFLOW: 127}
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LONGEST_VALUE = 16 * 1024
@@ -34,8 +36,12 @@ _REMOVE_SAVEPOINT = "console.pipelines.tasks.remove_savepoint"
 
 def create(*, actor: Actor, name: str, draft: str = "", kind: Kind = Kind.JOB) -> Pipeline:
     """A new draft. Raises Refused for a name that is taken or cannot be one, and where the account has too many."""
-    if not _NAME.fullmatch(name):
-        raise Refused("NAME_INVALID", "A name has 1 to 64 letters, digits, hyphens and underscores.", "name")
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME[kind]:
+        raise Refused(
+            "NAME_INVALID",
+            f"A name has 1 to {LONGEST_NAME[kind]} letters, digits, hyphens and underscores.",
+            "name",
+        )
     try:
         with transaction.atomic():
             limits.check_jobs(actor.tenant)
@@ -110,7 +116,7 @@ def start(
         state=State.STARTING, started_version=locked.version, start_from=start_from, savepoint=savepoint,
         stop_with_savepoint=False, worker="", heartbeat_at=None, due_at=now if is_suspect else None, failures=0,
         losses=0, deaths=deaths, restarts=0, started_at=now, running_at=None, ended_at=None, reason="", line=None,
-        **requester(actor),
+        halted=False, start_again=False, **requester(actor),
     )  # fmt: skip
     detail: dict[str, object] = {"version": locked.version.number, "from": str(start_from)}
     Event.objects.create(
@@ -122,11 +128,36 @@ def start(
 
 
 @transaction.atomic
+def restart(*, actor: Actor, pipeline: Pipeline, start_from: StartFrom = StartFrom.CHECKPOINT) -> None:
+    """Let the deployed version run in the place of what runs, with the rights of the actor; else as `start` does.
+
+    What runs stops first, and writes what it has begun. Raises Refused as `start` does.
+    """
+    locked = _locked(pipeline)
+    if locked.state not in BUSY:
+        start(actor=actor, pipeline=pipeline, start_from=start_from)
+        return
+    if start_from != StartFrom.NOTHING and (reason := _misfit(locked, None)):
+        raise Refused("STATE_DOES_NOT_FIT", reason, "start_from")
+    changes: dict[str, object] = {"start_from": start_from, "savepoint": None, **requester(actor)}
+    found = Pipeline.objects.filter(pk=locked.pk)
+    if not locked.worker:
+        found.update(state=State.STARTING, started_version=locked.version, start_again=False, **changes)
+    else:
+        found.update(state=State.STOPPING, stop_with_savepoint=False, start_again=True, **changes)
+        Event.objects.create(pipeline=locked, kind=State.STOPPING, sentence="It goes on with the new version.")
+    number = locked.version.number if locked.version else None
+    _record(actor, "start", pipeline, {"version": number, "from": str(start_from)})
+    after_commit(hand_over)
+
+
+@transaction.atomic
 def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
     """Ask for a stop; one that no worker holds has stopped at once. Raises Refused when it does not run, or is gone."""
     # Locked, so that no worker gives it back between the look and the change: then nobody would carry out the stop.
     locked = _locked(pipeline)
-    same, changes = Pipeline.objects.filter(pk=locked.pk), {"stop_with_savepoint": with_savepoint}
+    same = Pipeline.objects.filter(pk=locked.pk)
+    changes = {"stop_with_savepoint": with_savepoint, "start_again": False}
     if locked.state in BUSY and not locked.worker:
         # Nobody holds it: there is nothing that could be saved, and nobody who would answer.
         same.update(state=State.STOPPED, ended_at=timezone.now(), due_at=None, **changes)
@@ -134,7 +165,9 @@ def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> N
     elif locked.state in (State.STARTING, State.RUNNING):
         same.update(state=State.STOPPING, **changes)
         Event.objects.create(pipeline=locked, kind=State.STOPPING)
-    elif locked.state != State.STOPPING:
+    elif locked.state == State.STOPPING:
+        same.update(start_again=False)
+    else:
         raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
     _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
     after_commit(hand_over)

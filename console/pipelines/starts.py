@@ -7,23 +7,27 @@ an address nor a key, and only once the permission decision has let the starter 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+import json
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from analytics.lake import Place, parse_location
 from analytics.pipelines import checkpoints
 from analytics.pipelines.plan import Plan, Sink, Source, Value
-from analytics.specs import TableSpec
+from analytics.specs import Decide, TableSpec
 from brokercore.names import wrap
 from brokercore.policy import mq_resource
 from console.accounts.access import require
 from console.accounts.actor import Actor, acting_later
+from console.accounts.models import Tenant
 from console.catalog import locations, targets
 from console.catalog import queries as catalog
 from console.instances import broker
 from console.instances.models import Cluster
-from console.pipelines import access, addresses, queries, services
+from console.pipelines import access, addresses, event_logs, queries, services
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline, StartFrom, Version
 from console.queues import access as queues
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, Value]
 SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
-_GIVEN_SECRETS = ("accessKeySecret", "accessKey")
+_GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey")
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
@@ -55,6 +59,7 @@ def spec_of(lease: Lease) -> Start:
         origin = f"{checkpoints.SAVEPOINT}{pipeline.savepoint.name}"
     else:
         origin = origins.get(StartFrom(pipeline.start_from), checkpoints.CHECKPOINT)
+    tables = given(starter, plan)
     return Start(
         pipeline=name_of(pipeline),
         tenant=pipeline.tenant.uid,
@@ -64,8 +69,8 @@ def spec_of(lease: Lease) -> Start:
         origin=origin,
         secrets=secrets,
         tables=_tables(starter, plan),
-        decide=locations.decider(starter, locations.READ),
-        given=given(starter, plan) | addresses.judged(plan),
+        decide=_decider(starter, tables),
+        given=tables | addresses.judged(plan),
         begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
     )
 
@@ -152,7 +157,68 @@ def given(starter: Actor, plan: Plan) -> dict[str, dict[str, Value]]:
             found[table.name.lower()] = _own_topic(starter, table, options)
         elif table.connector == "filesystem":
             _require_folder(starter, table, options)
+        elif table.connector == "events":
+            found[table.name.lower()] = {"log": _log(starter, options)}
+        elif table.connector == "inflow":
+            found[table.name.lower()] = _inflow(starter, table, options)
     return found
+
+
+def _log(starter: Actor, options: Options) -> str:
+    """The event log of a source: that of the named task, or a folder of the account's that the starter may read."""
+    if "task" in options:
+        return event_logs.require_source(starter, str(options["task"])).log
+    if "log" not in options:
+        raise Refused("SOURCE_MISSING", "The source names no change tracking task.", "source.task")
+    return locations.checked(starter, str(options["log"]), locations.READ)
+
+
+def _inflow(starter: Actor, sink: Sink, options: Options) -> dict[str, Value]:
+    """What the sink of an inflow task needs beside its document."""
+    task = json.loads(str(options["task"]))
+    found: dict[str, Value] = {}
+    if (task.get("transform") or {}).get("kind") == "function":
+        found = {
+            "functionKey": function_key(starter.tenant),
+            "networks": ",".join(map(str, settings.SMQ_PUSH_ALLOW)),
+        }
+    if "accessId" in options:
+        return found
+    namespace = str(options.get("instanceID", ""))
+    topic = _writable(starter, wrap(namespace, str(options["topic"])), "sink.topic")
+    if dead_letters := task.get("deadLetterTopic"):
+        _writable(starter, wrap(namespace, dead_letters), "deadLetterTopic")
+    for route in task["sink"].get("routes", ()):
+        _writable(starter, wrap(namespace, route), "sink.routes")
+    return found | _reached(topic.instance.cluster)
+
+
+def _writable(starter: Actor, name: str, field: str) -> Topic:
+    """The topic to which the starter may publish; `field` is what a refusal is about."""
+    topic = _topic(starter, name)
+    if topic is None:
+        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own.", field)
+    require(starter, PUBLISH, mq_resource(topic.physical_name), owner=topic.instance.tenant)
+    return topic
+
+
+def function_key(tenant: Tenant) -> str:
+    """What the requests to functions of an account's tasks are signed with: the same for all of them, made of ours."""
+    return hmac.new(settings.MASTER_KEY.encode(), f"inflow-function {tenant.uid}".encode(), "sha256").hexdigest()
+
+
+def _decider(starter: Actor, given: Mapping[str, Options]) -> Decide | None:
+    """What the starter may read of the lake; the logs that were given are none of the account's buckets."""
+    decide = locations.decider(starter, locations.READ)
+    logs = {parse_location(str(options["log"])) for options in given.values() if "log" in options}
+    if decide is None or not logs:
+        return decide
+    asked = decide
+
+    def decide_others(places: Iterable[Place]) -> None:
+        asked([place for place in places if place not in logs])
+
+    return decide_others
 
 
 def _own_queue(starter: Actor, options: Options) -> dict[str, Value]:

@@ -247,10 +247,11 @@ class Life:
             reason = f"Internal error; the log of the worker has the reason under pipeline {self.lease.pipeline_id}."
         reason = starts.without(self._hidden, reason)
         line, for_good = getattr(error, "line", None), isinstance(error, _FOR_GOOD)
+        halted = isinstance(error, errors.PipelineEnded) and not error.is_misset
         if isinstance(error, errors.EngineBusy):
             self._insist(lambda: lifecycle.lose(self.lease, reason))
         else:
-            self._insist(lambda: lifecycle.fail(self.lease, reason, line=line, for_good=for_good))
+            self._insist(lambda: lifecycle.fail(self.lease, reason, line=line, for_good=for_good, halted=halted))
         self._telling.say(reason, "error")
 
 

@@ -60,6 +60,15 @@ def refusals_on(form: forms.BaseForm, denials_on: str = "") -> _Shown:
     return _Shown(show_refusal, deny if denials_on else None)
 
 
+def refusals_at(form: forms.BaseForm, place: Callable[[Refused], None]) -> _Shown:
+    """What a service refuses inside `with` stands where `place` puts it; a missing right above the form."""
+
+    def deny(denied: PermissionDenied) -> None:
+        form.add_error(WHOLE_FORM, f"Not allowed: {denied}.")
+
+    return _Shown(place, deny)
+
+
 def refusals_told(request: HtmxRequest) -> _Shown:
     """What a service refuses inside `with` is a message on the next page: for buttons, which have no form to show."""
     return _Shown(lambda refused: messages.error(request, refused.message))

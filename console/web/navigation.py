@@ -104,6 +104,13 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 needs=("dts:QueryTrackingTask", "tracking/*"),
             ),
             _Item(
+                "Inflow tasks",
+                "timeline",
+                "inflow.list",
+                also=("inflow.",),
+                needs=("dts:QueryInflowTask", "inflow/*"),
+            ),
+            _Item(
                 "Data lake",
                 "folders",
                 "sql.buckets",

@@ -111,7 +111,7 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("source.interval", 16, "source.interval: "),
         ("source.startTimeMs", "2026-01-15", "source.startTimeMs: "),
         ("source.log", "/etc", "source.log: it is a folder of the lake, such as oss://bucket/folder/."),
-        ("source.password", "x", "source.password: the source has no such part; it has log, startTimeMs"),
+        ("source.password", "x", "source.password: the source has no such part; it has log, task"),
         ("pattern", "{", "pattern: "),
         ("pattern", 7, "pattern: it is an object of fields, or its JSON as a text."),
         ("pattern", {"data": {"n": [{"prefix": 1}]}}, "pattern.data.n[0].prefix: "),

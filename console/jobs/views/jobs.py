@@ -10,22 +10,15 @@ from django.views.decorators.http import require_GET
 
 from console.accounts.http import Request
 from console.jobs import access, figures, services
-from console.jobs.changes import changes
 from console.jobs.forms import JobForm
 from console.jobs.tables import JobTable
 from console.jobs.views.about import about, live
-from console.pipelines import journal, queries, samples
+from console.pipelines import pages, queries, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import BUSY, Kind, Pipeline, Version
+from console.pipelines.models import BUSY, Kind, Pipeline
 from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
 
-RANGES = {
-    "15m": ("Last 15 minutes", 900),
-    "1h": ("Last hour", 3600),
-    "6h": ("Last 6 hours", 6 * 3600),
-    "1d": ("Last day", 24 * 3600),
-}
 _EVENTS_SHOWN = 100
 
 
@@ -77,12 +70,10 @@ def job_live(request: Request, name: str) -> HttpResponse:
 @require_GET
 def job_statistics(request: Request, name: str) -> HttpResponse:
     job = access.job(request, name, access.QUERY)
-    chosen = request.GET.get("range", "")
-    chosen = chosen if chosen in RANGES else "15m"
-    seconds = RANGES[chosen][1]
+    ranges, seconds = pages.ranges(request)
     points = samples.curve(job.pk, seconds)
     context = about(request, job, "statistics") | {
-        "ranges": [(key, title, key == chosen) for key, (title, _) in RANGES.items()],
+        "ranges": ranges,
         "points": points,
         "rows": list(reversed(points))[:200],
         "curves": figures.curves(points, seconds),
@@ -104,39 +95,21 @@ def job_checkpoints(request: Request, name: str) -> HttpResponse:
 def job_log(request: Request, name: str) -> HttpResponse:
     """The log; with a cursor the lines behind it, which htmx puts below those that are there."""
     job = access.job(request, name, access.QUERY)
-    after = request.GET.get("after", "")
-    lines = journal.lines(job.pk, after)
-    cursor = lines[-1].cursor if lines else after
-    context = about(request, job, "log") | {"lines": lines, "cursor": cursor}
-    if not htmx.is_fragment(request):
-        context |= {"kept": journal.kept(job.pk), "is_from_oldest": bool(after), "most": journal.MOST_KEPT}
-    return htmx.page(request, "jobs/log.html", "jobs/_log_more.html", context)
+    context = about(request, job, "log") | pages.log(request, job)
+    return htmx.page(request, "jobs/log.html", "pipelines/_log_more.html", context)
 
 
 @require_GET
 def version_list(request: Request, name: str) -> HttpResponse:
     job = access.job(request, name, access.QUERY)
-    context = about(request, job, "versions") | {
-        "versions": queries.versions(job)[:_EVENTS_SHOWN],
-        "ran_version": queries.running_version(job),
-    }
-    return render(request, "jobs/versions.html", context)
+    return render(request, "jobs/versions.html", about(request, job, "versions") | pages.versions(job))
 
 
 @require_GET
 def version_detail(request: Request, name: str, number: int) -> HttpResponse:
     """A version, and what differs from the one before it, or from the one that was chosen."""
     job = access.job(request, name, access.QUERY)
-    version = _version(job, str(number))
-    chosen = request.GET.get("against", "")
-    before = _version(job, chosen) if chosen else queries.version(job, number - 1)
-    context = about(request, job, "versions") | {
-        "version": version,
-        "before": before,
-        "lines": changes(before.text, version.text) if before is not None else [],
-        "numbers": [one.number for one in queries.versions(job)[:_EVENTS_SHOWN] if one.number != number],
-        "draft_differs": job.version_id == version.pk and job.draft != version.text,
-    }
+    context = about(request, job, "versions") | pages.version(request, job, number)
     return render(request, "jobs/version.html", context)
 
 
@@ -176,10 +149,3 @@ def savepoint_delete(request: Request, name: str, key: str) -> HttpResponse:
 
 def _events(job: Pipeline) -> dict[str, object]:
     return {"events": queries.events(job)[:_EVENTS_SHOWN]}
-
-
-def _version(job: Pipeline, number: str) -> Version:
-    found = queries.version(job, int(number)) if number.isdecimal() and len(number) < 10 else None
-    if found is None:
-        raise Http404("no such version")
-    return found

@@ -154,8 +154,17 @@ OF_JOBS = {
 }
 
 
+#: Answered in test_inflow.py.
+OF_INFLOW = {
+    "BIZ_INFLOW_TASK_NOT_FOUND",
+    "BIZ_INFLOW_TASK_EXISTED",
+    "BIZ_INFLOW_TASK_REFUSED",
+    "BIZ_INFLOW_TASK_STATE_INVALID",
+}
+
+
 def test_every_code_is_answered_by_a_test() -> None:
-    ours = OF_SQL | OF_QUEUES | OF_BUCKETS | OF_JOBS
+    ours = OF_SQL | OF_QUEUES | OF_BUCKETS | OF_JOBS | OF_INFLOW
     assert {symbol for _, symbol in DOCUMENTED} | EVERYWHERE | ours == set(envelope.CODES)
 
 

@@ -14,7 +14,7 @@ from console.audit.models import Entry
 from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
 from console.openapi.operations import OPERATIONS
 from console.pipelines import services as pipelines
-from console.pipelines.models import Savepoint
+from console.pipelines.models import Kind, Savepoint
 from console.queues import services as queue_services
 from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
@@ -48,6 +48,14 @@ MATRIX: dict[str, str] = {
     "bucket/listRules":                       "! B - - - - . .",
     "bucket/sendEventsAgain":                 "! B - - - - . .",
     "empower/listInInstance":                 "! ? - - - . . .",
+    "inflow/list":                            "! . - - - - . .",
+    "inflow/get":                             "! I - - - - . .",
+    "inflow/create":                          "! W - - - - W W",
+    "inflow/update":                          "! I - - - - W W",
+    "inflow/start":                           "! I - - - - X X",
+    "inflow/stop":                            "! I - - - - X X",
+    "inflow/delete":                          "! I - - - - . .",
+    "inflow/test":                            "! . - - - - . .",
     "job/list":                             "! . - - - - . .",
     "job/get":                              "! J - - - - . .",
     "job/create":                           "! . - - - - . .",
@@ -130,6 +138,9 @@ SIGNS = SIGNS | {
     "V": "BIZ_VARIABLE_NOT_FOUND",
     "S": "BIZ_JOB_STATE_INVALID",
     "Y": "BIZ_TRACKING_TASK_NOT_FOUND",
+    "I": "BIZ_INFLOW_TASK_NOT_FOUND",
+    "W": "BIZ_INFLOW_TASK_REFUSED",
+    "X": "BIZ_INFLOW_TASK_STATE_INVALID",
 }
 SQL = {"text": "select 1", "schemaName": "demo", "table": "flights", "id": "q-of-alice", "waitSeconds": "0"}
 
@@ -160,6 +171,9 @@ TRACKING = {
 }  # fmt: skip
 
 
+INFLOW = {"task": "orders", "document": '{"name": "orders", "source": {"task": "dtsnone"}, "sink": {"topic": "t"}}'}
+
+
 def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path == "empower/listInInstance":
         return {"instanceId": stage.instance_id}
@@ -176,6 +190,8 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path.startswith("tracking/"):
         given = TRACKING | ({"name": "another"} if path == "tracking/create" else {})
         given |= {"group": "others"} if path == "tracking/createGroup" else {}
+    if path.startswith("inflow/"):
+        given = INFLOW
     if path.startswith("sql/"):
         given = SQL | ({"text": ""} if path in ("sql/tasks", "sql/tables") else {})
     return {name: given[name] for name in OPERATIONS[path].parameters.model_fields if name in given}
@@ -201,6 +217,7 @@ def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues:
     alice = stage.cast.actor("alice")
     job = pipelines.create(actor=alice, name=JOB["job"])
     pipelines.deploy(actor=alice, pipeline=job, text="x", plan=plan_of())
+    pipelines.create(actor=alice, name=INFLOW["task"], kind=Kind.INFLOW, draft=INFLOW["document"])
     Savepoint.objects.create(pk=77, pipeline=job, folder="oss://x/savepoint-00000001/")
     pipelines.set_secret(actor=alice, name=JOB["secret"], value="x")
     pipelines.set_variable(actor=alice, name=JOB["variable"], value="x")

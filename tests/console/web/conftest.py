@@ -14,11 +14,12 @@ from console.archive.models import ArchiveStatus, TopicArchive
 from console.audit.models import Entry
 from console.catalog.models import Bucket
 from console.pipelines import services as pipelines
+from console.pipelines.models import Kind
 from console.queues import services as queue_services
 from console.queues.topics import services as queue_topics
 from console.sql.models import QueryTask
 from console.tracking import services as tracking
-from console.tracking.models import Kind
+from console.tracking.models import Kind as TrackedKind
 from tests.support.cast import Cast, make_group, make_topic
 from tests.support.queue_service import QueueServiceProcess
 from tests.support.roles import make_role
@@ -51,11 +52,12 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
     Bucket.objects.create(tenant=cast.acme, name="acme-lake")
     queue_services.create_queue(actor=cast.actor("alice"), name="matrix", attributes={})
     pipelines.create(actor=cast.actor("alice"), name="matrix")
+    pipelines.create(actor=cast.actor("alice"), name="matrix", kind=Kind.INFLOW, draft="{}")
     pipelines.set_secret(actor=cast.actor("alice"), name="made", value="x")
     pipelines.set_variable(actor=cast.actor("alice"), name="made", value="x")
     tracked = tracking.create(
-        actor=cast.actor("alice"), name="matrix", kind=Kind.POSTGRESQL, host="127.0.0.1", port=1, database="shop",
-        user="reader", password="read-it-all", tables=["public.*"],
+        actor=cast.actor("alice"), name="matrix", kind=TrackedKind.POSTGRESQL, host="127.0.0.1", port=1,
+        database="shop", user="reader", password="read-it-all", tables=["public.*"],
     )  # fmt: skip
     tracking.create_group(
         actor=cast.actor("alice"), task=tracked, name="readers", account="reader", password="read-it-all"

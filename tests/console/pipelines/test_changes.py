@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from console.jobs.changes import changes
+from console.pipelines.changes import changes
 
 
 def test_equal_texts_have_no_changes() -> None:

@@ -1,4 +1,4 @@
-"""What differs between two texts of a job, line by line. Pure."""
+"""What differs between two texts of a pipeline, line by line. Pure."""
 
 from __future__ import annotations
 

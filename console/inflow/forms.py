@@ -1,0 +1,387 @@
+"""The form of an inflow task: its five steps, and the document that it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from analytics.inflow.delivery import RetryPolicy
+from analytics.inflow.fields import INPUTS, METHODS, Method
+from analytics.inflow.pattern import MAX_TEXT
+from analytics.inflow.task import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
+from console.accounts.actor import Actor
+from console.inflow import queries
+from console.inflow.journey import LONGEST_SAMPLE
+from console.messaging.forms import MomentField
+from console.pipelines import event_logs
+from console.pipelines.event_logs import Login
+from console.web import zone
+
+_PLAIN = {"autocomplete": "off", "spellcheck": "false"}
+_CODE = _PLAIN | {"class": "font-monospace"}
+PARTS = {"body": "Message body", "properties": "Custom property", "key": "Message key", "tag": "Message tag"}
+STEPS = {
+    "source": "Source",
+    "filtering": "Filtering",
+    "transformation": "Transformation",
+    "sink": "Sink",
+    "properties": "Task properties",
+}
+_STEP_OF = {
+    "pattern": "filtering",
+    "transform": "transformation", "expression": "transformation", "url": "transformation",
+    "instance": "sink", "topic": "sink",
+    "retry": "properties", "faults": "properties", "dead_letters": "properties",
+}  # fmt: skip
+_FIELD_OF = {
+    "source.task": "source", "source.log": "source", "source.group": "group", "source.startTimeMs": "offset",
+    "source.messages": "messages", "source.interval": "interval", "transform": "transform",
+    "transform.kind": "transform", "transform.expression": "expression", "transform.url": "url",
+    "sink.topic": "topic", "deadLetterTopic": "dead_letters",
+}  # fmt: skip
+_INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
+    "path": ("JSONPath", forms.TextInput, 1024, {"placeholder": "$.data.tableName"}),
+    "value": ("Fixed value", forms.TextInput, 64 * 1024, {}),
+    "parameters": (
+        "Parameters",
+        forms.Textarea,
+        64 * 1024,
+        {"rows": 2, "placeholder": '{"table": "$.data.tableName"}'},
+    ),
+    "template": ("Template", forms.Textarea, 64 * 1024, {"rows": 3, "placeholder": "${table}"}),
+}
+_PLACE = re.compile(r"sink\.(body|properties|key|tag)(?:\.(method|path|value|parameters|template))?.*")
+
+
+def field_of(place: str) -> str:
+    """The field of the form for a place in the document, such as `sink.key.path`; the place itself for another."""
+    if place.startswith("pattern"):
+        return "pattern"
+    if found := _PLACE.fullmatch(place):
+        return f"{found[1]}_{found[2] or 'method'}"
+    return _FIELD_OF.get(place, place)
+
+
+def step_of(field: str) -> str:
+    """The step in which a field stands."""
+    part = field.partition("_")[0]
+    return "sink" if field not in _STEP_OF and part in PARTS else _STEP_OF.get(field, "source")
+
+
+class TaskForm(forms.Form):
+    """A new task, or another version of one."""
+
+    name = forms.CharField(
+        label="Task name",
+        max_length=127,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="1 to 127 letters, digits, hyphens and underscores. It cannot be changed.",
+    )
+    description = forms.CharField(label="Description", max_length=255, required=False)
+    source = forms.ChoiceField(
+        label="Data subscription task",
+        help_text="The change tracking task whose changes are delivered; it must be Normal.",
+    )
+    group = forms.ChoiceField(
+        label="Consumer group",
+        required=False,
+        help_text="It has this task as its only client.",
+    )
+    account = forms.CharField(label="Account", max_length=128, required=False, widget=forms.TextInput(attrs=_PLAIN))
+    password = forms.CharField(
+        label="Password",
+        max_length=256,
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Of the consumer group. It is checked when the group changes hands, and kept nowhere.",
+    )
+    offset = MomentField(
+        label=zone.labelled("Consumer offset"),
+        required=False,
+        help_text="Counts at the first consumption only; empty for the first event that there is.",
+    )
+    messages = forms.IntegerField(
+        label="Messages",
+        min_value=1,
+        max_value=MOST_MESSAGES,
+        initial=DEFAULT_MESSAGES,
+        help_text=f"Of a batch, at most; 1 to {MOST_MESSAGES:,}.",
+    )
+    interval = forms.IntegerField(
+        label="Interval (seconds)",
+        min_value=0,
+        max_value=MOST_INTERVAL,
+        initial=DEFAULT_INTERVAL,
+        help_text=f"For which a batch is waited for, at most; 0 to {MOST_INTERVAL}.",
+    )
+    pattern = forms.CharField(
+        label="Event pattern",
+        required=False,
+        max_length=MAX_TEXT,
+        widget=forms.Textarea(
+            attrs=_CODE | {"rows": 10, "placeholder": '{"data": {"tableName": ["orders"], "operation": ["INSERT"]}}'}
+        ),
+        help_text="JSON of the shape of the events; empty lets all of them pass.",
+    )
+    transform = forms.ChoiceField(
+        label="Transformation",
+        choices=[
+            ("", "none"),
+            ("expression", "an expression (JMESPath)"),
+            ("function", "a function of yours, by HTTP"),
+        ],
+        required=False,
+        widget=forms.RadioSelect,
+        initial="",
+    )
+    expression = forms.CharField(
+        label="Expression",
+        required=False,
+        max_length=8 * 1024,
+        widget=forms.Textarea(attrs=_CODE | {"rows": 5, "placeholder": "merge(@, {data: data.after})"}),
+        help_text="An object is the event from here on, an array several, null none. The field gantrytopic routes it.",
+    )
+    url = forms.CharField(
+        label="Address of the function",
+        required=False,
+        max_length=2048,
+        widget=forms.TextInput(attrs=_PLAIN | {"placeholder": "https://functions.example.com/clean"}),
+        help_text="It gets a JSON array of events by POST, and answers an array of events.",
+    )
+    instance = forms.ChoiceField(label="Instance", required=False)
+    topic = forms.CharField(
+        label="Topic", max_length=127, widget=forms.TextInput(attrs=_PLAIN | {"list": "inflow-topics"})
+    )
+    retry = forms.ChoiceField(
+        label="Retry policy",
+        choices=[
+            (RetryPolicy.BACKOFF, "Backoff: 3 times, after 10 to 20 s each"),
+            (RetryPolicy.EXPONENTIAL, "Exponential decay: 176 times, after 1, 2, 4 … 512 s, which is about a day"),
+        ],
+        widget=forms.RadioSelect,
+        initial=RetryPolicy.BACKOFF,
+    )
+    faults = forms.ChoiceField(
+        label="Fault tolerance",
+        choices=[
+            ("allowed", "Allowed: an event that fails is a dead letter, or discarded, and the task goes on"),
+            ("prohibited", "Prohibited: the task stops, and is Ready"),
+        ],
+        widget=forms.RadioSelect,
+        initial="allowed",
+    )
+    dead_letters = forms.CharField(
+        label="Dead-letter topic",
+        required=False,
+        max_length=127,
+        widget=forms.TextInput(attrs=_PLAIN | {"list": "inflow-topics"}),
+        help_text="Of the same instance. It gets the original event, with the reason in its properties.",
+    )
+    sample = forms.CharField(
+        label="Sample event",
+        required=False,
+        max_length=LONGEST_SAMPLE,
+        widget=forms.Textarea(attrs=_CODE | {"rows": 3}),
+        help_text="JSON; empty for the last event of the source.",
+    )
+
+    def __init__(self, *args: Any, actor: Actor, document: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        """`document` is that of the task that is changed."""
+        self._actor, self._base = actor, dict(document or {})
+        kwargs.setdefault("initial", _initial(self._base))
+        super().__init__(*args, **kwargs)
+        self.sources = event_logs.sources.get().sources(actor)
+        self._offer_sources()
+        self._offer_instances()
+        for part, title in PARTS.items():
+            self._add_part(part, title)
+        if document is not None:
+            self.fields["name"].disabled = True
+
+    def _offer_sources(self) -> None:
+        log = (self._base.get("source") or {}).get("log")
+        choices = [("", "Choose one"), *((one.id, f"{one.title} · {one.state}") for one in self.sources)]
+        if log:
+            choices.append((log, f"the event log {log}"))
+        groups = [(one.title, [(f"{one.id}/{name}", name) for name in one.groups]) for one in self.sources]
+        self.fields["source"].choices = choices  # type: ignore[attr-defined]
+        self.fields["group"].choices = [("", "Choose one"), *groups]  # type: ignore[attr-defined]
+
+    def _offer_instances(self) -> None:
+        own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in queries.own_instances(self._actor)]
+        sink = self._base.get("sink") or {}
+        if sink.get("accessId"):
+            own = [("", f"{sink.get('endpoint', '')}, with a key of its own"), *own]
+        elif self._base and not sink.get("instanceID"):
+            named = {one.instance_id: one.independent_naming for one in queries.own_instances(self._actor)}
+            self.initial["instance"] = next((name for name, independent in named.items() if not independent), "")
+        self.fields["instance"].choices = own  # type: ignore[attr-defined]
+
+    def _add_part(self, part: str, title: str) -> None:
+        methods = METHODS[part]
+        self.fields[f"{part}_method"] = forms.ChoiceField(
+            label=title,
+            choices=[(one.value, one.label) for one in methods],
+            initial=methods[0].value,
+        )
+        for name in dict.fromkeys(name for one in methods for name in INPUTS[one]):
+            label, widget, most, attrs = _INPUT[name]
+            self.fields[f"{part}_{name}"] = forms.CharField(
+                label=label,
+                required=False,
+                max_length=most,
+                strip=name != "template",
+                widget=widget(attrs=_CODE | attrs),
+            )
+        self.initial.setdefault(f"{part}_method", methods[0].value)
+
+    def clean_group(self) -> str:
+        """Without the source that it is of."""
+        source, _, group = str(self.cleaned_data["group"]).partition("/")
+        if group and self.cleaned_data.get("source") not in (None, source):
+            raise forms.ValidationError("Choose a consumer group of the data subscription task.")
+        return group
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document of what was sent, as far as the form itself has nothing against it."""
+        told = getattr(self, "cleaned_data", {})
+        found: dict[str, Any] = {"name": told.get("name") or self._base.get("name", "")}
+        if told.get("description"):
+            found["description"] = told["description"]
+        found["source"] = self._source(told)
+        if told.get("pattern", "").strip():
+            found["pattern"] = _json_or_text(told["pattern"])
+        if kind := told.get("transform"):
+            name = "url" if kind == "function" else kind
+            found["transform"] = {"kind": kind, name: told.get(name, "")}
+        found["sink"] = self._sink(told)
+        found |= {"retry": told.get("retry", ""), "faults": told.get("faults", "")}
+        if told.get("dead_letters"):
+            found["deadLetterTopic"] = told["dead_letters"]
+        return found
+
+    @property
+    def login(self) -> Login:
+        """Of the consumer group."""
+        return Login(self.cleaned_data.get("account", ""), self.cleaned_data.get("password", ""))
+
+    @property
+    def unsent(self) -> dict[str, Any]:
+        """The document of a form that nobody has sent: that of the task which is changed."""
+        return self._base or {"source": {"task": self.sources[0].id}} if self.sources else self._base
+
+    def _source(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = told.get("source", "")
+        found: dict[str, Any] = {"log": chosen} if chosen.startswith("oss://") else {"task": chosen}
+        if told.get("group") and "task" in found:
+            found["group"] = told["group"]
+        if told.get("offset") is not None:
+            found["startTimeMs"] = told["offset"]
+        return found | {name: told[name] for name in ("messages", "interval") if told.get(name) is not None}
+
+    def _sink(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        before = self._base.get("sink") or {}
+        topic, instance = told.get("topic", ""), told.get("instance", "")
+        found: dict[str, Any] = {"topic": topic}
+        if before.get("accessId") and not instance:
+            kept = ("ordered", "endpoint", "instanceID", "accessId", "accessKey", "producerGroup")
+            found |= {name: before[name] for name in kept if name in before}
+        else:
+            if namespace := queries.namespace_of(self._actor, instance):
+                found["instanceID"] = namespace
+            if queries.is_ordered(self._actor, instance, topic):
+                found["ordered"] = True
+        for part in PARTS:
+            if method := told.get(f"{part}_method"):
+                inputs: dict[str, Any] = {name: told.get(f"{part}_{name}", "") for name in INPUTS[Method(method)]}
+                if "parameters" in inputs:
+                    inputs["parameters"] = _parameters(inputs["parameters"])
+                found[part] = {"method": method} | inputs
+        return found
+
+    def add_place_error(self, place: str, sentence: str) -> None:
+        """What is wrong with a place of the document stands at its field, or above the form."""
+        field = field_of(place)
+        self.add_error(field if field in self.fields else None, sentence)
+
+    @property
+    def step(self) -> str:
+        """The first step in which something is wrong; the first of all where nothing is."""
+        wrong = {step_of(name) for name in self.errors} if self.is_bound else set()
+        return next((step for step in STEPS if step in wrong), "source")
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The parts of a message, each with its method and the inputs of all methods."""
+        return [
+            {
+                "name": part,
+                "method": self[f"{part}_method"],
+                "inputs": [
+                    {
+                        "field": self[f"{part}_{name}"],
+                        "of": " ".join(one.value for one in METHODS[part] if name in INPUTS[one]),
+                    }
+                    for name in dict.fromkeys(name for one in METHODS[part] for name in INPUTS[one])
+                ],
+            }
+            for part in PARTS
+        ]
+
+
+def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form has for a document."""
+    source, sink = document.get("source") or {}, document.get("sink") or {}
+    transform = document.get("transform") or {}
+    pattern = document.get("pattern") or ""
+    found = {
+        "name": document.get("name"),
+        "description": document.get("description"),
+        "source": source.get("task") or source.get("log"),
+        "group": f"{source['task']}/{source['group']}" if source.get("task") and source.get("group") else "",
+        "messages": source.get("messages", DEFAULT_MESSAGES),
+        "interval": source.get("interval", DEFAULT_INTERVAL),
+        "pattern": pattern if isinstance(pattern, str) else json.dumps(pattern, indent=2, ensure_ascii=False),
+        "transform": transform.get("kind", ""),
+        "expression": transform.get("expression"),
+        "url": transform.get("url"),
+        "instance": sink.get("instanceID", ""),
+        "topic": sink.get("topic"),
+        "retry": document.get("retry", RetryPolicy.BACKOFF),
+        "faults": document.get("faults", "allowed"),
+        "dead_letters": document.get("deadLetterTopic"),
+    }
+    if source.get("startTimeMs") is not None:
+        found["offset"] = zone.local(source["startTimeMs"])
+    for part in PARTS:
+        for name, value in (sink.get(part) or {}).items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            found[f"{part}_{name}"] = shown
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _json_or_text(text: str) -> Any:
+    """A pattern as an object, so that versions show it by its lines; as it was typed where it is none, or not alike."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    # Of names that stand there twice JSON keeps one, and the pattern's own reader refuses both.
+    return found if isinstance(found, dict) and _is_alike(text, found) else text
+
+
+def _is_alike(text: str, found: Any) -> bool:
+    return "".join(text.split()) == "".join(json.dumps(found, ensure_ascii=False).split())
+
+
+def _parameters(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

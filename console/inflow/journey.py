@@ -1,0 +1,258 @@
+"""An event on its way through a task that is being written: pattern, transform, message. Nothing is delivered.
+
+What is wrong with one part is told with its place in the document, and does not keep the others from being shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analytics import lake
+from analytics.errors import AnalyticsError
+from analytics.inflow.event_reader import Reader
+from analytics.inflow.expressions import Expression
+from analytics.inflow.fields import METHODS, EventRejected
+from analytics.inflow.http_function import HttpFunction
+from analytics.inflow.pattern import Pattern
+from analytics.inflow.task import Task, TaskError
+from analytics.inflow.transform import Event, Transform, TransformFailed, route
+from brokercore.addresses import Network
+from console.accounts.actor import Actor
+from console.inflow import places
+from console.pipelines import event_logs, starts
+from console.web.errors import Refused
+
+#: A change as `analytics.inflow.changes` makes it.
+EXAMPLE: Event = {
+    "specversion": "1.0",
+    "id": "mysql-bin.000012:4711:0",
+    "source": "dtsdemo0001",
+    "type": "dts:Change",
+    "time": "2026-01-15T08:30:00.120Z",
+    "subject": "shop.orders",
+    "datacontenttype": "application/json",
+    "data": {
+        "operation": "UPDATE",
+        "databaseName": "shop",
+        "schemaName": None,
+        "tableName": "orders",
+        "primaryKey": {"id": 1001},
+        "before": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "new"},
+        "after": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "paid"},
+        "commitTime": 1768465800120,
+        "position": "mysql-bin.000012:4711",
+        "transaction": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+        "snapshot": False,
+    },
+}
+RECENT = 10
+"""So many of the last events of a source are shown."""
+_RECENT_BYTES = 1 << 20
+#: A sample that is typed or sent, characters; and of what is made of it, what a page shows.
+LONGEST_SAMPLE, _LONGEST_SHOWN, _MOST_SHOWN = 256 * 1024, 16 * 1024, 10
+#: Seconds that an expression and a function have on a page.
+_EXPRESSION_S, _FUNCTION_S = 1, 5.0
+#: The rest of a document, where one part of it is read.
+_BARE: dict[str, Any] = {"name": "task", "source": {}, "sink": {"topic": "topic"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A recent event of the source, and which parts of the pattern say no to it."""
+
+    sequence: int
+    time_ms: int
+    subject: str
+    operation: str
+    #: None where the pattern is wrong.
+    passes: bool | None
+    reasons: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What is made of one event behind the transform; `error` in the place of a message that cannot be built."""
+
+    topic: str | None = None
+    body: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    tag: str | None = None
+    unique_id: str | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Journey:
+    """All that is shown."""
+
+    sample: str = ""
+    #: Where the sample is from.
+    origin: str = ""
+    #: By places in the document, or `sample`.
+    errors: dict[str, str] = field(default_factory=dict)
+    recent: list[Seen] = field(default_factory=list)
+    passes: bool | None = None
+    reasons: list[tuple[str, str]] = field(default_factory=list)
+    #: Whether there is a transform, what it made, and why it did not.
+    has_transform: bool = False
+    is_function: bool = False
+    after: list[str] = field(default_factory=list)
+    made: int | None = None
+    note: str = ""
+    messages: list[Built] = field(default_factory=list)
+
+
+def travel(
+    *,
+    actor: Actor,
+    document: Mapping[str, Any],
+    sample: str = "",
+    calls: bool = False,
+    networks: Sequence[Network] = (),
+) -> Journey:
+    """Let an event travel: the sample (JSON), else the last one of the source, else the example.
+
+    A function is asked only with `calls`, for it may do something. `networks` are those that it may be in.
+    """
+    journey = Journey()
+    pattern = _pattern(document, journey)
+    recent = _recent(actor, document)
+    journey.recent = [_seen(pattern, *one) for one in recent]
+    event = _sample(journey, sample, [one[2] for one in recent])
+    if event is None:
+        return journey
+    if pattern is not None:
+        journey.reasons = pattern.explain(event)
+        journey.passes = not journey.reasons
+    events = [event]
+    if document.get("transform") is not None:
+        transform = _transform(actor, document["transform"], journey, networks if calls else None)
+        if transform is not None:
+            events = _transformed(journey, event, transform, actor.tenant.uid)
+        elif not journey.note:
+            events = []
+    _build(document, journey, events)
+    return journey
+
+
+def _pattern(document: Mapping[str, Any], journey: Journey) -> Pattern | None:
+    task = _part(journey, {"pattern": document.get("pattern")})
+    return None if task is None else Pattern.compile(task.pattern)
+
+
+def _part(journey: Journey, part: Mapping[str, Any]) -> Task | None:
+    """One part of a task; None, with the error told, where it is wrong."""
+    try:
+        return Task.read(_BARE | dict(part))
+    except TaskError as error:
+        journey.errors[error.field] = error.user_message.removeprefix(f"{error.field}: ")
+        return None
+
+
+def _recent(actor: Actor, document: Mapping[str, Any]) -> list[tuple[int, int, Event]]:
+    """The last events of the source, the newest first; none where it cannot be read or seen."""
+    source = document.get("source")
+    if not isinstance(source, Mapping) or not source.get("task"):
+        return []
+    try:
+        found = event_logs.require_source(actor, str(source["task"]))
+        if not found.shows_events:
+            return []
+        with Reader(Path(lake.lake_path(found.log))) as reader:
+            entries = reader.tail(RECENT, _RECENT_BYTES)
+    except (Refused, AnalyticsError, OSError):
+        return []
+    events = [(entry.sequence, entry.time_ms, _json(entry.event)) for entry in reversed(entries)]
+    return [one for one in events if isinstance(one[2], dict)]
+
+
+def _seen(pattern: Pattern | None, sequence: int, time_ms: int, event: Event) -> Seen:
+    reasons = [] if pattern is None else pattern.explain(event)
+    data = event.get("data")
+    operation = str(data.get("operation", "")) if isinstance(data, dict) else ""
+    passes = None if pattern is None else not reasons
+    return Seen(sequence, time_ms, str(event.get("subject", ""))[:200], operation[:40], passes, reasons)
+
+
+def _sample(journey: Journey, sample: str, recent: list[Event]) -> Event | None:
+    if sample.strip():
+        journey.origin, journey.sample = "given", sample
+        event = _json(sample.encode()) if len(sample) <= LONGEST_SAMPLE else None
+        if not isinstance(event, dict):
+            journey.errors["sample"] = f"A sample event is a JSON object of at most {LONGEST_SAMPLE >> 10} KiB."
+            return None
+        return event
+    event = recent[0] if recent else EXAMPLE
+    journey.origin = "recent" if recent else "example"
+    journey.sample = shown(event)
+    return event
+
+
+def _transform(actor: Actor, told: Any, journey: Journey, networks: Sequence[Network] | None) -> Transform | None:
+    """The transform; None where it is wrong, and for a function that is not to be asked (no networks), with a note."""
+    journey.has_transform = True
+    task = _part(journey, {"transform": told})
+    if task is None:
+        return None
+    journey.is_function = task.transform["kind"] == "function"
+    if not journey.is_function:
+        return Expression(task.transform["expression"], batch_s=_EXPRESSION_S)
+    if networks is None:
+        journey.note = "The function is asked when you choose Try it; the message below is made of the event as it is."
+        return None
+    key = starts.function_key(actor.tenant).encode()
+    return HttpFunction(task.transform["url"], key, networks=networks, answer_s=_FUNCTION_S, pauses_s=())
+
+
+def _transformed(journey: Journey, event: Event, transform: Transform, holder: str) -> list[Event]:
+    """What becomes of the event; nothing, with the reason told, where it cannot be transformed."""
+    place = f"transform.{'url' if journey.is_function else 'expression'}"
+    try:
+        with places.place(holder):
+            done = transform.apply([event])
+    except TransformFailed as error:
+        journey.errors[place] = error.user_message
+        return []
+    finally:
+        transform.close()
+    if done.failed:
+        journey.errors[place] = next(iter(done.failed.values()))
+        return []
+    journey.made = len(done.events)
+    journey.after = [shown(one) for one in done.events[:_MOST_SHOWN]]
+    return done.events[:_MOST_SHOWN]
+
+
+def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event]) -> None:
+    sink = document.get("sink")
+    sink = sink if isinstance(sink, Mapping) else {}
+    told = {part: sink[part] for part in METHODS if part in sink}
+    task = _part(journey, {"sink": {"topic": "topic", **told}})
+    if task is None:
+        return
+    for event in events:
+        try:
+            topic, rest = route(event)
+            message = task.fields.build(rest)
+        except (TransformFailed, EventRejected) as error:
+            journey.messages.append(Built(error=error.user_message))
+            continue
+        body = message.body.decode("utf-8", "replace")[:_LONGEST_SHOWN]
+        journey.messages.append(Built(topic, body, message.properties, message.key, message.tag, message.unique_id))
+
+
+def shown(event: Event) -> str:
+    """An event as pages show it."""
+    return json.dumps(event, indent=2, ensure_ascii=False)[:_LONGEST_SHOWN]
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,67 @@
+"""The list of inflow tasks. States are the database's, rates and positions those of the worker's latest report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import django_tables2 as tables
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from console.inflow.queries import standing, summary
+from console.pipelines.models import Pipeline
+from console.pipelines.samples import Now
+from console.web.paging import CellColumn, column
+from console.web.templatetags.gantry import duration, number
+
+_NUMBER = column("num-cell")
+_DASH = "–"
+
+
+class TaskTable(tables.Table):  # type: ignore[misc]
+    """Name, state, source, topic, delay, rates and failed events."""
+
+    name = CellColumn(template_name="inflow/_name_cell.html", verbose_name="Task")
+    state = tables.Column(verbose_name="State", empty_values=())
+    source = tables.Column(verbose_name="Source", empty_values=(), orderable=False)
+    topic = tables.Column(verbose_name="Topic", empty_values=(), orderable=False)
+    delay = tables.Column(verbose_name="Behind", empty_values=(), orderable=False, attrs=_NUMBER)
+    read = tables.Column(verbose_name="Read/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    delivered = tables.Column(verbose_name="Delivered/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    failed = tables.Column(verbose_name="Failed", empty_values=(), orderable=False, attrs=_NUMBER)
+
+    class Meta:
+        order_by = "name"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.nows: Mapping[int, Now] = {}
+
+    def render_state(self, record: Pipeline) -> SafeString:
+        return state_badge(record, self.nows.get(record.pk))
+
+    def render_source(self, record: Pipeline) -> str:
+        return summary(record.draft).source or _DASH
+
+    def render_topic(self, record: Pipeline) -> str:
+        return summary(record.draft).topic or _DASH
+
+    def render_delay(self, record: Pipeline) -> SafeString:
+        return duration(standing(record, self.nows.get(record.pk)).behind_ms)
+
+    def render_read(self, record: Pipeline) -> SafeString:
+        return number(standing(record, self.nows.get(record.pk)).read_rate)
+
+    def render_delivered(self, record: Pipeline) -> SafeString:
+        return number(standing(record, self.nows.get(record.pk)).delivered_rate)
+
+    def render_failed(self, record: Pipeline) -> SafeString:
+        return number(standing(record, self.nows.get(record.pk)).failed)
+
+
+def state_badge(task: Pipeline, now: Now | None) -> SafeString:
+    """The state with its colour, and why it is in it."""
+    return SafeString(
+        render_to_string("inflow/_state_cell.html", {"standing": standing(task, now), "reason": task.reason})
+    )

@@ -1,0 +1,377 @@
+"""Message inflow tasks of the account: made, changed, started, paused and deleted; a sample event's way through one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from django.conf import settings
+from pydantic import Field, StringConstraints
+
+from console.inflow import access, journey, queries, services
+from console.openapi.envelope import FIELD, Page, cut, milliseconds
+from console.openapi.registry import NOTHING, Boolean, Call, Choice, Nothing, Parameters, Positive, Result, operation
+from console.pipelines import queries as pipelines
+from console.pipelines import samples
+from console.pipelines.event_logs import Login
+from console.pipelines.models import BUSY, Pipeline
+from console.web.errors import Refused
+
+_SYMBOLS = {
+    access.NOT_FOUND: "BIZ_INFLOW_TASK_NOT_FOUND",
+    services.INVALID: "BIZ_INFLOW_TASK_REFUSED",
+    "NAME_TAKEN": "BIZ_INFLOW_TASK_EXISTED",
+    "SOURCE_MISSING": "BIZ_INFLOW_TASK_REFUSED",
+    "SOURCE_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
+    "SOURCE_NOT_NORMAL": "BIZ_INFLOW_TASK_REFUSED",
+    "OFFSET_OUT_OF_RANGE": "BIZ_INFLOW_TASK_REFUSED",
+    "GROUP_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
+    "TOPIC_OF_OTHER_KIND": "BIZ_INFLOW_TASK_REFUSED",
+    "TOPIC_NOT_FOUND": "BIZ_TOPIC_NOT_FOUND",
+    "SECRET_NOT_FOUND": "BIZ_SECRET_NOT_FOUND",
+    "DEPLOYED_MEANWHILE": "BIZ_INFLOW_TASK_STATE_INVALID",
+    "NOT_DEPLOYED": "BIZ_INFLOW_TASK_STATE_INVALID",
+    "PIPELINE_BUSY": "BIZ_INFLOW_TASK_STATE_INVALID",
+    "PIPELINE_NOT_RUNNING": "BIZ_INFLOW_TASK_STATE_INVALID",
+    "PLAN_OUTDATED": "BIZ_INFLOW_TASK_STATE_INVALID",
+    "JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "RUNNING_JOB_LIMIT": "BIZ_JOB_QUOTA_EXCEEDED",
+    "STORAGE_LIMIT": "BIZ_LAKE_QUOTA_EXCEEDED",
+}
+_MISSES = ("BIZ_INFLOW_TASK_NOT_FOUND",)
+_STATES = (*_MISSES, "BIZ_INFLOW_TASK_STATE_INVALID")
+_WRONG = ("BIZ_INFLOW_TASK_REFUSED", "BIZ_TOPIC_NOT_FOUND", "BIZ_SECRET_NOT_FOUND")
+_FULL = ("BIZ_JOB_QUOTA_EXCEEDED", "BIZ_LAKE_QUOTA_EXCEEDED")
+_LONGEST_DOCUMENT = 256 * 1024
+
+TaskName = Annotated[
+    str, Field(min_length=1, max_length=127, description="Name of the task.", examples=["orders-to-topic"])
+]
+Document = Annotated[
+    str,
+    StringConstraints(strip_whitespace=False, min_length=1, max_length=_LONGEST_DOCUMENT),
+    Field(
+        description="The task as JSON: name, source, pattern, transform, sink, retry, faults, deadLetterTopic.",
+        examples=['{"name": "orders-to-topic", "source": {"task": "dtsdemo0001"}, "sink": {"topic": "orders"}}'],
+    ),
+]
+
+
+class TaskOnly(Parameters):
+    task: TaskName
+
+
+class TaskList(Parameters):
+    task: Annotated[str, Field(max_length=127, description="Part of the names looked for, in any case.")] = ""
+    currentPage: Positive = Field(default=1, description="The page, from 1.")
+    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Tasks a page, 1 to 100.")
+
+
+class TaskSave(Parameters):
+    document: Document
+    account: Annotated[str, Field(max_length=128, description="Account of the consumer group.")] = ""
+    password: Annotated[
+        str,
+        StringConstraints(strip_whitespace=False, max_length=256),
+        Field(description="Of the account. It is checked when the group changes hands, and kept nowhere."),
+    ] = ""
+
+
+class TaskCreate(TaskSave):
+    start: Annotated[Boolean, Field(description="Whether it starts at once.")] = True
+
+
+class TaskTest(Parameters):
+    document: Document
+    sample: Annotated[
+        str,
+        StringConstraints(strip_whitespace=False, max_length=journey.LONGEST_SAMPLE),
+        Field(description="An event as JSON; without it the last one of the source, or an example."),
+    ] = ""
+
+
+class TaskRow(Result):
+    """An inflow task."""
+
+    task: str
+    state: str = Field(description="Starting, Running, Pausing, Paused, Ready, Start Failed or Not started.")
+    reason: str = Field(description="Why it is in that state, starts again or waits; else empty.")
+    waiting: str = Field(description="Why it waits before it tries again to deliver; empty while it does not.")
+    source: str = Field(description="The change tracking task, or the event log.")
+    topic: str
+    version: int | None
+    restarts: int = Field(description="After failures and lost workers, since it was started.")
+    createTime: int = Field(description="Milliseconds since the epoch.")
+    startTime: int | None = Field(description="When it was asked to start, ms.")
+    position: str = Field(description="Of the last event that was delivered, in the source's own words.")
+    pending: int | None = Field(description="Events of the source that are not delivered yet.")
+    behind: int | None = Field(description="Milliseconds that the last delivered event is older than the last one.")
+    readPerSecond: float | None = Field(description="Events; null when it does not run.")
+    deliveredPerSecond: float | None = Field(description="Messages; null when it does not run.")
+    counters: dict[str, int] = Field(description="What was counted since its first start.")
+
+
+class TaskDo(TaskRow):
+    """An inflow task with its document."""
+
+    document: str = Field(description="As JSON.")
+
+
+class Reason(Result):
+    """A part of a pattern that says no."""
+
+    path: str
+    message: str
+
+
+class MessageDo(Result):
+    """A message that would be sent; `error` tells why none can be built."""
+
+    topic: str = Field(description="That the event names; empty for the task's own.")
+    body: str
+    properties: dict[str, str]
+    key: str | None
+    tag: str | None
+    error: str
+
+
+class Tried(Result):
+    """What a document does with one event."""
+
+    event: str = Field(description="The event, as JSON.")
+    errors: dict[str, str] = Field(description="What is wrong, by its place in the document.")
+    passes: bool | None = Field(description="Whether the pattern lets it through; null for a wrong one.")
+    reasons: list[Reason] = Field(description="Which parts of the pattern say no.")
+    transformed: list[str] = Field(description="Events after the transform; empty without one.")
+    messages: list[MessageDo]
+
+
+@operation(
+    "inflow/list",
+    service="Inflow",
+    summary="Message inflow tasks, page by page",
+    description="By name. A page behind the last is empty and tells the true total.",
+    parameters=TaskList,
+    result=TaskRow,
+    paged=True,
+    extension=True,
+)
+def list_tasks(call: Call, parameters: TaskList) -> Page:
+    found = queries.tasks(access.require_right(call.actor, access.QUERY, "*"), parameters.task)
+    rows = cut(parameters, found)
+    nows = samples.latest([task.pk for task in rows])
+    return Page.of(parameters, [TaskRow(**_row(task, nows.get(task.pk))) for task in rows], found.count())
+
+
+@operation(
+    "inflow/get",
+    service="Inflow",
+    summary="A message inflow task with its document",
+    parameters=TaskOnly,
+    result=TaskDo,
+    errors=_MISSES,
+    extension=True,
+)
+def get(call: Call, parameters: TaskOnly) -> TaskDo:
+    return _described(_task(call, parameters.task, access.QUERY))
+
+
+@operation(
+    "inflow/create",
+    service="Inflow",
+    summary="Create a message inflow task",
+    description="It is started unless told otherwise, and runs with the rights of who creates it.",
+    parameters=TaskCreate,
+    result=TaskDo,
+    changes=True,
+    errors=("BIZ_INFLOW_TASK_EXISTED", *_WRONG, *_FULL),
+    extension=True,
+)
+def create(call: Call, parameters: TaskCreate) -> TaskDo:
+    with _told():
+        document = _read(parameters.document)
+        access.require_right(call.actor, access.CREATE, _name_of(document))
+        made = services.create(
+            actor=call.actor,
+            document=document,
+            login=Login(parameters.account, parameters.password),
+            start=parameters.start,
+        )
+    return _described(_task(call, made.name, access.CREATE))
+
+
+@operation(
+    "inflow/update",
+    service="Inflow",
+    summary="Change a message inflow task",
+    description="The whole document. A task that runs goes on with it where it was; of another source it begins anew.",
+    parameters=TaskSave,
+    result=TaskDo,
+    changes=True,
+    errors=(*_STATES, *_WRONG),
+    extension=True,
+)
+def update(call: Call, parameters: TaskSave) -> TaskDo:
+    with _told():
+        document = _read(parameters.document)
+        task = access.require_task(call.actor, access.UPDATE, _name_of(document))
+        services.change(
+            actor=call.actor,
+            pipeline=task,
+            document=document,
+            login=Login(parameters.account, parameters.password),
+        )
+    return _described(_task(call, task.name, access.UPDATE))
+
+
+@operation(
+    "inflow/start",
+    service="Inflow",
+    summary="Start a message inflow task",
+    description="It goes on where it stopped, with the rights of who starts it.",
+    parameters=TaskOnly,
+    result=Nothing,
+    changes=True,
+    errors=(*_STATES, *_WRONG, *_FULL),
+    extension=True,
+)
+def start(call: Call, parameters: TaskOnly) -> dict[str, Any]:
+    task = _task(call, parameters.task, access.START)
+    with _told():
+        services.begin(actor=call.actor, pipeline=task)
+    return NOTHING
+
+
+@operation(
+    "inflow/stop",
+    service="Inflow",
+    summary="Pause a message inflow task",
+    description="It has stopped when inflow/get says Paused; it keeps its position.",
+    parameters=TaskOnly,
+    result=Nothing,
+    changes=True,
+    errors=_STATES,
+    extension=True,
+)
+def stop(call: Call, parameters: TaskOnly) -> dict[str, Any]:
+    task = _task(call, parameters.task, access.STOP)
+    with _told():
+        services.pause(actor=call.actor, pipeline=task)
+    return NOTHING
+
+
+@operation(
+    "inflow/delete",
+    service="Inflow",
+    summary="Delete a message inflow task",
+    parameters=TaskOnly,
+    result=Nothing,
+    changes=True,
+    errors=_STATES,
+    extension=True,
+)
+def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
+    task = _task(call, parameters.task, access.DELETE)
+    with _told():
+        services.delete(actor=call.actor, pipeline=task)
+    return NOTHING
+
+
+@operation(
+    "inflow/test",
+    service="Inflow",
+    summary="What a document does with one event",
+    description="Pattern, transform and message; a function is asked. Nothing is saved or delivered.",
+    parameters=TaskTest,
+    result=Tried,
+    errors=("BIZ_INFLOW_TASK_REFUSED",),
+    extension=True,
+)
+def test(call: Call, parameters: TaskTest) -> Tried:
+    with _told():
+        document = _read(parameters.document)
+        access.require_right(call.actor, access.CREATE, _name_of(document))
+        found = journey.travel(
+            actor=call.actor,
+            document=document,
+            sample=parameters.sample,
+            calls=True,
+            networks=settings.SMQ_PUSH_ALLOW,
+        )
+    return Tried(
+        event=found.sample,
+        errors=found.errors,
+        passes=found.passes,
+        reasons=[Reason(path=path, message=sentence) for path, sentence in found.reasons],
+        transformed=found.after,
+        messages=[
+            MessageDo(
+                topic=one.topic or "",
+                body=one.body,
+                properties=dict(one.properties),
+                key=one.key,
+                tag=one.tag,
+                error=one.error,
+            )
+            for one in found.messages
+        ],
+    )
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Refusals by the symbols of this API."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(services.INVALID, f"The document is no JSON: {error}.", "document") from error
+    if not isinstance(found, dict):
+        raise Refused(services.INVALID, "The document is a JSON object.", "document")
+    return found
+
+
+def _name_of(document: dict[str, Any]) -> str:
+    """The name that rights are asked on; any for a document without one, which is refused behind that."""
+    name = document.get("name")
+    return name if isinstance(name, str) and name else "*"
+
+
+def _task(call: Call, name: str, action: str) -> Pipeline:
+    with _told():
+        return access.require_task(call.actor, action, name)
+
+
+def _described(task: Pipeline) -> TaskDo:
+    return TaskDo(**_row(task, samples.latest([task.pk]).get(task.pk)), document=task.draft)
+
+
+def _row(task: Pipeline, now: samples.Now | None) -> dict[str, Any]:
+    standing, summary = queries.standing(task, now), queries.summary(task.draft)
+    reached = standing.reached
+    return {
+        "task": task.name,
+        "state": standing.state,
+        "reason": task.reason or pipelines.waits_for(task),
+        "waiting": " ".join(one.sentence for one in now.waiting) if now is not None and task.state in BUSY else "",
+        "source": summary.source,
+        "topic": summary.topic,
+        "version": task.version.number if task.version else None,
+        "restarts": task.restarts,
+        "createTime": milliseconds(task.created_at),
+        "startTime": milliseconds(task.started_at) if task.started_at else None,
+        "position": reached.position if reached is not None else "",
+        "pending": reached.pending if reached is not None else None,
+        "behind": standing.behind_ms,
+        "readPerSecond": standing.read_rate,
+        "deliveredPerSecond": standing.delivered_rate,
+        "counters": {str(name): count for name, count in standing.counts.items()},
+    }

@@ -1,0 +1,85 @@
+"""Logs of events that pipelines read, which stand above: whose they are, and which consumer group reads which.
+
+A consumer group has one client. A pipeline that reads by a group holds it; another one is refused it until it is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from console.accounts.actor import Actor
+from console.accounts.models import Tenant
+from console.web.errors import Refused
+from console.web.provided import Provided
+
+NORMAL = "Normal"
+"""The state of a source from which a task can be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of events. Times are epoch ms, None while there is no event."""
+
+    id: str
+    title: str
+    #: The folder of its event log, `oss://bucket/folder/`.
+    log: str
+    first_ms: int | None = None
+    last_ms: int | None = None
+    #: Names of its consumer groups.
+    groups: tuple[str, ...] = ()
+    #: NORMAL, or what it is else, in its own words.
+    state: str = NORMAL
+    #: Whether the actor may see events of it: rows of a database stand in them.
+    shows_events: bool = False
+    #: How its database is reached, and which one that is.
+    access_method: str = ""
+    instance: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Account and password of a consumer group, as somebody typed them."""
+
+    account: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What reads by a group: its key, which is nobody else's, and what it is called."""
+
+    key: str
+    name: str
+
+
+class Sources(Protocol):
+    """What is to be known of the sources of an account."""
+
+    def sources(self, actor: Actor) -> list[Source]:
+        """Those that the actor may read, by their titles."""
+
+    def source(self, actor: Actor, source_id: str) -> Source | None:
+        """One of them; None where there is none, or the actor may not read it."""
+
+    def hold(self, actor: Actor, source_id: str, group: str, login: Login, holder: Holder) -> None:
+        """Let the holder be the one client of the group.
+
+        Raises Refused for a group that there is not or that another one holds (field `group`), and for a wrong account
+        or password (field `password`).
+        """
+
+    def release(self, tenant: Tenant, holder: Holder) -> None:
+        """What the holder holds is free."""
+
+
+sources = Provided[Sources](f"{__name__}.sources", "console.inflow")
+
+
+def require_source(actor: Actor, source_id: str) -> Source:
+    """The source. Raises Refused for one that there is not, or that the actor may not read."""
+    found = sources.get().source(actor, source_id)
+    if found is None:
+        raise Refused("SOURCE_NOT_FOUND", f"There is no change tracking task {source_id}.", "source.task")
+    return found

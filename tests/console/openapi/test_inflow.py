@@ -1,0 +1,90 @@
+"""Message inflow tasks by the management API."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from analytics.inflow.event_log import EventLog
+from analytics.pipelines.reports import InsertReport, Reached, Report
+from console.audit.models import Entry
+from console.openapi.operations import OPERATIONS
+from console.pipelines import lifecycle, samples
+from console.pipelines.models import Pipeline
+from tests.console.inflow.conftest import SOURCE, change, document, log, no_message, topics
+from tests.console.openapi.caller import Caller
+from tests.support.cast import Cast
+
+__all__ = ["log", "no_message", "topics"]
+pytestmark = [pytest.mark.django_db, pytest.mark.process]
+NAME = "orders-to-topic"
+
+
+def test_a_task_is_made_changed_paused_started_and_deleted(
+    alice: Caller, cast: Cast, log: EventLog, topics: None
+) -> None:
+    text = json.dumps(document(cast))
+    made = alice.data("inflow/create", document=text)
+    assert (made["task"], made["state"], made["source"], made["topic"]) == (NAME, "Starting", SOURCE, "order_changes")
+    assert json.loads(made["document"]) == document(cast)
+    assert alice.symbol("inflow/create", document=text) == "BIZ_INFLOW_TASK_EXISTED"
+    assert alice.symbol("inflow/start", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
+    assert alice.symbol("inflow/delete", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
+    assert alice.symbol("inflow/stop", task=NAME) == "SUCCESS"
+    assert alice.data("inflow/get", task=NAME)["state"] == "Paused"
+    assert alice.symbol("inflow/stop", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
+    changed = alice.data("inflow/update", document=json.dumps(document(cast, pattern={})))
+    assert (changed["version"], changed["state"]) == (2, "Paused")
+    assert alice.symbol("inflow/start", task=NAME) == "SUCCESS"
+    assert alice.symbol("inflow/stop", task=NAME) == "SUCCESS"
+    assert alice.symbol("inflow/delete", task=NAME) == "SUCCESS"
+    assert alice.symbol("inflow/get", task=NAME) == "BIZ_INFLOW_TASK_NOT_FOUND"
+    found = Entry.objects.filter(action__startswith="pipelines.inflow.").values_list("channel", flat=True)
+    assert set(found) == {"api"}
+
+
+def test_where_it_stands_is_told_in_the_sources_words(alice: Caller, cast: Cast, log: EventLog, topics: None) -> None:
+    alice.data("inflow/create", document=json.dumps(document(cast)))
+    task = Pipeline.objects.get(name=NAME)
+    lease = lifecycle.claim(task.pk, "one")
+    assert lease is not None
+    lifecycle.run(lease)
+    counts = {"eventsRead": 3, "messagesDelivered": 2}
+    reached = Reached(3, "bin.1:3", 3_000, 4, 5_000)
+    insert = InsertReport("messages", 0, batch=1, rows_in_per_second=2.0)
+    samples.keep(task.pk, Report((insert,), connectors={"messages": counts}, reached={"events": reached}))
+    (row,) = alice.data("inflow/list")
+    assert (row["state"], row["position"], row["pending"], row["behind"]) == ("Running", "bin.1:3", 1, 2_000)
+    assert (row["readPerSecond"], row["counters"]["messagesDelivered"]) == (2.0, 2)
+
+
+def test_what_is_wrong_is_one_sentence(alice: Caller, cast: Cast, log: EventLog, topics: None) -> None:
+    for text, symbol, sentence in (
+        ("[", "BIZ_INFLOW_TASK_REFUSED", "The document is no JSON"),
+        ("[]", "BIZ_INFLOW_TASK_REFUSED", "The document is a JSON object."),
+        (json.dumps(document(cast, retry="often")), "BIZ_INFLOW_TASK_REFUSED", "backoff or exponential"),
+        (json.dumps(document(cast, deadLetterTopic="none")), "BIZ_TOPIC_NOT_FOUND", "There is no topic"),
+    ):
+        answer = alice("inflow/create", document=text)
+        assert answer["code"] != 200
+        assert alice.symbol("inflow/create", document=text) == symbol
+        assert sentence in json.dumps(answer)
+
+
+def test_an_event_is_tried_on_a_document(alice: Caller, cast: Cast, log: EventLog, topics: None) -> None:
+    told = document(cast, transform={"kind": "expression", "expression": "data.after"})
+    passed = alice.data("inflow/test", document=json.dumps(told), sample=json.dumps(change(7)))
+    assert (passed["passes"], passed["errors"]) == (True, {})
+    assert json.loads(passed["transformed"][0])["id"] == 1001
+    (message,) = passed["messages"]
+    assert json.loads(message["body"])["state"] == "paid" and message["key"] is None
+    filtered = alice.data("inflow/test", document=json.dumps(told))
+    assert filtered["passes"] is False and filtered["reasons"][0]["path"] == "data.tableName"
+    wrong = alice.data("inflow/test", document=json.dumps(document(cast, pattern={"a": 1})))
+    assert wrong["passes"] is None and list(wrong["errors"]) == ["pattern.a"]
+
+
+def test_every_operation_of_a_task_is_one_of_ours() -> None:
+    found = [operation for path, operation in OPERATIONS.items() if path.startswith("inflow/")]
+    assert len(found) == 8 and all(one.extension and one.service == "Inflow" for one in found)
