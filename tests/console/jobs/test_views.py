@@ -383,7 +383,7 @@ def test_a_log_says_that_older_lines_are_gone_and_where_the_oldest_ones_are(cast
     assert "older lines are gone" not in shown and "+I(0)" not in shown
     assert shown.count('class="log-print"') == journal.MOST_SHOWN and "?after=0-0" in shown
     oldest = page(cast, "jobs.log", "late", after="0-0")
-    assert "+I(0)" in oldest and "Begin with the oldest" not in oldest
+    assert "+I(0)" in oldest and "Start with the oldest" not in oldest
     journal.write_all(cast.acme.uid, deployed.pk, "print", ["one more"] * 3)
     shown = page(cast, "jobs.log", "late")
     assert re.search(r'<span class="num" title="3">3</span> older lines are gone', shown)
