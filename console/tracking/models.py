@@ -11,10 +11,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from analytics import lake
 from analytics.inflow.event_reader import Range, Reader
 from console.accounts.models import Tenant
-from console.catalog.storage import TRACKING_BUCKET
 
 #: A capturing process that was silent for this long has lost its tasks.
 LEASE = timedelta(seconds=15)
@@ -134,11 +132,15 @@ class TrackingTask(models.Model):
     @property
     def log(self) -> str:
         """The folder of the lake that has its log, and nothing else."""
+        from console.catalog.storage import TRACKING_BUCKET  # only then: every process loads the models
+
         return f"oss://{TRACKING_BUCKET}/{self.tenant.uid}/{self.task_id}/"
 
     @property
     def folder(self) -> Path:
         """The log's folder on this machine. Raises LakeError where the lake is no folder."""
+        from analytics import lake
+
         return Path(lake.lake_path(self.log))
 
     def range(self) -> Range:

@@ -32,9 +32,8 @@ def page(cast: Cast, url_name: str, *arguments: Any, who: str = "alice", part: b
     return response.content.decode()
 
 
-def act(cast: Cast, url_name: str, *arguments: Any, who: str = "alice", part: bool = False, **data: str) -> Any:
-    headers = {"HX-Request": "true"} if part else {}
-    return cast.client(who).post(reverse(url_name, args=arguments), data, headers=headers)
+def act(cast: Cast, url_name: str, *arguments: Any, **data: str) -> Any:
+    return cast.client("alice").post(reverse(url_name, args=arguments), data)
 
 
 def failed(task: TrackingTask, failure: CaptureFailed) -> None:
@@ -62,13 +61,13 @@ def test_the_test_shows_everything_with_the_statement_that_mends_it(
 ) -> None:
     faults = [LOST, CaptureFailed("No right.", "RIGHT_MISSING", "GRANT it")]
     monkeypatch.setattr(sources, "check", lambda *_: faults)
-    shown = act(cast, "tracking.try", part=True, **FORM).content.decode()
+    shown = act(cast, "tracking.try", **FORM).content.decode()
     assert "The slot is lost." in shown
     assert "GRANT it" in shown
     assert shown.count("data-copy") == 2
     faults.clear()
-    assert "can be captured" in act(cast, "tracking.try", part=True, **FORM).content.decode()
-    wrong = act(cast, "tracking.try", part=True, **FORM | {"port": "x"})
+    assert "can be captured" in act(cast, "tracking.try", **FORM).content.decode()
+    wrong = act(cast, "tracking.try", **FORM | {"port": "x"})
     assert wrong.status_code == 422
     assert not TrackingTask.objects.exists()
 
