@@ -32,7 +32,8 @@ _WORDS = {
     State.FINISHED: PAUSED,
 }
 _COLOURS = {RUNNING: "green", STARTING: "azure", PAUSING: "yellow", READY: "orange", START_FAILED: "red"}
-_ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
+ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
+"""Kinds of topics that keep an order."""
 #: Topics that a form offers, of an instance; others are typed.
 _MOST_OFFERED = 200
 FIGURES = {
@@ -160,4 +161,4 @@ def namespace_of(actor: Actor, instance_id: str) -> str:
 def is_ordered(actor: Actor, instance_id: str, topic: str) -> bool:
     """Whether a topic of the account is one for messages with an order."""
     kinds = Topic.objects.filter(instance__tenant=actor.tenant, instance__instance_id=instance_id, name=topic)
-    return kinds.filter(order_type__in=_ORDERED).exists()
+    return kinds.filter(order_type__in=ORDERED).exists()

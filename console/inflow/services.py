@@ -20,6 +20,7 @@ from analytics.pipelines.plan import Plan
 from brokercore.names import wrap
 from console.accounts.actor import Actor
 from console.inflow import places
+from console.inflow.queries import ORDERED
 from console.pipelines import event_logs, journal, room, samples, starts
 from console.pipelines import services as pipelines
 from console.pipelines.event_logs import Holder, Login
@@ -31,7 +32,6 @@ from console.web.errors import Refused
 Document = Mapping[str, Any]
 INVALID = "INFLOW_TASK_INVALID"
 NOBODY = Login()
-_ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 
 
 def read(document: Document) -> Task:
@@ -197,7 +197,7 @@ def _require_kind(task: Task) -> None:
         if topic is None:
             continue
         kind = OrderType(topic.order_type)
-        if (kind in _ORDERED) != ordered or kind in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
+        if (kind in ORDERED) != ordered or kind in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
             wanted = "an ordered one, as the task keeps the order of keys," if ordered else "one of the kind Normal"
             raise Refused(
                 "TOPIC_OF_OTHER_KIND", f"The topic {name} is of the kind {kind.label}; {wanted} is needed.", field

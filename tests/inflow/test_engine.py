@@ -35,7 +35,7 @@ from tests.inflow.tasks import (
     started,
 )
 from tests.pipelines.jobs import Ground, until
-from tests.pipelines.test_engine_waits import is_alive, process_of
+from tests.pipelines.test_engine_waits import is_alive, processes_of
 from tests.support.broker import BrokerProcess, _free_ports, broker_process, eventually
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
@@ -249,7 +249,7 @@ def test_a_stop_does_not_wait_for_the_next_try_and_the_next_start_delivers(
     away = {"endpoint": f"127.0.0.1:{_free_ports(1)[0]}"}
     first = started(ground, document(ground, log, topic, sink=away))
     until(lambda: bool(first.report().waiting), first)
-    process = process_of(first._held.state)
+    (process,) = processes_of(first._held.state)
     first.stop()
     eventually(lambda: not is_alive(process), 120)
     second = started(ground, document(ground, log, topic), location=first.spec.location, number=2)

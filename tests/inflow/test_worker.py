@@ -90,3 +90,27 @@ def test_a_change_arrives_in_the_topic_and_a_change_of_the_task_loses_none(
     services.pause(actor=alice, pipeline=task)
     wait(lambda: is_in(task, State.STOPPED), worker)
     assert queries.state_of(task) == "Paused"
+
+
+def test_a_fault_that_is_prohibited_makes_a_task_ready_and_another_one_buries_it(
+    cast: Cast,
+    broker: BrokerProcess,
+    log: EventLog,
+    folder: str,
+    start_worker: Callable[..., WorkerProcess],
+) -> None:
+    for name in ("order_changes", "order_changes_dead"):
+        make_topic(cast.alice, cast.instance, name)
+    alice, source = cast.actor("alice"), {"log": folder, "interval": 0}
+    sink = document(cast)["sink"] | {"body": {"method": "data_extraction", "path": "$.data.nothing"}}
+    strict = services.create(actor=alice, document=document(cast, source=source, sink=sink, faults="prohibited"))
+    told = document(cast, name="patient", source=source, sink=sink, deadLetterTopic="order_changes_dead")
+    patient = services.create(actor=alice, document=told)
+    append(log, change(1))
+    worker = start_worker()
+    wait(lambda: is_in(strict, State.FAILED), worker)
+    assert queries.state_of(strict) == "Ready" and "$.data.nothing" in strict.reason
+    wait(lambda: [one["id"] for one in arrived(broker, cast, "order_changes_dead")] == ["e1"], worker)
+    wait(lambda: is_in(patient, State.RUNNING), worker)
+    wait(lambda: queries.standing(patient, samples.latest([patient.pk]).get(patient.pk)).failed == 1, worker)
+    assert arrived(broker, cast, "order_changes") == []
