@@ -149,12 +149,3 @@ def test_a_broker_that_is_away_may_come_back_and_a_message_that_none_takes_may_n
     with pytest.raises(Undelivered, match="bytes") as refused:
         target.send([outgoing(b"x" * (MAX_BODY + 1))])
     assert not refused.value.may_pass
-
-
-def test_events_route_themselves_only_to_topics_that_are_given(ground: Ground, target: TopicTarget) -> None:
-    other, private = ground.new_topic(), ground.new_topic()
-    bound = replace(target, routes=frozenset({other}))
-    with pytest.raises(Undelivered, match=f"The event names the topic {private}, which is not there") as failed:
-        bound.send([outgoing(b"a", topic=other), outgoing(b"b", topic=private), outgoing(b"c"), outgoing(b"d")])
-    assert not failed.value.may_pass and failed.value.done == {0, 2, 3}
-    assert len(ground.messages(other)) == 1 and ground.messages(private) == []
