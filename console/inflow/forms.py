@@ -34,7 +34,7 @@ STEPS = {
 _STEP_OF = {
     "pattern": "filtering",
     "transform": "transformation", "expression": "transformation", "url": "transformation",
-    "instance": "sink", "topic": "sink",
+    "instance": "sink", "topic": "sink", "routes": "sink",
     "retry": "properties", "faults": "properties", "dead_letters": "properties",
 }  # fmt: skip
 _FIELD_OF = {
@@ -61,6 +61,8 @@ def field_of(place: str) -> str:
     """The field of the form for a place in the document, such as `sink.key.path`; the place itself for another."""
     if place.startswith("pattern"):
         return "pattern"
+    if place.startswith("sink.routes"):
+        return "routes"
     if found := _PLACE.fullmatch(place):
         return f"{found[1]}_{found[2] or 'method'}"
     return _FIELD_OF.get(place, place)
@@ -156,6 +158,13 @@ class TaskForm(forms.Form):
     instance = forms.ChoiceField(label="Instance", required=False)
     topic = forms.CharField(
         label="Topic", max_length=127, widget=forms.TextInput(attrs=_PLAIN | {"list": "inflow-topics"})
+    )
+    routes = forms.CharField(
+        label="Other topics",
+        required=False,
+        max_length=8 * 1024,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="Of the same instance, separated by commas. An event may go to one of them by its field gantrytopic.",
     )
     retry = forms.ChoiceField(
         label="Retry policy",
@@ -303,6 +312,8 @@ class TaskForm(forms.Form):
                 if "parameters" in inputs:
                     inputs["parameters"] = _parameters(inputs["parameters"])
                 found[part] = {"method": method} | inputs
+        if routes := [name for one in told.get("routes", "").split(",") if (name := one.strip())]:
+            found["routes"] = routes
         return found
 
     def add_place_error(self, place: str, sentence: str) -> None:
@@ -353,6 +364,7 @@ def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
         "url": transform.get("url"),
         "instance": sink.get("instanceID", ""),
         "topic": sink.get("topic"),
+        "routes": ", ".join(sink.get("routes", ())),
         "retry": document.get("retry", RetryPolicy.BACKOFF),
         "faults": document.get("faults", "allowed"),
         "dead_letters": document.get("deadLetterTopic"),

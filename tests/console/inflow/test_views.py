@@ -166,6 +166,7 @@ def test_while_one_types_an_event_travels(cast: Cast, log: EventLog, topics: Non
 
 def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topics: None) -> None:
     given = {"transform": "expression", "expression": "{kind: type, data: data, gantrytopic: 'other'}", "pattern": ""}
+    given["routes"] = "other, another"
     shown = sent(cast, "inflow.journey", **given, sample=json.dumps({"type": "t", "data": {"primaryKey": {"id": 5}}}))
     text = shown.content.decode()
     assert "1 event after it" in text and "Your sample event" in text
