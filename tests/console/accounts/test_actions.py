@@ -11,9 +11,9 @@ from brokercore.smq.wire.requests import Operation
 from console.accounts.policy_documents import ACTIONS, matched, suggestions
 
 ROOT = Path(__file__).resolve().parents[3]
-_ACTION = r"(?:mq|mns|dla|ram|sts|actiontrail):[A-Z]\w+"
-#: Stands in the audit trail for a refused attempt to hand on rights; no policy is asked about it.
-_NO_ACTION = {"ram:Delegate"}
+_ACTION = r"(?:mq|mns|dla|dts|ram|sts|actiontrail):[A-Z]\w+"
+#: What stands in the audit trail for a refused attempt to hand on rights, and the type of an event: no policy is asked.
+_NO_ACTION = {"ram:Delegate", "dts:Change"}
 
 
 def test_the_docs_name_every_action_and_no_other() -> None:
