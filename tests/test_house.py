@@ -51,6 +51,8 @@ IN_FUNCTIONS = {
     # PySpark, which processes that run no job do without.
     "console.pipelines.starts": {"analytics.pipelines.runner"},
     "console.pipelines.worker": {"analytics.pipelines"},
+    # The lake, for where a log is: models are loaded by every process.
+    "console.tracking.models": {"analytics", "console.catalog.storage"},
 }
 #: The schedule and the routes of all tasks.
 CELERY = ROOT / "console/celery.py"

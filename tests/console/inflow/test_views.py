@@ -26,6 +26,7 @@ NOW = round(time.time() * 1000)
 REPORT = Report(
     (InsertReport("messages", 0, batch=7, committed_ms=NOW, rows_in_per_second=12.0, rows_out_per_second=11.0),),
     connectors={"messages": {"eventsRead": 4711, "eventsFiltered": 17, "messagesDelivered": 4690, "deadLetters": 4}},
+    rows_in_per_second=12.0,
     reached={"events": Reached(4711, "mysql-bin.000012:4711", NOW - 9_000, 4720, NOW - 2_000)},
 )
 FORM = {
