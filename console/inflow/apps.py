@@ -19,6 +19,6 @@ class InflowConfig(AppConfig):
 
 
 def _sources() -> Sources:
-    from console.inflow.sources import FoldersOfTheLake
+    from console.inflow.sources import TrackingTasks
 
-    return FoldersOfTheLake()
+    return TrackingTasks()

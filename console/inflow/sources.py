@@ -1,64 +1,67 @@
-"""Sources of events that are folders of the account's own lake, while no change tracking task gives any.
+"""The sources of inflow tasks: change tracking tasks, and their consumer groups.
 
-Each folder `oss://<bucket>/event-logs/<name>/` in which an event log was begun is a source of the name `<name>`, whose
-one consumer group has the same name and no password. What is held is not written down: it is for tests and trials.
+To read one takes `dts:QueryTrackingTask` on it, and `dts:QueryTrackingEvents`: a topic shows what stands in its rows.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analytics import lake
-from analytics.errors import LakeError
-from analytics.inflow.event_reader import Reader
+from analytics.errors import AnalyticsError
+from analytics.inflow.event_reader import Range
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
-from console.catalog import locations
-from console.catalog.models import Bucket
-from console.pipelines.event_logs import Holder, Login, Source, require_source
+from console.pipelines.event_logs import NORMAL, Holder, Login, Source, require_source
+from console.tracking import access, queries, services
+from console.tracking.models import TrackingTask
 from console.web.errors import Refused
 
-FOLDER = "event-logs"
 
-
-class FoldersOfTheLake:
+class TrackingTasks:
     """`console.pipelines.event_logs.Sources`."""
 
     def sources(self, actor: Actor) -> list[Source]:
-        """Those of which the actor may read the folder, by name."""
-        found = {}
-        for bucket in Bucket.objects.filter(tenant=actor.tenant).values_list("name", flat=True):
-            for folder in _folders(bucket):
-                location = f"oss://{bucket}/{FOLDER}/{folder.name}/"
-                allowed = actor.decide(
-                    locations.READ, locations.resource_of(actor, lake.parse_location(location)), owner=actor.tenant
-                ).allowed
-                if allowed:
-                    found[folder.name] = _source(folder, location)
-        return [found[name] for name in sorted(found)]
+        """Those that the actor may read, by name."""
+        return [_source(task) for task in queries.tasks(actor.tenant) if _may_read(actor, task)]
 
     def source(self, actor: Actor, source_id: str) -> Source | None:
         """One of them."""
-        return next((one for one in self.sources(actor) if one.id == source_id), None)
+        task = queries.task(actor.tenant, source_id)
+        return _source(task) if task is not None and _may_read(actor, task) else None
 
     def hold(self, actor: Actor, source_id: str, group: str, login: Login, holder: Holder) -> None:
-        """Any number of tasks may read a folder."""
-        if group not in require_source(actor, source_id).groups:
+        """Let the holder be the one client of the group. Who holds it already needs no password."""
+        require_source(actor, source_id)
+        task = queries.task(actor.tenant, source_id)
+        found = queries.group(task, group) if task is not None else None
+        if found is None:
             raise Refused("GROUP_NOT_FOUND", f"{source_id} has no consumer group {group}.", "group")
+        if found.holder != holder.key:
+            services.require_password(group=found, account=login.account, password=login.password)
+        services.hold_group(group=found, holder=holder.key, name=holder.name)
 
     def release(self, tenant: Tenant, holder: Holder) -> None:
-        """Nothing is held."""
+        """What the holder holds is free."""
+        for group in queries.held(tenant, holder.key):
+            services.release_group(group=group, holder=holder.key)
 
 
-def _folders(bucket: str) -> list[Path]:
+def _may_read(actor: Actor, task: TrackingTask) -> bool:
+    return access.may(actor, access.QUERY, task.task_id) and access.may(actor, access.EVENTS, task.task_id)
+
+
+def _source(task: TrackingTask) -> Source:
     try:
-        place = Path(lake.lake_path(f"oss://{bucket}/{FOLDER}/"))
-        return [one for one in place.iterdir() if one.is_dir()]
-    except (LakeError, OSError):
-        return []
-
-
-def _source(folder: Path, location: str) -> Source:
-    with Reader(folder) as reader:
-        told = reader.range()
-    return Source(folder.name, folder.name, location, told.first_ms, told.last_ms, (folder.name,), shows_events=True)
+        told = task.range()
+    except (AnalyticsError, OSError):  # its own page tells what is wrong with the log
+        told = Range()
+    return Source(
+        task.task_id,
+        f"{task.name} ({task.task_id})",
+        task.log,
+        told.first_ms,
+        told.last_ms,
+        tuple(queries.groups(task).values_list("name", flat=True)),
+        NORMAL if task.is_normal else task.get_state_display(),
+        shows_events=True,
+        access_method=f"{task.get_kind_display()} at {task.host}:{task.port}",
+        instance=task.database,
+    )

@@ -49,6 +49,11 @@ def group(task: TrackingTask, name: str) -> ConsumerGroup | None:
     return task.groups.filter(name=name).first()
 
 
+def held(tenant: Tenant, holder: str) -> QuerySet[ConsumerGroup]:
+    """The consumer groups that a client has."""
+    return ConsumerGroup.objects.filter(task__tenant=tenant, holder=holder)
+
+
 def used(tenant: Tenant) -> int:
     """How many tasks the account has; what is being deleted counts until it is gone."""
     return TrackingTask.objects.filter(tenant=tenant).count()

@@ -15,9 +15,10 @@ from analytics.inflow.event_log import EventLog
 from console.catalog.models import Bucket
 from console.inflow import services
 from console.inflow.journey import EXAMPLE
-from console.pipelines import queries
+from console.pipelines import event_logs, queries
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline
+from tests.console.inflow.folders import FoldersOfTheLake
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_topic
 
@@ -59,8 +60,9 @@ def no_message(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def log(cast: Cast) -> Iterator[EventLog]:
+def log(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLog]:
     """The event log of the source, with two changes."""
+    monkeypatch.setattr(event_logs.sources, "_given", FoldersOfTheLake())
     Bucket.objects.create(tenant=cast.acme, name="acme-logs")
     folder = Path(lake.lake_path(f"oss://acme-logs/event-logs/{SOURCE}/"))
     shutil.rmtree(folder, ignore_errors=True)  # of the test before

@@ -53,7 +53,8 @@ def test_where_it_stands_is_told_in_the_sources_words(alice: Caller, cast: Cast,
     counts = {"eventsRead": 3, "messagesDelivered": 2}
     reached = Reached(3, "bin.1:3", 3_000, 4, 5_000)
     insert = InsertReport("messages", 0, batch=1, rows_in_per_second=2.0)
-    samples.keep(task.pk, Report((insert,), connectors={"messages": counts}, reached={"events": reached}))
+    report = Report((insert,), connectors={"messages": counts}, rows_in_per_second=2.0, reached={"events": reached})
+    samples.keep(task.pk, report)
     (row,) = alice.data("inflow/list")
     assert (row["state"], row["position"], row["pending"], row["behind"]) == ("Running", "bin.1:3", 1, 2_000)
     assert (row["readPerSecond"], row["counters"]["messagesDelivered"]) == (2.0, 2)
