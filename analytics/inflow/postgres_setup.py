@@ -182,9 +182,7 @@ def find_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) ->
     return tables
 
 
-def look_for_tables(
-    connection: psycopg.Connection[Any], patterns: TablePatterns
-) -> tuple[Tables, list[CaptureFailed]]:
+def look_for_tables(connection: psycopg.Connection[Any], patterns: TablePatterns) -> tuple[Tables, list[CaptureFailed]]:
     """As `find_tables`, with all that is wrong instead of the first of it."""
     captured: list[TableName] = []
     left_out: dict[TableName, CaptureFailed] = {}
