@@ -5,8 +5,6 @@ To read one takes `dts:QueryTrackingTask` on it, and `dts:QueryTrackingEvents`: 
 
 from __future__ import annotations
 
-from analytics.errors import AnalyticsError
-from analytics.inflow.event_reader import Range
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.pipelines.event_logs import NORMAL, Holder, Login, Source, require_source
@@ -49,16 +47,12 @@ def _may_read(actor: Actor, task: TrackingTask) -> bool:
 
 
 def _source(task: TrackingTask) -> Source:
-    try:
-        told = task.range()
-    except (AnalyticsError, OSError):  # its own page tells what is wrong with the log
-        told = Range()
     return Source(
         task.task_id,
         f"{task.name} ({task.task_id})",
         task.log,
-        told.first_ms,
-        told.last_ms,
+        task.first_ms,
+        task.last_ms,
         tuple(queries.groups(task).values_list("name", flat=True)),
         NORMAL if task.is_normal else task.get_state_display(),
         shows_events=True,

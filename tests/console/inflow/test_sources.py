@@ -31,7 +31,9 @@ def tracked(cast: Cast) -> TrackingTask:
     tracking.create_group(actor=alice, task=task, name="readers", account="reader", password="read-it-all")
     with EventLog(task.folder) as log:
         append(log, change(1), change(2))
-    TrackingTask.objects.update(state=State.NORMAL, worker="one", heartbeat_at=timezone.now())
+    TrackingTask.objects.update(
+        state=State.NORMAL, worker="one", heartbeat_at=timezone.now(), first_ms=1_000, last_ms=2_000
+    )
     return TrackingTask.objects.select_related("tenant").get(pk=task.pk)
 
 

@@ -163,8 +163,18 @@ OF_INFLOW = {
 }
 
 
+#: Answered in test_tracking.py.
+OF_TRACKING = {
+    "BIZ_TRACKING_TASK_NOT_FOUND",
+    "BIZ_TRACKING_TASK_EXISTED",
+    "BIZ_TRACKING_TASK_STATE_INVALID",
+    "BIZ_TRACKING_TASK_QUOTA_EXCEEDED",
+    "BIZ_CONSUMER_GROUP_NOT_FOUND",
+}
+
+
 def test_every_code_is_answered_by_a_test() -> None:
-    ours = OF_SQL | OF_QUEUES | OF_BUCKETS | OF_JOBS | OF_INFLOW
+    ours = OF_SQL | OF_QUEUES | OF_BUCKETS | OF_JOBS | OF_INFLOW | OF_TRACKING
     assert {symbol for _, symbol in DOCUMENTED} | EVERYWHERE | ours == set(envelope.CODES)
 
 
