@@ -157,7 +157,7 @@ def passed_alone(done: Sequence[Ended]) -> list[str]:
     tests = sorted({test for one in done for test in one.failed_tests()})
     if not 0 < sum(one.count("failed", "error") for one in done) == len(tests) <= MOST_AGAIN:
         return []
-    passed = []
+    passed: list[str] = []
     for target, of_it in groupby(tests, _run_again):
         print(f"--- once more, alone: {target}", flush=True)
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", target]

@@ -143,7 +143,7 @@ def test_a_batch_takes_a_part_of_what_unpacks_to_much_and_the_next_one_the_rest(
     assert spool.lead()
     intake = Intake(source, spool)
     body = packed_parquet(length=15 << 20)
-    intake._receiver._keep([Delivered(f"m{n}", body, 8, 1, 0, 0, f"h{n}") for n in range(12)])
+    intake._receiver._keep([Delivered(f"m{n}", body, 8, 1, 0, 0, f"h{n}") for n in range(12)], 1)
     for number, taken in ((1, 5), (2, 5), (3, 2)):
         assert intake.latest(number - 1) == number
         assert len(spool.batches[number].handles) == taken
