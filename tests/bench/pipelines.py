@@ -31,8 +31,10 @@ from tests.support.queue_service import queue_service
 from tests.support.redis_server import redis_server
 
 #: Messages of 1 KB of a round.
-_FROM_QUEUE, _TO_TOPIC = 20_000, 100_000
+_FROM_QUEUE, _TO_TOPIC = 80_000, 500_000
 _BODY = 1000
+#: Made-up rows that are offered a second: more than a topic takes.
+_OFFERED = 100_000
 _CHUNK = 1000
 #: Messages a second of the latency, and for how long, s; what comes in the first seconds does not count.
 _PACE, _SECONDS, _SETTLING = 100, 25, 5
@@ -160,7 +162,7 @@ def _into_topic(ground: Ground) -> float:
     """Made-up rows, more than the topic takes, from the first batch that is committed to the last row."""
     topic = ground.new_topic()
     options: dict[str, Value] = {
-        "rows-per-second": _TO_TOPIC // 5,
+        "rows-per-second": _OFFERED,
         "fields.pad.length": _BODY,
     }
     source = Source("numbers", "datagen", columns_of("pad string"), options=options)
