@@ -62,6 +62,4 @@ class TaskTable(tables.Table):  # type: ignore[misc]
 
 def state_badge(task: Pipeline, now: Now | None) -> SafeString:
     """The state with its colour, and why it is in it."""
-    return SafeString(
-        render_to_string("inflow/_state_cell.html", {"standing": standing(task, now), "reason": task.reason})
-    )
+    return render_to_string("inflow/_state_cell.html", {"standing": standing(task, now), "reason": task.reason})
