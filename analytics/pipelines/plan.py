@@ -20,7 +20,7 @@ Value = str | int | float | bool
 #: A value that stands in the text by the name it was saved under.
 SECRET = re.compile(r"\$\{secret_values\.([A-Za-z0-9_.-]{1,128})\}")
 #: The options, of all connectors, that may name a secret: they sign requests. No row, address, log or page has them.
-CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey", "functionKey"})
+CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey"})
 
 #: A table's name that may be part of a file's as it is.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
