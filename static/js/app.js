@@ -119,16 +119,12 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     scrolled = event.detail.requestConfig?.boosted ? [] : tables().map((table) => table.scrollLeft);
   });
+  // A list that grows by itself keeps its last entries.
+  const shorten = (list) => [...list.children].slice(0, -list.dataset.most).forEach((entry) => entry.remove());
   document.addEventListener("htmx:afterSwap", () => {
+    document.querySelectorAll("[data-most]").forEach(shorten);
     const found = tables();
     if (found.length === scrolled.length) found.forEach((table, place) => (table.scrollLeft = scrolled[place]));
-  });
-
-  // A list that grows by itself keeps its last entries.
-  document.addEventListener("htmx:afterSwap", () => {
-    for (const list of document.querySelectorAll("[data-most]")) {
-      for (const entry of [...list.children].slice(0, -list.dataset.most)) entry.remove();
-    }
   });
 
   document.addEventListener("htmx:load", (event) => {
