@@ -8,7 +8,8 @@ the end all failures are named once more, and the last line counts all tests.
 
 Each test has patience, and still one in ten thousand may run out of it beside two other suites. So a few failures are
 looked at again: each of these tests runs once more, alone. What fails then has failed; what passes is named in the
-summary with the reason of the first time, for a test that passes only alone is a fault of the product or its own.
+summary with the reason of the first time, for a test that passes only alone is a fault of the product or its own. A
+suite whose pytest ended before its summary runs once more as a whole, if it is the only one.
 """
 
 from __future__ import annotations
@@ -111,6 +112,11 @@ class Ended:
         if self.status not in (0, 1) or (self.status == 1 and not self.count("failed", "error")):
             self.counts["error"] = self.counts.get("error", 0) + 1
 
+    @property
+    def has_died(self) -> bool:
+        """Whether pytest itself ended before its tests did."""
+        return not self.suite.instead and self.status not in (0, 1)
+
     def failures(self) -> list[str]:
         """A line for each test that failed, with the beginning of why."""
         return [line[:_LONGEST_LINE] for line in _FAILED.findall(self.output)]
@@ -147,6 +153,17 @@ def _run(suite: Suite, marks: str, ended: SimpleQueue[Ended]) -> None:
         seconds = time.monotonic() - started
         output.seek(0)
         ended.put(Ended(suite, process.returncode, seconds, output.read(), used.ru_utime + used.ru_stime))
+
+
+def with_the_dead_again(done: Sequence[Ended]) -> list[Ended]:
+    """Run the one suite that died once more, alone, in the place of its first run; of several none."""
+    dead = [one for one in done if one.has_died]
+    if len(dead) != 1:
+        return list(done)
+    print(f"--- once more, alone: {dead[0].suite.name}, whose pytest ended with {dead[0].status}", flush=True)
+    (again,) = run([dead[0].suite])
+    print(again.output if again.status else _tail(again.output), flush=True)
+    return [again if one is dead[0] else one for one in done]
 
 
 def passed_alone(done: Sequence[Ended]) -> list[str]:
@@ -194,6 +211,8 @@ def main(*arguments: str) -> int:
     print("--- seconds by suite, those of a processor beside them")
     for one in sorted(done, key=lambda one: -one.seconds):
         print(f"{one.seconds:7.0f} {one.used:7.0f}  {one.count('passed'):5} passed  {one.suite.name}")
+    if not fast:
+        done = with_the_dead_again(done)
     for one in done:
         print(*one.failures(), sep="\n", end="\n" if one.failures() else "")
     alone = passed_alone(done)

@@ -102,3 +102,15 @@ def test_many_failures_and_a_suite_that_died_are_not_tried_again(two_tests: Path
     assert suites.passed_alone([once, Ended(Suite("b", ("b",)), -9, 1, "....")]) == []
     many = {f"tests/test_a.py::test_passes[{number}]": "TimeoutError" for number in range(suites.MOST_AGAIN + 1)}
     assert suites.passed_alone([ended(many)]) == []
+
+
+@pytest.mark.process
+def test_the_one_suite_that_died_runs_once_more_and_two_do_not(
+    two_tests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (two_tests / "tests/test_a.py").write_text("def test_passes(): pass\n")
+    monkeypatch.setattr(suites, "SUITES", (dead := Suite("a", ("test_a.py",)),))
+    whole = Ended(Suite("b", ("b",)), 0, 1, "===== 2 passed in 1.00s =====")
+    killed = Ended(dead, 3, 1, "....")
+    assert [one.status for one in suites.with_the_dead_again([whole, killed])] == [0, 0]
+    assert suites.with_the_dead_again([killed, killed]) == [killed, killed]
