@@ -199,7 +199,7 @@ def services(config: Config, name_server: int | None = None) -> list[Service]:
         _beat(config, after=("sql",)),
         *_pipeline_workers(config, after=("worker",)),
         Service("sql", _manage("mysql_endpoint"), after=("worker",), ready=line("ready"), grace=2),
-        Service("tracking", _manage("tracking"), after=("sql",), ready=line("ready"), grace=6),
+        _tracking(config, after=("sql",)),
     ]
     return [service for service in plan if service.name not in {"redis"} - set(redis)]
 
@@ -354,6 +354,13 @@ def _pipeline_workers(config: Config, *, after: tuple[str, ...]) -> list[Service
         service = _worker(config, name, "pipelines", threads=2, after=after, environ=environ)
         workers.append(replace(service, expendable=ENGINE_LOST))
     return workers
+
+
+def _tracking(config: Config, *, after: tuple[str, ...]) -> Service:
+    file = config.home / "run" / "tracking.ready"
+    environ = {"GANTRY_READY_FILE": str(file)}
+    command = _manage("tracking")
+    return Service("tracking", command, after=after, ready=touched(file), ready_file=file, grace=6, environ=environ)
 
 
 def _beat(config: Config, *, after: tuple[str, ...]) -> Service:

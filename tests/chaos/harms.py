@@ -57,6 +57,7 @@ def short() -> Iterator[Harm]:
     yield Harm(KILL, ("smq",))
     yield Harm(DISK, seconds=6)
     yield Harm(KILL, ("worker", "sql"))
+    yield Harm(KILL, ("tracking",))
     yield Harm(STOP, ("redis",), 4)
     yield Harm(KILL, (LAUNCHER,))
 
