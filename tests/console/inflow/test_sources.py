@@ -79,3 +79,11 @@ def test_an_inflow_task_holds_the_group_until_it_is_deleted(cast: Cast, tracked:
     services.delete(actor=alice, pipeline=task)
     group.refresh_from_db()
     assert group.holder == ""
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_log_of_the_platform_is_reached_by_its_task_alone(cast: Cast, tracked: TrackingTask) -> None:
+    """Its folder, written down as one of the account's own, is none."""
+    for who in ("alice", "charlie"):
+        with pytest.raises(Refused, match="bucket"):
+            services.create(actor=cast.actor(who), document=document(cast, source={"log": tracked.log}))
