@@ -9,7 +9,7 @@ the end all failures are named once more, and the last line counts all tests.
 Each test has patience, and still one in ten thousand may run out of it beside two other suites. So a few failures are
 looked at again: each of these tests runs once more, alone. What fails then has failed; what passes is named in the
 summary with the reason of the first time, for a test that passes only alone is a fault of the product or its own. A
-suite whose pytest ended before its summary runs once more as a whole, if it is the only one.
+suite whose pytest ended before its summary, or whose JVM did, runs once more as a whole, if it is the only one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ PLACES, USUAL, QUIET, FILLING = 6, 2, 3, 1
 #: So many failures may have been for want of a processor; more of them are no accident, and none is tried again.
 MOST_AGAIN = 3
 _LONGEST_LINE = 250
+#: What py4j says once the JVM at the other end has ended.
+_JVM_GONE = "Answer from Java side is empty"
 _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) tests/.*$", re.MULTILINE)
 _SUMMARY = re.compile(r"^=+ .*\b(?:passed|failed|error|skipped|no tests ran)\b.* in [\d.]+s.*=+$", re.MULTILINE)
@@ -114,8 +116,9 @@ class Ended:
 
     @property
     def has_died(self) -> bool:
-        """Whether pytest itself ended before its tests did."""
-        return not self.suite.instead and self.status not in (0, 1)
+        """Whether pytest itself ended before its tests did, or the JVM that they share, without which all others fail."""
+        lost = _JVM_GONE in self.output and self.count("failed", "error") > MOST_AGAIN
+        return not self.suite.instead and (lost or self.status not in (0, 1))
 
     def failures(self) -> list[str]:
         """A line for each test that failed, with the beginning of why."""

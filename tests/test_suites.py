@@ -114,3 +114,6 @@ def test_the_one_suite_that_died_runs_once_more_and_two_do_not(
     killed = Ended(dead, 3, 1, "....")
     assert [one.status for one in suites.with_the_dead_again([whole, killed])] == [0, 0]
     assert suites.with_the_dead_again([killed, killed]) == [killed, killed]
+    lost = Ended(dead, 1, 1, "Answer from Java side is empty\n===== 9 failed, 2 passed in 1.00s =====")
+    failed = Ended(dead, 1, 1, "===== 9 failed, 2 passed in 1.00s =====")
+    assert (lost.has_died, failed.has_died) == (True, False)
