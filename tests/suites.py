@@ -116,7 +116,7 @@ class Ended:
 
     @property
     def has_died(self) -> bool:
-        """Whether pytest itself ended before its tests did, or the JVM that they share, without which all others fail."""
+        """Whether pytest itself ended before its tests did, or the JVM that they share: all others fail."""
         lost = _JVM_GONE in self.output and self.count("failed", "error") > MOST_AGAIN
         return not self.suite.instead and (lost or self.status not in (0, 1))
 
