@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -11,6 +12,8 @@ import orjson
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpResponse
+
+from console.web.errors import Refused
 
 FIELD = "BIZ_FIELD_CHECK_INVALID"
 SYSTEM = "ONS_SYSTEM_ERROR"
@@ -201,3 +204,12 @@ def failure(symbol: str, detail: str, request_id: str, *, status: int = 200) -> 
 
 def _json(fields: dict[str, Any], status: int = 200) -> HttpResponse:
     return HttpResponse(orjson.dumps(fields), content_type="application/json", status=status)
+
+
+@contextmanager
+def in_symbols(symbols: Mapping[str, str]) -> Iterator[None]:
+    """Raise each refusal again under the symbol that the API has for it: the table's, else that of a wrong field."""
+    try:
+        yield
+    except Refused as refused:
+        raise Refused(symbols.get(refused.symbol, FIELD), refused.message, refused.field) from refused

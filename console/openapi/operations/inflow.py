@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 from django.conf import settings
 from pydantic import Field, StringConstraints
 
 from console.inflow import access, journey, queries, services
-from console.openapi.envelope import FIELD, Page, cut, milliseconds
+from console.openapi.envelope import Page, cut, in_symbols, milliseconds
 from console.openapi.registry import NOTHING, Boolean, Call, Choice, Nothing, Parameters, Positive, Result, operation
 from console.pipelines import queries as pipelines
 from console.pipelines import samples
@@ -190,7 +188,7 @@ def get(call: Call, parameters: TaskOnly) -> TaskDo:
     extension=True,
 )
 def create(call: Call, parameters: TaskCreate) -> TaskDo:
-    with _told():
+    with in_symbols(_SYMBOLS):
         document = _read(parameters.document)
         access.require_right(call.actor, access.CREATE, _name_of(document))
         made = services.create(
@@ -214,7 +212,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
     extension=True,
 )
 def update(call: Call, parameters: TaskSave) -> TaskDo:
-    with _told():
+    with in_symbols(_SYMBOLS):
         document = _read(parameters.document)
         task = access.require_task(call.actor, access.UPDATE, _name_of(document))
         services.change(
@@ -239,7 +237,7 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
 )
 def start(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     task = _task(call, parameters.task, access.START)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.begin(actor=call.actor, pipeline=task)
     return NOTHING
 
@@ -257,7 +255,7 @@ def start(call: Call, parameters: TaskOnly) -> dict[str, Any]:
 )
 def stop(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     task = _task(call, parameters.task, access.STOP)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.pause(actor=call.actor, pipeline=task)
     return NOTHING
 
@@ -274,7 +272,7 @@ def stop(call: Call, parameters: TaskOnly) -> dict[str, Any]:
 )
 def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     task = _task(call, parameters.task, access.DELETE)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.delete(actor=call.actor, pipeline=task)
     return NOTHING
 
@@ -290,7 +288,7 @@ def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     extension=True,
 )
 def test(call: Call, parameters: TaskTest) -> Tried:
-    with _told():
+    with in_symbols(_SYMBOLS):
         document = _read(parameters.document)
         access.require_right(call.actor, access.CREATE, _name_of(document))
         found = journey.travel(
@@ -320,15 +318,6 @@ def test(call: Call, parameters: TaskTest) -> Tried:
     )
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Refusals by the symbols of this API."""
-    try:
-        yield
-    except Refused as refused:
-        raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
-
-
 def _read(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
@@ -346,7 +335,7 @@ def _name_of(document: dict[str, Any]) -> str:
 
 
 def _task(call: Call, name: str, action: str) -> Pipeline:
-    with _told():
+    with in_symbols(_SYMBOLS):
         return access.require_task(call.actor, action, name)
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from console.jobs import access
-from console.openapi.envelope import Page, milliseconds, page_of
-from console.openapi.operations.jobs import in_symbols
+from console.openapi.envelope import Page, in_symbols, milliseconds, page_of
+from console.openapi.operations.jobs import SYMBOLS
 from console.openapi.registry import NOTHING, Call, Nothing, Paged, Parameters, Result, operation
 from console.pipelines import queries
 from console.pipelines import services as pipelines
@@ -77,7 +77,7 @@ def secrets(call: Call, parameters: Paged) -> Page:
 )
 def put_secret(call: Call, parameters: SecretPut) -> dict[str, Any]:
     access.require_right(call.actor, access.PUT_SECRET, parameters.secret, "job-secret")
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         pipelines.set_secret(actor=call.actor, name=parameters.secret, value=parameters.value)
     return NOTHING
 
@@ -94,7 +94,7 @@ def put_secret(call: Call, parameters: SecretPut) -> dict[str, Any]:
 )
 def delete_secret(call: Call, parameters: SecretOnly) -> dict[str, Any]:
     access.require_right(call.actor, access.DELETE_SECRET, parameters.secret, "job-secret")
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         pipelines.delete_secret(actor=call.actor, name=parameters.secret)
     return NOTHING
 
@@ -125,7 +125,7 @@ def variables(call: Call, parameters: Paged) -> Page:
 )
 def put_variable(call: Call, parameters: VariablePut) -> dict[str, Any]:
     access.require_right(call.actor, access.PUT_SECRET, parameters.variable, "job-variable")
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         pipelines.set_variable(actor=call.actor, name=parameters.variable, value=parameters.value)
     return NOTHING
 
@@ -142,6 +142,6 @@ def put_variable(call: Call, parameters: VariablePut) -> dict[str, Any]:
 )
 def delete_variable(call: Call, parameters: VariableOnly) -> dict[str, Any]:
     access.require_right(call.actor, access.DELETE_SECRET, parameters.variable, "job-variable")
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         pipelines.delete_variable(actor=call.actor, name=parameters.variable)
     return NOTHING

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
@@ -15,7 +13,7 @@ from console.jobs.compiler.planning import Checked
 from console.jobs.compiler.words import LONGEST_TEXT
 from console.jobs.graph import Node
 from console.jobs.tables import live_point
-from console.openapi.envelope import FIELD, INVOKE, THROTTLED, Page, cut, milliseconds, page_of
+from console.openapi.envelope import INVOKE, THROTTLED, Page, cut, in_symbols, milliseconds, page_of
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -34,7 +32,7 @@ from console.pipelines import services as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, State, Version
 from console.web.errors import Refused
 
-_SYMBOLS = {
+SYMBOLS = {
     access.NOT_FOUND: "BIZ_JOB_NOT_FOUND",
     "NAME_TAKEN": "BIZ_JOB_EXISTED",
     "JOB_TEXT_INVALID": "BIZ_JOB_TEXT_REFUSED",
@@ -329,7 +327,7 @@ def get(call: Call, parameters: JobOnly) -> JobDo:
 )
 def create(call: Call, parameters: JobCreate) -> JobDo:
     access.require_right(call.actor, access.CREATE, parameters.job)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         services.create(actor=call.actor, name=parameters.job, text=parameters.text)
     return _described(_found(call, parameters.job))
 
@@ -347,7 +345,7 @@ def create(call: Call, parameters: JobCreate) -> JobDo:
 )
 def update(call: Call, parameters: JobWithText) -> Kept:
     job = _job(call, parameters, access.UPDATE)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         checked = services.save_draft(actor=call.actor, pipeline=job, text=parameters.text)
     return Kept(**_validated(checked), text=checked.text)
 
@@ -363,7 +361,7 @@ def update(call: Call, parameters: JobWithText) -> Kept:
 )
 def validate(call: Call, parameters: TextOnly) -> Validated:
     access.require_right(call.actor, access.QUERY, "*")
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         return Validated(**_validated(services.look(actor=call.actor, text=parameters.text)))
 
 
@@ -381,7 +379,7 @@ def validate(call: Call, parameters: TextOnly) -> Validated:
 )
 def deploy(call: Call, parameters: JobWithText) -> VersionRow:
     job = _job(call, parameters, access.UPDATE)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         return VersionRow(**_version(services.deploy(actor=call.actor, pipeline=job, text=parameters.text)))
 
 
@@ -406,7 +404,7 @@ def deploy(call: Call, parameters: JobWithText) -> VersionRow:
 )
 def start(call: Call, parameters: JobStart) -> dict[str, Any]:
     job = _job(call, parameters, access.START)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         services.start(
             actor=call.actor,
             pipeline=job,
@@ -429,7 +427,7 @@ def start(call: Call, parameters: JobStart) -> dict[str, Any]:
 )
 def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
     job = _job(call, parameters, access.STOP)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         services.stop(actor=call.actor, pipeline=job, with_savepoint=parameters.withSavepoint)
     return NOTHING
 
@@ -446,7 +444,7 @@ def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
 )
 def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
     job = _job(call, parameters, access.DELETE)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         services.delete(actor=call.actor, pipeline=job)
     return NOTHING
 
@@ -555,7 +553,7 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
 )
 def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
     job = _job(call, parameters, access.DELETE_SAVEPOINT)
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         found = _savepoint(job, parameters.savepoint)
         if found is None:
             raise Refused("SAVEPOINT_NOT_FOUND", f"{job.name} has no savepoint of this ID.", "savepoint")
@@ -563,17 +561,8 @@ def delete_savepoint(call: Call, parameters: SavepointOnly) -> dict[str, Any]:
     return NOTHING
 
 
-@contextmanager
-def in_symbols() -> Iterator[None]:
-    """Refusals by the symbols of this API."""
-    try:
-        yield
-    except Refused as refused:
-        raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
-
-
 def _job(call: Call, parameters: JobOnly, action: str) -> Pipeline:
-    with in_symbols():
+    with in_symbols(SYMBOLS):
         return access.require_job(call.actor, action, parameters.job)
 
 

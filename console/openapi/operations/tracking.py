@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from console.openapi.envelope import FIELD, Page, cut, milliseconds
+from console.openapi.envelope import Page, cut, in_symbols, milliseconds
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -249,7 +247,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
     access.require_right(call.actor, access.CREATE, "*")
     values = parameters.values()
     values["snapshot"], values["retention_days"] = parameters.snapshot, parameters.retentionDays
-    with _told():
+    with in_symbols(_SYMBOLS):
         task = services.create(actor=call.actor, name=parameters.name, kind=Kind(parameters.kind), **values)
     return _described(task)
 
@@ -266,7 +264,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
 )
 def test(call: Call, parameters: Connection) -> list[Fault]:
     access.require_right(call.actor, access.CREATE, "*")
-    with _told():
+    with in_symbols(_SYMBOLS):
         found = services.test(actor=call.actor, kind=Kind(parameters.kind), **parameters.values())
     return [Fault(code=one.code, message=one.sentence, mend=one.mend) for one in found]
 
@@ -284,7 +282,7 @@ def test(call: Call, parameters: Connection) -> list[Fault]:
 )
 def update(call: Call, parameters: TaskUpdate) -> TaskDo:
     task = _task(call, parameters, access.UPDATE)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.change(actor=call.actor, task=task, name=parameters.name, **parameters.values())
         return _described(access.require_task(call.actor, access.UPDATE, parameters.task))
 
@@ -302,7 +300,7 @@ def update(call: Call, parameters: TaskUpdate) -> TaskDo:
 )
 def pause(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     task = _task(call, parameters, access.PAUSE)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.pause(actor=call.actor, task=task)
     return NOTHING
 
@@ -319,7 +317,7 @@ def pause(call: Call, parameters: TaskOnly) -> dict[str, Any]:
 )
 def resume(call: Call, parameters: TaskResume) -> dict[str, Any]:
     task = _task(call, parameters, access.RESUME)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.resume(actor=call.actor, task=task, anew=parameters.anew)
     return NOTHING
 
@@ -337,7 +335,7 @@ def resume(call: Call, parameters: TaskResume) -> dict[str, Any]:
 )
 def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     task = _task(call, parameters, access.DELETE)
-    with _told():
+    with in_symbols(_SYMBOLS):
         services.delete(actor=call.actor, task=task)
     return NOTHING
 
@@ -367,7 +365,7 @@ def groups(call: Call, parameters: TaskOnly) -> list[GroupDo]:
 )
 def create_group(call: Call, parameters: GroupCreate) -> GroupDo:
     task = _task(call, parameters, access.CREATE_GROUP)
-    with _told():
+    with in_symbols(_SYMBOLS):
         made = services.create_group(
             actor=call.actor,
             task=task,
@@ -390,7 +388,7 @@ def create_group(call: Call, parameters: GroupCreate) -> GroupDo:
 )
 def delete_group(call: Call, parameters: GroupOnly) -> dict[str, Any]:
     task = _task(call, parameters, access.DELETE_GROUP)
-    with _told():
+    with in_symbols(_SYMBOLS):
         found = queries.group(task, parameters.group)
         if found is None:
             raise Refused(access.GROUP_NOT_FOUND, f"{task.name} has no consumer group {parameters.group}.", "group")
@@ -398,17 +396,8 @@ def delete_group(call: Call, parameters: GroupOnly) -> dict[str, Any]:
     return NOTHING
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Refusals by the symbols of this API."""
-    try:
-        yield
-    except Refused as refused:
-        raise Refused(_SYMBOLS.get(refused.symbol, FIELD), refused.message, refused.field) from refused
-
-
 def _task(call: Call, parameters: TaskOnly, action: str) -> TrackingTask:
-    with _told():
+    with in_symbols(_SYMBOLS):
         return access.require_task(call.actor, action, parameters.task)
 
 
