@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -14,6 +15,15 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the interface part is this, then
 _NOT_PUBLIC = tuple(
     IPv6Network(text) for text in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "5f00::/16", "3fff::/20")
 )
+
+
+def resolve(name: str) -> list[str]:
+    """All addresses of a name, each once. Raises OSError."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # such as a name with two dots in a row
+        raise socket.gaierror(socket.EAI_NONAME, "it is no name") from error
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 def may_reach(address: str, allowed: Iterable[Network]) -> bool:

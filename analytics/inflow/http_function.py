@@ -36,7 +36,7 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from analytics.inflow.transform import Event, Transformed, TransformFailed, pieces
-from brokercore.addresses import Network, may_reach
+from brokercore.addresses import Network, may_reach, resolve
 
 Resolve = Callable[[str], list[str]]
 
@@ -61,15 +61,6 @@ _PASSING = frozenset({408, 425, 429})
 def sign(key: bytes, body: bytes) -> str:
     """What the header `x-gantry-signature` has for a body."""
     return f"sha256={hmac.new(key, body, hashlib.sha256).hexdigest()}"
-
-
-def resolve(name: str) -> list[str]:
-    """All addresses of a name, each once. Raises OSError."""
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # such as a name with two dots in a row
-        raise socket.gaierror(socket.EAI_NONAME, "it is no name") from error
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 class HttpFunction:

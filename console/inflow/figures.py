@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from analytics.inflow.delivery import Count
 from console.inflow.queries import FIGURES
-from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, lines
+from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, TitledFigure, lines
 from console.pipelines.samples import Counted
 
 _RED = "#d63939"
 _RATES = {Count.READ: BLUE, Count.FILTERED: AMBER, Count.TRANSFORMED: VIOLET, Count.DELIVERED: GREEN}
 _FAULTS = {Count.FAILED: _RED, Count.DEAD: VIOLET, Count.DISCARDED: AMBER, Count.RETRIED: BLUE}
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A figure under the title and the id that it has on the page."""
-
-    key: str
-    title: str
-    label: str
-    figure: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +30,7 @@ class Row:
         return [self.rates.get(name) for name in FIGURES]
 
 
-def curves(points: Sequence[Counted], seconds: int) -> list[Curve]:
+def curves(points: Sequence[Counted], seconds: int) -> list[TitledFigure]:
     """Rates of events and messages, of what failed, and how far it is behind its log."""
     found = list(reversed(rows(points)))
     at = [one.at_ms // 1000 for one in found]
@@ -54,7 +43,7 @@ def curves(points: Sequence[Counted], seconds: int) -> list[Curve]:
         ),
     ]  # fmt: skip
     return [
-        Curve(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
+        TitledFigure(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
         for key, title, unit, series in wanted
     ]
 

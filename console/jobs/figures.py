@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, lines
+from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, TitledFigure, lines
 from console.pipelines.samples import Point
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A figure under the title and the id that it has on the page."""
-
-    key: str
-    title: str
-    label: str
-    figure: dict[str, Any]
-
-
-def curves(points: Sequence[Point], seconds: int) -> list[Curve]:
+def curves(points: Sequence[Point], seconds: int) -> list[TitledFigure]:
     """Rates, how long a batch takes, how far the watermark is behind, and the size of the state.
 
     A job without a watermark, or without state, has no such curve.
@@ -37,7 +25,7 @@ def curves(points: Sequence[Point], seconds: int) -> list[Curve]:
     ]  # fmt: skip
     at = [point.at for point in points]
     return [
-        Curve(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
+        TitledFigure(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
         for key, title, unit, series in wanted
         if key == "rates" or any(any(values) for _, values in series.values())
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -18,6 +19,16 @@ BLUE, AMBER, VIOLET, GREEN = "#066fd1", "#f59f00", "#ae3ec9", "#2fb344"
 #: Points up to which each has a mark.
 _MARKED = 120
 _UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
+
+
+@dataclass(frozen=True, slots=True)
+class TitledFigure:
+    """A figure under the title and the id that it has on the page."""
+
+    key: str
+    title: str
+    label: str
+    figure: dict[str, Any]
 
 
 def unit(curve: Curve) -> str:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from brokercore.addresses import Network, may_reach
+from brokercore.addresses import Network, may_reach, resolve
 from brokercore.server.errors import SettingsError
 from brokercore.smq.wire.notifications import push_target
 
@@ -63,15 +63,6 @@ def read_allowed(environ: Mapping[str, str], host: str) -> tuple[Network, ...]:
         raise SettingsError(
             f"GANTRY_SMQ_PUSH_ALLOW is no list of networks such as 127.0.0.1,10.0.0.0/8: {error}."
         ) from error
-
-
-def resolve(name: str) -> list[str]:
-    """All addresses of a name, each once. Raises OSError."""
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # such as a name with two dots in a row
-        raise socket.gaierror(socket.EAI_NONAME, "it is no name") from error
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 class Receivers:
