@@ -15,10 +15,7 @@
                 seconds (0 to 15; 3)
     pattern     an object, or its JSON as a text (`analytics.inflow.pattern`); without it all events pass
     transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
-    sink        topic, fields (`analytics.inflow.fields`; the whole event is the body without them), `routes` (the other
-                topics that a transformed event may name; none), and whether changes of one primary key keep their
-                order. Where it is another account's: `endpoint`, `instanceID`, `accessId`, `accessKey` (as
-                `${secret_values.name}`), `producerGroup`
+    sink        where the messages go, by its kind (`analytics.inflow.task_sinks`)
     retry       backoff (without it) or exponential
     faults      allowed (without it) or prohibited
 
@@ -29,18 +26,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analytics.errors import AnalyticsError
+from analytics.inflow import parts, task_sinks
 from analytics.inflow.delivery import Flow, RetryPolicy
 from analytics.inflow.expressions import Expression
-from analytics.inflow.fields import METHODS, Fields, FieldsError
 from analytics.inflow.http_function import HttpFunction
+from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
+from analytics.inflow.task_sinks import TaskSink
 from analytics.inflow.transform import Transform, TransformFailed
-from analytics.pipelines.plan import SECRET, Column, Insert, Plan, Settings, Sink, Source, Value
+from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source, Value
 from brokercore.addresses import Network
 
 EVENTS, MESSAGES = "events", "messages"
@@ -50,28 +48,15 @@ EVENT = Column("event", "binary")
 MOST_MESSAGES, MOST_INTERVAL = 10_000, 15
 """Limits of `source.messages` and `source.interval` (s)."""
 DEFAULT_MESSAGES, DEFAULT_INTERVAL = 100, 3
-PRODUCER_GROUP = "GID_INFLOW"
 #: Events that a batch of the engine's may have where so many wait, in calls of `source.messages` each: it costs a tenth
 #: of a second whatever it has. And how many more are delivered again after a crash.
 BACKLOG = 1_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
-#: Without `%`, which stands between an instance and a topic of it.
-_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,127}")
-_LONGEST_DESCRIPTION, _MOST_ROUTES = 255, 100
+_LONGEST_DESCRIPTION = 255
 _PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", "deadLetterTopic")
-_KEYS = ("accessId", "accessKey")
-_REACH = ("endpoint", "instanceID", *_KEYS, "producerGroup")
 _KINDS = {"expression": "expression", "function": "url"}
-
-
-class TaskError(AnalyticsError):
-    """The document is wrong. The message says where and what is allowed; `field` is the place, `source.messages`."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason.rstrip('.')}.")
-        self.field = field
 
 
 @dataclass(frozen=True)
@@ -83,11 +68,7 @@ class Task:
     pattern: str
     #: Of one key, the kind, and what it is told; empty for none.
     transform: Mapping[str, str]
-    topic: str
-    fields: Fields
-    is_ordered: bool
-    routes: tuple[str, ...]
-    reach: Mapping[str, str]
+    sink: TaskSink
     retry: RetryPolicy
     allows_faults: bool
     dead_letters: str
@@ -95,35 +76,26 @@ class Task:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Task:
         """Raises TaskError."""
-        _known("the task", document, _PARTS, "")
-        sink = _object(document, "sink")
-        _known("the sink", sink, ("topic", "ordered", "routes", *METHODS, *_REACH), "sink.")
-        dead_letters = _text(document, "deadLetterTopic", "", optional=True)
+        parts.known("the task", document, _PARTS, "")
+        dead_letters = parts.text(document, "deadLetterTopic", "", optional=True)
         if dead_letters:
-            _require_topic("deadLetterTopic", dead_letters)
-        topic = _require_topic("sink.topic", _text(sink, "topic", "sink."))
-        if dead_letters == topic:
+            parts.topic("deadLetterTopic", dead_letters)
+        sink = task_sinks.read(parts.whole(document, "sink"))
+        if dead_letters in sink.topics[:1]:
             raise TaskError("deadLetterTopic", "it is the topic of the messages; another one is needed")
-        name = _text(document, "name", "")
+        name = parts.text(document, "name", "")
         if not _NAME.fullmatch(name):
             raise TaskError("name", "a name has 1 to 127 letters, digits, '_' and '-'")
-        if len(_text(document, "description", "", optional=True)) > _LONGEST_DESCRIPTION:
+        if len(parts.text(document, "description", "", optional=True)) > _LONGEST_DESCRIPTION:
             raise TaskError("description", f"a description has at most {_LONGEST_DESCRIPTION} characters")
-        reach = {one: _text(sink, one, "sink.", optional=True) for one in _REACH}
-        if reach["accessKey"] and not SECRET.fullmatch(reach["accessKey"]):
-            raise TaskError("sink.accessKey", "it is the name of a secret, such as ${secret_values.broker}")
         return cls(
             name=name,
-            source=_source(_object(document, "source")),
+            source=_source(parts.whole(document, "source")),
             pattern=_pattern(document.get("pattern")),
             transform=_transform(document.get("transform")),
-            topic=topic,
-            fields=_fields(sink),
-            is_ordered=_flag(sink, "ordered", "sink."),
-            routes=_routes(sink.get("routes")),
-            reach={one: value for one, value in reach.items() if value},
-            retry=RetryPolicy(_choice(document, "retry", [str(policy) for policy in RetryPolicy])),
-            allows_faults=_choice(document, "faults", ["allowed", "prohibited"]) == "allowed",
+            sink=sink,
+            retry=RetryPolicy(parts.choice(document, "retry", [str(policy) for policy in RetryPolicy])),
+            allows_faults=parts.choice(document, "faults", ["allowed", "prohibited"]) == "allowed",
             dead_letters=dead_letters,
         )
 
@@ -134,12 +106,7 @@ class Task:
             "source": {name: self.source[name] for name in ("messages", "interval")},
             "pattern": self.pattern,
             "transform": dict(self.transform) or None,
-            "sink": {
-                "topic": self.topic,
-                "ordered": self.is_ordered,
-                "routes": list(self.routes),
-                **self.fields.to_document(),
-            },
+            "sink": self.sink.to_document(),
             "retry": str(self.retry),
             "faults": "allowed" if self.allows_faults else "prohibited",
             "deadLetterTopic": self.dead_letters,
@@ -160,20 +127,15 @@ class Task:
         """What is done with its events."""
         return Flow(
             task=self.name,
-            fields=self.fields,
+            fields=self.sink.fields,
             pattern=Pattern.compile(self.pattern),
             transform=transform,
             retry=self.retry,
             allows_faults=self.allows_faults,
             has_dead_letters=bool(self.dead_letters),
-            is_ordered=self.is_ordered,
-            routes=frozenset((self.topic, *self.routes)),
+            is_ordered=self.sink.is_ordered,
+            routes=frozenset(self.sink.topics),
         )
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """All topics that it may write to: who starts it needs the right to each."""
-        return tuple(dict.fromkeys(filter(None, (self.topic, self.dead_letters, *self.routes))))
 
     def plan(self) -> Plan:
         """The pipeline: one source, one sink, and all rows from the one to the other.
@@ -182,17 +144,18 @@ class Task:
         (`runner.Start.given`, under MESSAGES), and so is the key of a function (`functionKey`), and the networks that
         one may be in beside public addresses (`networks`).
         """
-        document = json.dumps(self.to_document(), ensure_ascii=False)
+        told = json.dumps(self.to_document(), ensure_ascii=False)
         calls = max(1, BACKLOG // int(self.source["messages"]))
-        target: dict[str, Value] = {"producerGroup": PRODUCER_GROUP, **self.reach, "topic": self.topic}
-        sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": document, **target})
+        target = self.sink.options()
+        named = [SECRET.findall(str(value)) for name, value in target.items() if name in CREDENTIALS]
+        sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **target})
         return Plan(
             sources=(Source(EVENTS, "events", (EVENT,), options={**self.source, "calls": calls}),),
             sinks=(sink,),
             views=(),
             inserts=(Insert(MESSAGES, f"select {EVENT.name} from {EVENTS}", line=0),),  # noqa: S608  all of it is ours
             settings=Settings(batch_interval_ms=_BATCH_MS, restart_delay_ms=_RESTART_MS),
-            secrets=tuple(sorted({found for one in _KEYS for found in SECRET.findall(self.reach.get(one, ""))})),
+            secrets=tuple(sorted({one for found in named for one in found})),
         )
 
 
@@ -201,82 +164,20 @@ def plan_of(document: Mapping[str, Any]) -> Plan:
     return Task.read(document).plan()
 
 
-def _known(what: str, found: Any, names: Sequence[str], place: str) -> None:
-    if not isinstance(found, Mapping):
-        raise TaskError(place.rstrip(".") or "task", f"it is an object with {', '.join(names)}")
-    for name in found:
-        if name not in names:
-            shown = str(name)[:40].encode(errors="replace").decode()
-            raise TaskError(f"{place}{shown}", f"{what} has no such part; it has {', '.join(names)}")
-
-
-def _object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    if not isinstance(found, Mapping):
-        raise TaskError(name, "it is needed, as an object")
-    return found
-
-
-def _text(found: Mapping[str, Any], name: str, place: str, *, optional: bool = False) -> str:
-    value = found.get(name)
-    if value is None and optional:
-        return ""
-    if value is not None and not isinstance(value, str):
-        raise TaskError(f"{place}{name}", "it is a text")
-    if value is None or (not value.strip() and not optional):
-        raise TaskError(f"{place}{name}", "a text is needed")
-    return value.strip()
-
-
-def _require_topic(field: str, name: object) -> str:
-    if not isinstance(name, str) or not _TOPIC.fullmatch(name):
-        raise TaskError(field, "a topic's name has 1 to 127 letters, digits, '_' and '-'")
-    return name
-
-
-def _routes(found: Any) -> tuple[str, ...]:
-    if found is None:
-        return ()
-    if not isinstance(found, list | tuple) or len(found) > _MOST_ROUTES:
-        raise TaskError("sink.routes", f"it is a list of up to {_MOST_ROUTES} topics")
-    return tuple(dict.fromkeys(_require_topic(f"sink.routes[{place}]", name) for place, name in enumerate(found)))
-
-
-def _flag(found: Mapping[str, Any], name: str, place: str) -> bool:
-    value = found.get(name, False)
-    if not isinstance(value, bool):
-        raise TaskError(f"{place}{name}", "it is true or false")
-    return value
-
-
-def _choice(found: Mapping[str, Any], name: str, choices: Sequence[str]) -> str:
-    value = found.get(name, choices[0])
-    if value not in choices:
-        raise TaskError(name, f"it is {' or '.join(choices)}")
-    return str(value)
-
-
-def _number(found: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
-    value = found.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise TaskError(f"source.{name}", f"it is a whole number from {least:,} to {most:,}")
-    return value
-
-
 def _source(found: Mapping[str, Any]) -> dict[str, Value]:
-    _known("the source", found, ("log", "task", "group", "startTimeMs", "messages", "interval"), "source.")
+    parts.known("the source", found, ("log", "task", "group", "startTimeMs", "messages", "interval"), "source.")
     read: dict[str, Value] = {
-        "messages": _number(found, "messages", DEFAULT_MESSAGES, 1, MOST_MESSAGES),
-        "interval": _number(found, "interval", DEFAULT_INTERVAL, 0, MOST_INTERVAL),
+        "messages": parts.number(found, "messages", DEFAULT_MESSAGES, 1, MOST_MESSAGES, place="source."),
+        "interval": parts.number(found, "interval", DEFAULT_INTERVAL, 0, MOST_INTERVAL, place="source."),
     }
     if found.get("startTimeMs") is not None:
-        read["startTimeMs"] = _number(found, "startTimeMs", 0, 0, 1 << 53)
-    if log := _text(found, "log", "source.", optional=True):
+        read["startTimeMs"] = parts.number(found, "startTimeMs", 0, 0, 1 << 53, place="source.")
+    if log := parts.text(found, "log", "source.", optional=True):
         if not re.fullmatch(r"oss://[^/]+/.+", log):
             raise TaskError("source.log", "it is a folder of the lake, such as oss://bucket/folder/")
         read["log"] = log
     for name in ("task", "group"):
-        if text := _text(found, name, "source.", optional=True):
+        if text := parts.text(found, name, "source.", optional=True):
             if not _NAME.fullmatch(text):
                 raise TaskError(f"source.{name}", "it has 1 to 127 letters, digits, '_' and '-'")
             read[name] = text
@@ -305,8 +206,8 @@ def _transform(found: Any) -> dict[str, str]:
         raise TaskError("transform.kind", f"it is {' or '.join(_KINDS)}")
     kind = str(found["kind"])
     told = _KINDS[kind]
-    _known(f"a transform of the kind {kind}", found, ("kind", told), "transform.")
-    read = {"kind": kind, told: _text(found, told, "transform.")}
+    parts.known(f"a transform of the kind {kind}", found, ("kind", told), "transform.")
+    read = {"kind": kind, told: parts.text(found, told, "transform.")}
     try:
         if kind == "expression":
             Expression(read[told])
@@ -315,12 +216,3 @@ def _transform(found: Any) -> dict[str, str]:
     except TransformFailed as error:
         raise TaskError(f"transform.{told}", error.user_message) from None
     return read
-
-
-def _fields(sink: Mapping[str, Any]) -> Fields:
-    document = {part: sink[part] for part in METHODS if sink.get(part) is not None}
-    try:
-        return Fields.compile({"body": {"method": "complete_data"}} | document)
-    except FieldsError as error:
-        reason = error.user_message.removeprefix(f"{error.field}: ")
-        raise TaskError(f"sink.{error.field}" if error.field else "sink", reason) from None

@@ -466,7 +466,7 @@ def _to_topic(sink: Sink, place: Place) -> Output:
 
 def _to_inflow(sink: Sink, place: Place) -> Output:
     from analytics.inflow.delivery import Misset
-    from analytics.inflow.task import TaskError
+    from analytics.inflow.parts import TaskError
     from analytics.inflow.topics import Address
     from analytics.inflow.transform import TransformFailed
     from analytics.pipelines import inflow_sink

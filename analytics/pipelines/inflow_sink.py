@@ -26,7 +26,9 @@ from pyspark.sql.types import StructType
 
 from analytics.inflow.delivery import Count, Delivery, Misset, Stopped
 from analytics.inflow.expressions import Expression
+from analytics.inflow.parts import TaskError
 from analytics.inflow.task import Task
+from analytics.inflow.task_sinks import TopicSink
 from analytics.inflow.topics import Address, TopicTarget
 from analytics.inflow.transform import Transform, TransformFailed
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped
@@ -79,7 +81,10 @@ class InflowSink:
     @property
     def target(self) -> TopicTarget:
         """Where messages go."""
-        return TopicTarget(self.address, self.task.topic, self.task.dead_letters, self.task.routes)
+        sink = self.task.sink
+        if not isinstance(sink, TopicSink):
+            raise TaskError("sink.kind", f"there is no sink of the kind {sink.kind}")
+        return TopicTarget(self.address, sink.topic, self.task.dead_letters, sink.routes)
 
     def kept_transform(self) -> Transform | None:
         """The transform of this process. Raises TransformFailed."""

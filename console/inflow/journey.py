@@ -17,8 +17,9 @@ from analytics.inflow.event_reader import Reader
 from analytics.inflow.expressions import Expression
 from analytics.inflow.fields import METHODS, EventRejected
 from analytics.inflow.http_function import HttpFunction
+from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
-from analytics.inflow.task import Task, TaskError
+from analytics.inflow.task import Task
 from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
@@ -238,7 +239,7 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
     for event in events:
         try:
             topic, rest = route(event)
-            message = task.fields.build(rest)
+            message = task.sink.fields.build(rest)
         except (TransformFailed, EventRejected) as error:
             journey.messages.append(Built(error=error.user_message))
             continue

@@ -14,7 +14,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from analytics.inflow.expressions import Expression
-from analytics.inflow.task import Task, TaskError
+from analytics.inflow.parts import TaskError
+from analytics.inflow.task import Task
+from analytics.inflow.task_sinks import TopicSink
 from analytics.inflow.transform import TransformFailed
 from analytics.pipelines.plan import Plan
 from brokercore.names import wrap
@@ -186,11 +188,12 @@ def _require_time(source: event_logs.Source, begin: object) -> None:
 
 def _require_kind(task: Task) -> None:
     """Topics take messages of one kind. Of a topic of another cluster nothing is known."""
-    if "accessId" in task.reach:
+    sink = task.sink
+    if not isinstance(sink, TopicSink) or "accessId" in sink.reach:
         return
-    namespace = task.reach.get("instanceID", "")
+    namespace = sink.reach.get("instanceID", "")
     for field, name, ordered in (
-        ("sink.topic", task.topic, task.is_ordered),
+        ("sink.topic", sink.topic, sink.is_ordered),
         ("deadLetterTopic", task.dead_letters, False),
     ):
         topic = Topic.objects.filter(physical_name=wrap(namespace, name)).first() if name else None

@@ -10,7 +10,8 @@ import pytest
 from analytics.inflow.delivery import RetryPolicy
 from analytics.inflow.expressions import Expression
 from analytics.inflow.http_function import HttpFunction
-from analytics.inflow.task import EVENTS, MESSAGES, Task, TaskError, plan_of
+from analytics.inflow.parts import TaskError
+from analytics.inflow.task import EVENTS, MESSAGES, Task, plan_of
 from analytics.pipelines.plan import Plan
 
 SMALL: dict[str, Any] = {"name": "orders-to-topic", "source": {"log": "oss://b/logs/1/"}, "sink": {"topic": "orders"}}
@@ -46,9 +47,10 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_what_a_document_does_not_say_has_the_defaults_of_the_specification() -> None:
     task = Task.read(SMALL)
     assert task.source == {"log": "oss://b/logs/1/", "messages": 100, "interval": 3}
-    assert (task.pattern, task.transform, task.is_ordered, task.dead_letters) == ("{}", {}, False, "")
+    assert (task.pattern, task.transform, task.sink.kind, task.dead_letters) == ("{}", {}, "topic", "")
+    assert not task.sink.is_ordered
     assert (task.retry, task.allows_faults) == (RetryPolicy.BACKOFF, True)
-    assert task.fields.build({"id": "1"}).body == b'{"id":"1"}'
+    assert task.sink.fields.build({"id": "1"}).body == b'{"id":"1"}'
     flow = task.flow(None)
     assert (flow.task, flow.has_dead_letters, flow.transform) == ("orders-to-topic", False, None)
     assert flow.pattern.matches({"any": 1})
@@ -73,9 +75,10 @@ def test_what_the_sink_is_told_is_the_same_task() -> None:
     document = json.loads(str(plan_of(FULL).sinks[0].options["task"]))
     task, told = Task.read(FULL), Task.read(document)
     assert told.to_document() == task.to_document() == document
-    assert told.source["messages"] == 200 and told.is_ordered and not told.allows_faults
+    assert told.source["messages"] == 200 and told.sink.is_ordered and not told.allows_faults
     assert told.flow(None).routes == {"order_changes", "by_table"}
-    assert told.topics == ("order_changes", "order_changes_dead", "by_table")
+    assert told.sink.topics == ("order_changes", "by_table")
+    assert document["sink"]["kind"] == "topic"
     assert "log" not in document["source"] and "accessKey" not in document["sink"]
 
 
@@ -120,6 +123,7 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("transform", {"kind": "expression", "expression": "a" * 9000}, "transform.expression: An expression has 1 to"),
         ("transform", {"kind": "function", "url": "ftp://a"}, "transform.url: A function's URL begins with http"),
         ("transform", {"kind": "function", "url": "http://a", "key": "k"}, "transform.key: "),
+        ("sink.kind", "fax", "sink.kind: it is topic."),
         ("sink.topic", "", "sink.topic: a text is needed"),
         ("sink.topic", "a b", "sink.topic: a topic's name has 1 to 127 letters, digits, '_' and '-'."),
         ("sink.topic", "MQ_INST_2%orders", "sink.topic: a topic's name has 1 to 127 letters"),
@@ -129,7 +133,11 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("sink.body", {"method": "not_specified"}, "sink.body.method: Not Specified is not offered here; "),
         ("sink.key", {"method": "data_extraction", "path": "data"}, "sink.key.path: "),
         ("sink.accessKey", "hunter2", "sink.accessKey: it is the name of a secret, such as ${secret_values.broker}."),
-        ("sink.other", 1, "sink.other: the sink has no such part; it has topic, ordered, routes, body, properties"),
+        (
+            "sink.other",
+            1,
+            "sink.other: the sink has no such part; it has kind, topic, ordered, routes, body, properties",
+        ),
         ("retry", "often", "retry: it is backoff or exponential."),
         ("faults", True, "faults: it is allowed or prohibited."),
         ("deadLetterTopic", "orders", "deadLetterTopic: it is the topic of the messages; another one is needed."),
