@@ -8,6 +8,7 @@ from typing import Any
 
 from analytics.errors import AnalyticsError
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
 #: Without `%`, which stands between an instance and a topic of it.
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,127}")
 
@@ -48,6 +49,13 @@ def text(found: Mapping[str, Any], name: str, place: str, *, optional: bool = Fa
     if value is None or (not value.strip() and not optional):
         raise TaskError(f"{place}{name}", "a text is needed")
     return value.strip()
+
+
+def plain_name(field: str, name: str) -> str:
+    """The name of a task, a group, or what is named like them."""
+    if not _NAME.fullmatch(name):
+        raise TaskError(field, "a name has 1 to 127 letters, digits, '_' and '-'")
+    return name
 
 
 def topic(field: str, name: object) -> str:

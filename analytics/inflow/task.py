@@ -8,11 +8,8 @@
               "body": {"method": "complete_data"}, "key": {"method": "data_extraction", "path": "$.data.primaryKey"}},
      "retry": "backoff", "faults": "allowed", "deadLetterTopic": "order_changes_dead"}
 
-    source      `log` is the folder of an event log. In its place `task` may name the change tracking task that has one,
-                and `group` the consumer group by which it is read: who starts the pipeline gives its log then.
-                `startTimeMs` (epoch ms) counts at the first consumption only; without it the task begins with the first
-                event that there is. A batch has at most `messages` (1 to 10,000; 100) and waits for at most `interval`
-                seconds (0 to 15; 3)
+    source      where the events come from, by its kind (`analytics.inflow.task_sources`). A batch has at most
+                `messages` (1 to 10,000; 100) and waits for at most `interval` seconds (0 to 15; 3)
     pattern     an object, or its JSON as a text (`analytics.inflow.pattern`); without it all events pass
     transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
     sink        where the messages go, by its kind (`analytics.inflow.task_sinks`)
@@ -25,35 +22,31 @@ Everything else is refused by its place in the document.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analytics.inflow import parts, task_sinks
+from analytics.inflow import parts, task_sinks, task_sources
 from analytics.inflow.delivery import Flow, RetryPolicy
 from analytics.inflow.expressions import Expression
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
 from analytics.inflow.task_sinks import TaskSink
+from analytics.inflow.task_sources import TaskSource
 from analytics.inflow.transform import Transform, TransformFailed
-from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source, Value
+from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source
 from brokercore.addresses import Network
 
 EVENTS, MESSAGES = "events", "messages"
 """The source and the sink of the pipeline, by which reports tell them."""
 EVENT = Column("event", "binary")
 """Their one column: the JSON of an event."""
-MOST_MESSAGES, MOST_INTERVAL = 10_000, 15
-"""Limits of `source.messages` and `source.interval` (s)."""
-DEFAULT_MESSAGES, DEFAULT_INTERVAL = 100, 3
 #: Events that a batch of the engine's may have where so many wait, in calls of `source.messages` each: it costs a tenth
 #: of a second whatever it has. And how many more are delivered again after a crash.
 BACKLOG = 1_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
 _LONGEST_DESCRIPTION = 255
 _PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", "deadLetterTopic")
 _KINDS = {"expression": "expression", "function": "url"}
@@ -64,7 +57,7 @@ class Task:
     """A document that was read: what it does not say has its default, and all of it is allowed."""
 
     name: str
-    source: Mapping[str, Value]
+    source: TaskSource
     pattern: str
     #: Of one key, the kind, and what it is told; empty for none.
     transform: Mapping[str, str]
@@ -83,14 +76,12 @@ class Task:
         sink = task_sinks.read(parts.whole(document, "sink"))
         if dead_letters in sink.topics[:1]:
             raise TaskError("deadLetterTopic", "it is the topic of the messages; another one is needed")
-        name = parts.text(document, "name", "")
-        if not _NAME.fullmatch(name):
-            raise TaskError("name", "a name has 1 to 127 letters, digits, '_' and '-'")
+        name = parts.plain_name("name", parts.text(document, "name", ""))
         if len(parts.text(document, "description", "", optional=True)) > _LONGEST_DESCRIPTION:
             raise TaskError("description", f"a description has at most {_LONGEST_DESCRIPTION} characters")
         return cls(
             name=name,
-            source=_source(parts.whole(document, "source")),
+            source=task_sources.read(parts.whole(document, "source")),
             pattern=_pattern(document.get("pattern")),
             transform=_transform(document.get("transform")),
             sink=sink,
@@ -103,7 +94,7 @@ class Task:
         """All of it but where events come from and how the brokers are reached: what the sink is told."""
         return {
             "name": self.name,
-            "source": {name: self.source[name] for name in ("messages", "interval")},
+            "source": {name: self.source.parts[name] for name in ("messages", "interval")},
             "pattern": self.pattern,
             "transform": dict(self.transform) or None,
             "sink": self.sink.to_document(),
@@ -145,12 +136,14 @@ class Task:
         one may be in beside public addresses (`networks`).
         """
         told = json.dumps(self.to_document(), ensure_ascii=False)
-        calls = max(1, BACKLOG // int(self.source["messages"]))
-        target = self.sink.options()
-        named = [SECRET.findall(str(value)) for name, value in target.items() if name in CREDENTIALS]
-        sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **target})
+        calls = max(1, BACKLOG // int(self.source.parts["messages"]))
+        read = self.source.table
+        source = Source(EVENTS, read.connector, (EVENT,), options={**read.options(self.source.parts), "calls": calls})
+        sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **self.sink.options()})
+        options = [*source.options.items(), *sink.options.items()]
+        named = [SECRET.findall(str(value)) for name, value in options if name in CREDENTIALS]
         return Plan(
-            sources=(Source(EVENTS, "events", (EVENT,), options={**self.source, "calls": calls}),),
+            sources=(source,),
             sinks=(sink,),
             views=(),
             inserts=(Insert(MESSAGES, f"select {EVENT.name} from {EVENTS}", line=0),),  # noqa: S608  all of it is ours
@@ -162,28 +155,6 @@ class Task:
 def plan_of(document: Mapping[str, Any]) -> Plan:
     """The pipeline of a task's document. Raises TaskError."""
     return Task.read(document).plan()
-
-
-def _source(found: Mapping[str, Any]) -> dict[str, Value]:
-    parts.known("the source", found, ("log", "task", "group", "startTimeMs", "messages", "interval"), "source.")
-    read: dict[str, Value] = {
-        "messages": parts.number(found, "messages", DEFAULT_MESSAGES, 1, MOST_MESSAGES, place="source."),
-        "interval": parts.number(found, "interval", DEFAULT_INTERVAL, 0, MOST_INTERVAL, place="source."),
-    }
-    if found.get("startTimeMs") is not None:
-        read["startTimeMs"] = parts.number(found, "startTimeMs", 0, 0, 1 << 53, place="source.")
-    if log := parts.text(found, "log", "source.", optional=True):
-        if not re.fullmatch(r"oss://[^/]+/.+", log):
-            raise TaskError("source.log", "it is a folder of the lake, such as oss://bucket/folder/")
-        read["log"] = log
-    for name in ("task", "group"):
-        if text := parts.text(found, name, "source.", optional=True):
-            if not _NAME.fullmatch(text):
-                raise TaskError(f"source.{name}", "it has 1 to 127 letters, digits, '_' and '-'")
-            read[name] = text
-    if "log" in read and "task" in read:
-        raise TaskError("source.task", "it has an event log of its own; none can be named beside it")
-    return read
 
 
 def _pattern(found: Any) -> str:

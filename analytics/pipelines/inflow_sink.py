@@ -121,7 +121,7 @@ class InflowSink:
     @property
     def messages(self) -> int:
         """Events of a call at most."""
-        found = self.task.source["messages"]
+        found = self.task.source.parts["messages"]
         return int(found)
 
 

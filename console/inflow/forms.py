@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from django import forms
 
+from analytics.inflow import task_sources
 from analytics.inflow.delivery import RetryPolicy
 from analytics.inflow.fields import INPUTS, METHODS, Method
 from analytics.inflow.pattern import MAX_TEXT
-from analytics.inflow.task import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
+from analytics.inflow.task_sources import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
 from console.accounts.actor import Actor
-from console.inflow import queries
-from console.inflow.journey import LONGEST_SAMPLE
+from console.inflow import providers, queries
+from console.inflow.providers import PROVIDERS
+from console.inflow.providers.shape import PLAIN, Provider
+from console.inflow.sample_events import LONGEST_SAMPLE
 from console.messaging.forms import MomentField
 from console.pipelines import event_logs
 from console.pipelines.event_logs import Login
 from console.web import zone
 
-_PLAIN = {"autocomplete": "off", "spellcheck": "false"}
-_CODE = _PLAIN | {"class": "font-monospace"}
+_CODE = PLAIN | {"class": "font-monospace"}
 PARTS = {"body": "Message body", "properties": "Custom property", "key": "Message key", "tag": "Message tag"}
 STEPS = {
     "source": "Source",
@@ -38,9 +41,9 @@ _STEP_OF = {
     "retry": "properties", "faults": "properties", "dead_letters": "properties",
 }  # fmt: skip
 _FIELD_OF = {
-    "source.task": "source", "source.log": "source", "source.group": "group", "source.startTimeMs": "offset",
-    "source.messages": "messages", "source.interval": "interval", "transform": "transform",
-    "transform.kind": "transform", "transform.expression": "expression", "transform.url": "url",
+    "source.kind": "provider", "source.messages": "messages", "source.interval": "interval",
+    "transform": "transform", "transform.kind": "transform",
+    "transform.expression": "expression", "transform.url": "url",
     "sink.topic": "topic", "deadLetterTopic": "dead_letters",
 }  # fmt: skip
 _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
@@ -57,7 +60,7 @@ _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
 _PLACE = re.compile(r"sink\.(body|properties|key|tag)(?:\.(method|path|value|parameters|template))?.*")
 
 
-def field_of(place: str) -> str:
+def field_of(place: str, provider: Provider) -> str:
     """The field of the form for a place in the document, such as `sink.key.path`; the place itself for another."""
     if place.startswith("pattern"):
         return "pattern"
@@ -65,6 +68,8 @@ def field_of(place: str) -> str:
         return "routes"
     if found := _PLACE.fullmatch(place):
         return f"{found[1]}_{found[2] or 'method'}"
+    if place.startswith("source.") and (name := provider.places.get(place.removeprefix("source."))):
+        return name
     return _FIELD_OF.get(place, place)
 
 
@@ -80,27 +85,15 @@ class TaskForm(forms.Form):
     name = forms.CharField(
         label="Task name",
         max_length=127,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="1 to 127 letters, digits, hyphens and underscores. It cannot be changed.",
     )
     description = forms.CharField(label="Description", max_length=255, required=False)
-    source = forms.ChoiceField(
-        label="Data subscription task",
-        help_text="The change tracking task whose changes are delivered; it must be Normal.",
-    )
-    group = forms.ChoiceField(
-        label="Consumer group",
+    provider = forms.ChoiceField(
+        label="Data provider",
+        choices=[(one.kind, one.title) for one in PROVIDERS.values()],
         required=False,
-        help_text="It has this task as its only client.",
-    )
-    account = forms.CharField(label="Account", max_length=128, required=False, widget=forms.TextInput(attrs=_PLAIN))
-    password = forms.CharField(
-        label="Password",
-        max_length=256,
-        required=False,
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Of the consumer group. It is checked when the group changes hands, and kept nowhere.",
+        help_text="Where the events come from.",
     )
     offset = MomentField(
         label=zone.labelled("Consumer offset"),
@@ -152,18 +145,18 @@ class TaskForm(forms.Form):
         label="Address of the function",
         required=False,
         max_length=2048,
-        widget=forms.TextInput(attrs=_PLAIN | {"placeholder": "https://functions.example.com/clean"}),
+        widget=forms.TextInput(attrs=PLAIN | {"placeholder": "https://functions.example.com/clean"}),
         help_text="It gets a JSON array of events by POST, and answers an array of events.",
     )
     instance = forms.ChoiceField(label="Instance", required=False)
     topic = forms.CharField(
-        label="Topic", max_length=127, widget=forms.TextInput(attrs=_PLAIN | {"list": "inflow-topics"})
+        label="Topic", max_length=127, widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"})
     )
     routes = forms.CharField(
         label="Other topics",
         required=False,
         max_length=8 * 1024,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="Of the same instance, separated by commas. An event may go to one of them by its field gantrytopic.",
     )
     retry = forms.ChoiceField(
@@ -188,7 +181,7 @@ class TaskForm(forms.Form):
         label="Dead-letter topic",
         required=False,
         max_length=127,
-        widget=forms.TextInput(attrs=_PLAIN | {"list": "inflow-topics"}),
+        widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"}),
         help_text="Of the same instance. It gets the original event, with the reason in its properties.",
     )
     sample = forms.CharField(
@@ -204,22 +197,14 @@ class TaskForm(forms.Form):
         self._actor, self._base = actor, dict(document or {})
         kwargs.setdefault("initial", _initial(self._base))
         super().__init__(*args, **kwargs)
-        self.sources = event_logs.sources.get().sources(actor)
-        self._offer_sources()
+        base = providers.source_of(self._base)
+        for one in PROVIDERS.values():
+            self.fields |= one.made(actor, base if providers.of(base) is one else {})
         self._offer_instances()
         for part, title in PARTS.items():
             self._add_part(part, title)
         if document is not None:
             self.fields["name"].disabled = True
-
-    def _offer_sources(self) -> None:
-        log = (self._base.get("source") or {}).get("log")
-        choices = [("", "Choose one"), *((one.id, f"{one.title} · {one.state}") for one in self.sources)]
-        if log:
-            choices.append((log, f"the event log {log}"))
-        groups = [(one.title, [(f"{one.id}/{name}", name) for name in one.groups]) for one in self.sources]
-        self.fields["source"].choices = choices  # type: ignore[attr-defined]
-        self.fields["group"].choices = [("", "Choose one"), *groups]  # type: ignore[attr-defined]
 
     def _offer_instances(self) -> None:
         own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in queries.own_instances(self._actor)]
@@ -249,12 +234,48 @@ class TaskForm(forms.Form):
             )
         self.initial.setdefault(f"{part}_method", methods[0].value)
 
+    @property
+    def chosen(self) -> Provider:
+        """The provider that is chosen; that of the task which is changed, or the first, while nobody has chosen."""
+        told = self["provider"].value()
+        return PROVIDERS.get(str(told or ""), providers.of(providers.source_of(self._base)))
+
+    @property
+    def source_fields(self) -> list[dict[str, Any]]:
+        """The fields of all providers, each with the kinds that have it."""
+        names = dict.fromkeys(name for one in PROVIDERS.values() for name in one.fields)
+        return [
+            {"field": self[name], "of": " ".join(one.kind for one in PROVIDERS.values() if name in one.fields)}
+            for name in names
+        ]
+
+    @property
+    def offered(self) -> list[Provider]:
+        """All providers."""
+        return list(PROVIDERS.values())
+
+    @cached_property
+    def sources(self) -> list[event_logs.Source]:
+        """The change tracking tasks that the actor may read."""
+        return event_logs.sources.get().sources(self._actor)
+
     def clean_group(self) -> str:
         """Without the source that it is of."""
         source, _, group = str(self.cleaned_data["group"]).partition("/")
-        if group and self.cleaned_data.get("source") not in (None, source):
+        if group and self.cleaned_data.get("source") not in (None, "", source):
             raise forms.ValidationError("Choose a consumer group of the data subscription task.")
         return group
+
+    def clean(self) -> dict[str, Any]:
+        """What the chosen provider needs is there; what was chosen of another one does not matter."""
+        told = super().clean() or {}
+        of_others = {name for one in PROVIDERS.values() for name in one.fields} - set(self.chosen.fields)
+        for name in of_others & set(self.errors):
+            del self.errors[name]
+        for name in self.chosen.required:
+            if not told.get(name) and name not in self.errors:
+                self.add_error(name, str(self.fields[name].error_messages["required"]))
+        return told
 
     @property
     def document(self) -> dict[str, Any]:
@@ -283,15 +304,10 @@ class TaskForm(forms.Form):
     @property
     def unsent(self) -> dict[str, Any]:
         """The document of a form that nobody has sent: that of the task which is changed."""
-        return self._base or {"source": {"task": self.sources[0].id}} if self.sources else self._base
+        return self._base or {"source": _with_kind(self.chosen, self.chosen.unsent(self._actor))}
 
     def _source(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        chosen = told.get("source", "")
-        found: dict[str, Any] = {"log": chosen} if chosen.startswith("oss://") else {"task": chosen}
-        if told.get("group") and "task" in found:
-            found["group"] = told["group"]
-        if told.get("offset") is not None:
-            found["startTimeMs"] = told["offset"]
+        found = _with_kind(self.chosen, self.chosen.document(told))
         return found | {name: told[name] for name in ("messages", "interval") if told.get(name) is not None}
 
     def _sink(self, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,7 +334,7 @@ class TaskForm(forms.Form):
 
     def add_place_error(self, place: str, sentence: str) -> None:
         """What is wrong with a place of the document stands at its field, or above the form."""
-        field = field_of(place)
+        field = field_of(place, self.chosen)
         self.add_error(field if field in self.fields else None, sentence)
 
     @property
@@ -346,16 +362,21 @@ class TaskForm(forms.Form):
         ]
 
 
+def _with_kind(provider: Provider, source: dict[str, Any]) -> dict[str, Any]:
+    """A part `source`; that of changes names no kind, as such documents never did."""
+    return source if provider.kind == task_sources.CHANGES else {"kind": provider.kind, **source}
+
+
 def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the form has for a document."""
-    source, sink = document.get("source") or {}, document.get("sink") or {}
+    source, sink = providers.source_of(document), document.get("sink") or {}
+    provider = providers.of(source)
     transform = document.get("transform") or {}
     pattern = document.get("pattern") or ""
     found = {
         "name": document.get("name"),
         "description": document.get("description"),
-        "source": source.get("task") or source.get("log"),
-        "group": f"{source['task']}/{source['group']}" if source.get("task") and source.get("group") else "",
+        "provider": provider.kind,
         "messages": source.get("messages", DEFAULT_MESSAGES),
         "interval": source.get("interval", DEFAULT_INTERVAL),
         "pattern": pattern if isinstance(pattern, str) else json.dumps(pattern, indent=2, ensure_ascii=False),
@@ -369,6 +390,7 @@ def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
         "faults": document.get("faults", "allowed"),
         "dead_letters": document.get("deadLetterTopic"),
     }
+    found |= provider.initial(source)
     if source.get("startTimeMs") is not None:
         found["offset"] = zone.local(source["startTimeMs"])
     for part in PARTS:

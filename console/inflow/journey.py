@@ -5,15 +5,10 @@ What is wrong with one part is told with its place in the document, and does not
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from analytics import lake
-from analytics.errors import AnalyticsError
-from analytics.inflow.event_reader import Reader
 from analytics.inflow.expressions import Expression
 from analytics.inflow.fields import METHODS, EventRejected
 from analytics.inflow.http_function import HttpFunction
@@ -23,38 +18,13 @@ from analytics.inflow.task import Task
 from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
-from console.inflow import places
-from console.pipelines import event_logs, starts
-from console.web.errors import Refused
+from console.inflow import places, providers
+from console.inflow.providers.shape import Recent
+from console.inflow.sample_events import LONGEST_SAMPLE, event_of, shown
+from console.pipelines import starts
 
-#: A change as `analytics.inflow.changes` makes it.
-EXAMPLE: Event = {
-    "specversion": "1.0",
-    "id": "mysql-bin.000012:4711:0",
-    "source": "dtsdemo0001",
-    "type": "dts:Change",
-    "time": "2026-01-15T08:30:00.120Z",
-    "subject": "shop.orders",
-    "datacontenttype": "application/json",
-    "data": {
-        "operation": "UPDATE",
-        "databaseName": "shop",
-        "schemaName": None,
-        "tableName": "orders",
-        "primaryKey": {"id": 1001},
-        "before": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "new"},
-        "after": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "paid"},
-        "commitTime": 1768465800120,
-        "position": "mysql-bin.000012:4711",
-        "transaction": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
-        "snapshot": False,
-    },
-}
-RECENT = 10
-"""So many of the last events of a source are shown."""
-_RECENT_BYTES = 1 << 20
-#: A sample that is typed or sent, characters; and of what is made of it, what a page shows.
-LONGEST_SAMPLE, _LONGEST_SHOWN, _MOST_SHOWN = 256 * 1024, 16 * 1024, 10
+#: Of what is made of a sample, what a page shows.
+_LONGEST_SHOWN, _MOST_SHOWN = 16 * 1024, 10
 #: Seconds that an expression and a function have on a page.
 _EXPRESSION_S, _FUNCTION_S = 1, 5.0
 #: The rest of a document, where one part of it is read.
@@ -122,9 +92,11 @@ def travel(
     """
     journey = Journey()
     pattern = _pattern(document, journey)
-    recent = _recent(actor, document)
-    journey.recent = [_seen(pattern, *one) for one in recent]
-    event = _sample(journey, sample, [one[2] for one in recent])
+    source = providers.source_of(document)
+    provider = providers.of(source)
+    recent = provider.recent(actor, source)
+    journey.recent = [_seen(pattern, one) for one in recent]
+    event = _sample(journey, sample, recent[0].event if recent else None, lambda: provider.example(source))
     if event is None:
         return journey
     if pattern is not None:
@@ -155,41 +127,24 @@ def _part(journey: Journey, part: Mapping[str, Any]) -> Task | None:
         return None
 
 
-def _recent(actor: Actor, document: Mapping[str, Any]) -> list[tuple[int, int, Event]]:
-    """The last events of the source, the newest first; none where it cannot be read or seen."""
-    source = document.get("source")
-    if not isinstance(source, Mapping) or not source.get("task"):
-        return []
-    try:
-        found = event_logs.require_source(actor, str(source["task"]))
-        if not found.shows_events:
-            return []
-        with Reader(Path(lake.lake_path(found.log))) as reader:
-            entries = reader.tail(RECENT, _RECENT_BYTES)
-    except (Refused, AnalyticsError, OSError):
-        return []
-    events = [(entry.sequence, entry.time_ms, _json(entry.event)) for entry in reversed(entries)]
-    return [one for one in events if isinstance(one[2], dict)]
-
-
-def _seen(pattern: Pattern | None, sequence: int, time_ms: int, event: Event) -> Seen:
+def _seen(pattern: Pattern | None, one: Recent) -> Seen:
+    event = one.event
     reasons = [] if pattern is None else pattern.explain(event)
     data = event.get("data")
     operation = str(data.get("operation", "")) if isinstance(data, dict) else ""
     passes = None if pattern is None else not reasons
-    return Seen(sequence, time_ms, str(event.get("subject", ""))[:200], operation[:40], passes, reasons)
+    return Seen(one.sequence, one.time_ms, str(event.get("subject", ""))[:200], operation[:40], passes, reasons)
 
 
-def _sample(journey: Journey, sample: str, recent: list[Event]) -> Event | None:
+def _sample(journey: Journey, sample: str, recent: Event | None, example: Callable[[], Event]) -> Event | None:
     if sample.strip():
         journey.origin, journey.sample = "given", sample
-        event = _json(sample.encode()) if len(sample) <= LONGEST_SAMPLE else None
-        if not isinstance(event, dict):
+        given = event_of(sample.encode()) if len(sample) <= LONGEST_SAMPLE else None
+        if given is None:
             journey.errors["sample"] = f"A sample event is a JSON object of at most {LONGEST_SAMPLE >> 10} KiB."
-            return None
-        return event
-    event = recent[0] if recent else EXAMPLE
-    journey.origin = "recent" if recent else "example"
+        return given
+    event = example() if recent is None else recent
+    journey.origin = "example" if recent is None else "recent"
     journey.sample = shown(event)
     return event
 
@@ -245,15 +200,3 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
             continue
         body = message.body.decode("utf-8", "replace")[:_LONGEST_SHOWN]
         journey.messages.append(Built(topic, body, message.properties, message.key, message.tag, message.unique_id))
-
-
-def shown(event: Event) -> str:
-    """An event as pages show it."""
-    return json.dumps(event, indent=2, ensure_ascii=False)[:_LONGEST_SHOWN]
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

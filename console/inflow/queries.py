@@ -13,6 +13,7 @@ from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines.reports import Reached
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
+from console.inflow import providers
 from console.instances.models import Instance
 from console.instances.queries import instances
 from console.pipelines import queries as pipelines
@@ -129,7 +130,7 @@ def summary(text: str) -> Summary:
     source = source if isinstance(source, dict) else {}
     sink = sink if isinstance(sink, dict) else {}
     return Summary(
-        str(source.get("task") or source.get("log") or ""),
+        providers.of(source).named(source),
         str(sink.get("topic") or ""),
         str(document.get("deadLetterTopic") or ""),
         document,

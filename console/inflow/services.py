@@ -7,33 +7,29 @@ in the document, such as `source.group`. The login of a consumer group is kept n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
+from analytics.inflow import task_sources
 from analytics.inflow.expressions import Expression
 from analytics.inflow.parts import TaskError
 from analytics.inflow.task import Task
 from analytics.inflow.task_sinks import TopicSink
 from analytics.inflow.transform import TransformFailed
-from analytics.pipelines.plan import Plan
 from brokercore.names import wrap
 from console.accounts.actor import Actor
-from console.inflow import places
+from console.inflow import places, providers
+from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.queries import ORDERED
-from console.pipelines import event_logs, journal, room, samples, starts
+from console.pipelines import journal, room, samples, starts
 from console.pipelines import services as pipelines
 from console.pipelines.event_logs import Holder, Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
 from console.topics.models import OrderType, Topic
-from console.web import zone
 from console.web.errors import Refused
 
-Document = Mapping[str, Any]
 INVALID = "INFLOW_TASK_INVALID"
-NOBODY = Login()
 
 
 def read(document: Document) -> Task:
@@ -53,7 +49,7 @@ def look(*, actor: Actor, document: Document, before: Document | None = None) ->
     task = read(document)
     if (task.transform or {}).get("kind") == "expression":
         _require_expression(actor, task)
-    _require_source(actor, task, before)
+    providers.PROVIDERS[task.source.kind].require(actor, task, before)
     starts.given(actor, task.plan())
     _require_kind(task)
     return task
@@ -87,7 +83,7 @@ def change(*, actor: Actor, pipeline: Pipeline, document: Document, login: Login
         raise Refused(INVALID, f"The name is {pipeline.name}, and cannot be changed.", "name")
     before = document_of(pipeline)
     task = look(actor=actor, document=document, before=before)
-    moved = _place(before) != _place(document)
+    moved = task_sources.place_of(before.get("source")) != task_sources.place_of(document.get("source"))
     _hold(actor, pipeline, task, before, login)
     version = pipelines.deploy(actor=actor, pipeline=pipeline, text=text_of(document), plan=task.plan())
     pipeline.refresh_from_db()
@@ -106,9 +102,7 @@ def begin(*, actor: Actor, pipeline: Pipeline) -> None:
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
-    ran = pipeline.started_version
-    moved = ran is not None and pipeline.version is not None and _read_from(ran.plan) != _read_from(plan.to_json())
-    origin = StartFrom.NOTHING if moved else StartFrom.CHECKPOINT
+    origin = StartFrom.NOTHING if _has_moved(pipeline) else StartFrom.CHECKPOINT
     pipelines.start(actor=actor, pipeline=pipeline, start_from=origin, judged=pipeline.version)
 
 
@@ -122,7 +116,8 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the task with its versions, samples and log; its consumer group is free. Raises Refused while it runs."""
     key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
-    event_logs.sources.get().release(actor.tenant, _holder(pipeline, key))
+    for provider in providers.PROVIDERS.values():
+        provider.release(actor.tenant, _holder(pipeline, key))
     samples.forget(key)
     journal.forget(actor.tenant.uid, key)
 
@@ -134,11 +129,24 @@ def text_of(document: Document) -> str:
 
 def document_of(pipeline: Pipeline) -> dict[str, Any]:
     """What a task is now; of one that was never saved whole what there is of it."""
+    return _document(pipeline.draft)
+
+
+def _document(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(pipeline.draft)
+        found = json.loads(text)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _has_moved(pipeline: Pipeline) -> bool:
+    """Whether it is to read other events than those that it read when it ran last."""
+    ran, now = pipeline.started_version, pipeline.version
+    if ran is None or now is None:
+        return False
+    before, after = (task_sources.place_of(_document(one.text).get("source")) for one in (ran, now))
+    return before != after
 
 
 def _require_expression(actor: Actor, task: Task) -> None:
@@ -150,40 +158,6 @@ def _require_expression(actor: Actor, task: Task) -> None:
         raise Refused(INVALID, error.user_message, "transform.expression") from error
     finally:
         expression.close()
-
-
-def _require_source(actor: Actor, task: Task, before: Document | None) -> None:
-    """The source is there, and has the time at which the task begins, if it begins there."""
-    if "task" not in task.source:
-        if "log" not in task.source:
-            raise Refused("SOURCE_MISSING", "Choose a change tracking task.", "source.task")
-        return
-    source = event_logs.require_source(actor, str(task.source["task"]))
-    group = str(task.source.get("group", ""))
-    if group not in source.groups:
-        named = f"{source.id} has no consumer group {group}." if group else "Choose a consumer group."
-        raise Refused("GROUP_NOT_FOUND", named, "source.group")
-    if before is not None and _place(before) == (source.id, ""):
-        return  # it goes on where it is
-    if source.state != event_logs.NORMAL:
-        raise Refused(
-            "SOURCE_NOT_NORMAL",
-            f"The change tracking task {source.id} is {source.state}; it must be {event_logs.NORMAL}.",
-            "source.task",
-        )
-    _require_time(source, task.source.get("startTimeMs"))
-
-
-def _require_time(source: event_logs.Source, begin: object) -> None:
-    if begin is None or source.first_ms is None:
-        return
-    last = max(source.last_ms or 0, round(timezone.now().timestamp() * 1000))
-    if not source.first_ms // 1000 * 1000 <= int(str(begin)) <= last:
-        raise Refused(
-            "OFFSET_OUT_OF_RANGE",
-            f"{source.id} has data from {_told(source.first_ms)} to {_told(last)}.",
-            "source.startTimeMs",
-        )
 
 
 def _require_kind(task: Task) -> None:
@@ -208,32 +182,15 @@ def _require_kind(task: Task) -> None:
 
 
 def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None, login: Login) -> None:
-    """Let the task be the one client of its consumer group; nobody is asked for the login of one that it has."""
-    source, group = str(task.source.get("task", "")), str(task.source.get("group", ""))
-    earlier = (before or {}).get("source") or {}
-    if (earlier.get("task", ""), earlier.get("group", "")) == (source, group):
-        return
-    sources, holder = event_logs.sources.get(), _holder(pipeline, pipeline.pk)
-    if earlier.get("task"):
-        sources.release(actor.tenant, holder)
-    if source:
-        sources.hold(actor, source, group, login, holder)
+    """Let the task be the one reader of its source, where there can be one only, and of no other any more."""
+    holder = _holder(pipeline, pipeline.pk)
+    provider = providers.PROVIDERS[task.source.kind]
+    earlier = None if before is None else providers.of(providers.source_of(before))
+    if earlier is not None and earlier is not provider:
+        earlier.release(actor.tenant, holder)
+        before = None
+    provider.hold(actor, task, before, login, holder)
 
 
 def _holder(pipeline: Pipeline, key: int) -> Holder:
     return Holder(f"inflow-{key}", f"The inflow task {pipeline.name}")
-
-
-def _place(document: Document) -> tuple[str, str]:
-    """What tells whether two documents read the same events."""
-    source = document.get("source")
-    source = source if isinstance(source, Mapping) else {}
-    return str(source.get("task") or ""), str(source.get("log") or "")
-
-
-def _read_from(plan: str) -> list[tuple[object, object]]:
-    return [(one.options.get("task"), one.options.get("log")) for one in Plan.from_json(plan).sources]
-
-
-def _told(epoch_ms: int) -> str:
-    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S} ({zone.current_name()})"

@@ -252,7 +252,7 @@ def _first(request: Request, form: TaskForm) -> journeys.Journey:
 
 def _label(form: TaskForm, place: str) -> str:
     """What the field of a place is called."""
-    name = field_of(place)
+    name = field_of(place, form.chosen)
     found = form.fields.get(name)
     if found is None:
         return place

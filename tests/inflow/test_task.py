@@ -12,6 +12,7 @@ from analytics.inflow.expressions import Expression
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.task import EVENTS, MESSAGES, Task, plan_of
+from analytics.inflow.task_sources import TaskSource
 from analytics.pipelines.plan import Plan
 
 SMALL: dict[str, Any] = {"name": "orders-to-topic", "source": {"log": "oss://b/logs/1/"}, "sink": {"topic": "orders"}}
@@ -46,7 +47,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def test_what_a_document_does_not_say_has_the_defaults_of_the_specification() -> None:
     task = Task.read(SMALL)
-    assert task.source == {"log": "oss://b/logs/1/", "messages": 100, "interval": 3}
+    assert task.source == TaskSource("changes", {"log": "oss://b/logs/1/", "messages": 100, "interval": 3})
     assert (task.pattern, task.transform, task.sink.kind, task.dead_letters) == ("{}", {}, "topic", "")
     assert not task.sink.is_ordered
     assert (task.retry, task.allows_faults) == (RetryPolicy.BACKOFF, True)
@@ -75,7 +76,7 @@ def test_what_the_sink_is_told_is_the_same_task() -> None:
     document = json.loads(str(plan_of(FULL).sinks[0].options["task"]))
     task, told = Task.read(FULL), Task.read(document)
     assert told.to_document() == task.to_document() == document
-    assert told.source["messages"] == 200 and told.sink.is_ordered and not told.allows_faults
+    assert told.source.parts["messages"] == 200 and told.sink.is_ordered and not told.allows_faults
     assert told.flow(None).routes == {"order_changes", "by_table"}
     assert told.sink.topics == ("order_changes", "by_table")
     assert document["sink"]["kind"] == "topic"
@@ -106,6 +107,8 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("name", 7, "name: it is a text"),
         ("description", "x" * 256, "description: a description has at most 255 characters."),
         ("source", None, "source: it is needed, as an object."),
+        ("source.kind", "tape", "source.kind: it is changes"),
+        ("source.kind", ["changes"], "source.kind: it is changes"),
         ("source.messages", 0, "source.messages: it is a whole number from 1 to 10,000."),
         ("source.messages", 10_001, "source.messages: "),
         ("source.messages", True, "source.messages: "),
@@ -114,7 +117,7 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("source.interval", 16, "source.interval: "),
         ("source.startTimeMs", "2026-01-15", "source.startTimeMs: "),
         ("source.log", "/etc", "source.log: it is a folder of the lake, such as oss://bucket/folder/."),
-        ("source.password", "x", "source.password: the source has no such part; it has log, task"),
+        ("source.password", "x", "source.password: a source of the kind changes has no such part; it has kind, log"),
         ("pattern", "{", "pattern: "),
         ("pattern", 7, "pattern: it is an object of fields, or its JSON as a text."),
         ("pattern", {"data": {"n": [{"prefix": 1}]}}, "pattern.data.n[0].prefix: "),

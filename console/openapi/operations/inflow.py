@@ -9,6 +9,7 @@ from django.conf import settings
 from pydantic import Field, StringConstraints
 
 from console.inflow import access, journey, queries, services
+from console.inflow.sample_events import LONGEST_SAMPLE
 from console.openapi.envelope import Page, cut, in_symbols, milliseconds
 from console.openapi.registry import NOTHING, Boolean, Call, Choice, Nothing, Parameters, Positive, Result, operation
 from console.pipelines import queries as pipelines
@@ -85,7 +86,7 @@ class TaskTest(Parameters):
     document: Document
     sample: Annotated[
         str,
-        StringConstraints(strip_whitespace=False, max_length=journey.LONGEST_SAMPLE),
+        StringConstraints(strip_whitespace=False, max_length=LONGEST_SAMPLE),
         Field(description="An event as JSON; without it the last one of the source, or an example."),
     ] = ""
 

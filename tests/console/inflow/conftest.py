@@ -14,7 +14,7 @@ from analytics import lake
 from analytics.inflow.event_log import EventLog
 from console.catalog.models import Bucket
 from console.inflow import services
-from console.inflow.journey import EXAMPLE
+from console.inflow.providers.changes import EXAMPLE
 from console.pipelines import event_logs, queries
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline

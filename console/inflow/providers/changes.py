@@ -1,0 +1,180 @@
+"""Changes of a database: the event log of a change tracking task, or one in a bucket of the account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+
+from analytics import lake
+from analytics.errors import AnalyticsError
+from analytics.inflow import task_sources
+from analytics.inflow.event_reader import Reader
+from analytics.inflow.task import Task
+from analytics.inflow.transform import Event
+from console.accounts.actor import Actor
+from console.accounts.models import Tenant
+from console.inflow.providers.shape import PLAIN, Document, Provider, Recent
+from console.inflow.sample_events import RECENT, RECENT_BYTES, event_of
+from console.pipelines import event_logs
+from console.pipelines.event_logs import Holder, Login
+from console.web import zone
+from console.web.errors import Refused
+
+#: A change as `analytics.inflow.changes` makes it.
+EXAMPLE: Event = {
+    "specversion": "1.0",
+    "id": "mysql-bin.000012:4711:0",
+    "source": "dtsdemo0001",
+    "type": "dts:Change",
+    "time": "2026-01-15T08:30:00.120Z",
+    "subject": "shop.orders",
+    "datacontenttype": "application/json",
+    "data": {
+        "operation": "UPDATE",
+        "databaseName": "shop",
+        "schemaName": None,
+        "tableName": "orders",
+        "primaryKey": {"id": 1001},
+        "before": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "new"},
+        "after": {"id": 1001, "customer": "c-17", "amount": "99.90", "state": "paid"},
+        "commitTime": 1768465800120,
+        "position": "mysql-bin.000012:4711",
+        "transaction": "3e11fa47-71ca-11e1-9e33-c80aa9429562:23",
+        "snapshot": False,
+    },
+}
+
+
+class Changes(Provider):
+    """Data Transmission Service."""
+
+    kind = task_sources.CHANGES
+    title = "Data Transmission Service (DTS)"
+    fields = ("source", "group", "account", "password", "offset")
+    required = ("source",)
+    places = {"task": "source", "log": "source", "group": "group", "startTimeMs": "offset"}
+    note = "inflow/_sources.html"
+
+    def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
+        found = event_logs.sources.get().sources(actor)
+        choices = [("", "Choose one"), *((one.id, f"{one.title} · {one.state}") for one in found)]
+        if log := source.get("log"):
+            choices.append((log, f"the event log {log}"))
+        groups = [(one.title, [(f"{one.id}/{name}", name) for name in one.groups]) for one in found]
+        return {
+            "source": forms.ChoiceField(
+                label="Data subscription task",
+                required=False,
+                choices=choices,
+                help_text="The change tracking task whose changes are delivered; it must be Normal.",
+            ),
+            "group": forms.ChoiceField(
+                label="Consumer group",
+                required=False,
+                choices=[("", "Choose one"), *groups],
+                help_text="It has this task as its only client.",
+            ),
+            "account": forms.CharField(
+                label="Account", max_length=128, required=False, widget=forms.TextInput(attrs=PLAIN)
+            ),
+            "password": forms.CharField(
+                label="Password",
+                max_length=256,
+                required=False,
+                strip=False,
+                widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+                help_text="Of the consumer group. It is checked when the group changes hands, and kept nowhere.",
+            ),
+        }
+
+    def initial(self, source: Document) -> dict[str, Any]:
+        task, group = source.get("task"), source.get("group")
+        return {"source": task or source.get("log"), "group": f"{task}/{group}" if task and group else ""}
+
+    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = told.get("source", "")
+        found: dict[str, Any] = {"log": chosen} if chosen.startswith("oss://") else {"task": chosen}
+        if told.get("group") and "task" in found:
+            found["group"] = told["group"]
+        if told.get("offset") is not None:
+            found["startTimeMs"] = told["offset"]
+        return found
+
+    def unsent(self, actor: Actor) -> dict[str, Any]:
+        found = event_logs.sources.get().sources(actor)
+        return {"task": found[0].id} if found else {}
+
+    def require(self, actor: Actor, task: Task, before: Document | None) -> None:
+        """The source is there, and has the time at which the task begins, if it begins there."""
+        if task.source.get("task") is None:
+            if task.source.get("log") is None:
+                raise Refused("SOURCE_MISSING", "Choose a change tracking task.", "source.task")
+            return
+        source = event_logs.require_source(actor, str(task.source.get("task")))
+        group = str(task.source.get("group") or "")
+        if group not in source.groups:
+            named = f"{source.id} has no consumer group {group}." if group else "Choose a consumer group."
+            raise Refused("GROUP_NOT_FOUND", named, "source.group")
+        if before is not None and task_sources.place_of(before.get("source")) == (self.kind, source.id, ""):
+            return  # it goes on where it is
+        if source.state != event_logs.NORMAL:
+            raise Refused(
+                "SOURCE_NOT_NORMAL",
+                f"The change tracking task {source.id} is {source.state}; it must be {event_logs.NORMAL}.",
+                "source.task",
+            )
+        _require_time(source, task.source.get("startTimeMs"))
+
+    def hold(self, actor: Actor, task: Task, before: Document | None, login: Login, holder: Holder) -> None:
+        """Nobody is asked for the login of a group that the task has."""
+        source, group = str(task.source.get("task") or ""), str(task.source.get("group") or "")
+        earlier = (before or {}).get("source") or {}
+        if (earlier.get("task", ""), earlier.get("group", "")) == (source, group):
+            return
+        if earlier.get("task"):
+            self.release(actor.tenant, holder)
+        if source:
+            event_logs.sources.get().hold(actor, source, group, login, holder)
+
+    def release(self, tenant: Tenant, holder: Holder) -> None:
+        event_logs.sources.get().release(tenant, holder)
+
+    def named(self, source: Document) -> str:
+        return str(source.get("task") or source.get("log") or "")
+
+    def recent(self, actor: Actor, source: Document) -> Sequence[Recent]:
+        if not source.get("task"):
+            return ()
+        try:
+            found = event_logs.require_source(actor, str(source["task"]))
+            if not found.shows_events:
+                return ()
+            with Reader(Path(lake.lake_path(found.log))) as reader:
+                entries = reader.tail(RECENT, RECENT_BYTES)
+        except (Refused, AnalyticsError, OSError):
+            return ()
+        events = [(entry, event_of(entry.event)) for entry in reversed(entries)]
+        return [Recent(entry.sequence, entry.time_ms, event) for entry, event in events if event is not None]
+
+    def example(self, source: Document) -> Event:
+        return EXAMPLE
+
+
+def _require_time(source: event_logs.Source, begin: object) -> None:
+    if begin is None or source.first_ms is None:
+        return
+    last = max(source.last_ms or 0, round(timezone.now().timestamp() * 1000))
+    if not source.first_ms // 1000 * 1000 <= int(str(begin)) <= last:
+        raise Refused(
+            "OFFSET_OUT_OF_RANGE",
+            f"{source.id} has data from {_told(source.first_ms)} to {_told(last)}.",
+            "source.startTimeMs",
+        )
+
+
+def _told(epoch_ms: int) -> str:
+    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S} ({zone.current_name()})"
