@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
-from console.pipelines.event_logs import NORMAL, Holder, Login, Source, require_source
+from console.pipelines.event_logs import Holder, Login, Source, require_source
 from console.tracking import access, queries, services
 from console.tracking.models import TrackingTask
 from console.web.errors import Refused
@@ -54,7 +54,7 @@ def _source(task: TrackingTask) -> Source:
         task.first_ms,
         task.last_ms,
         tuple(queries.groups(task).values_list("name", flat=True)),
-        NORMAL if task.is_normal else task.get_state_display(),
+        task.word,
         shows_events=True,
         access_method=f"{task.get_kind_display()} at {task.host}:{task.port}",
         instance=task.database,

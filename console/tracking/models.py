@@ -125,6 +125,12 @@ class TrackingTask(models.Model):
         return self.state == State.NORMAL and self.is_held
 
     @property
+    def word(self) -> str:
+        """Its state as people are told it: what is normal and has no process is being started."""
+        is_lost = self.state == State.NORMAL and not self.is_held
+        return str(State.STARTING.label if is_lost else State(self.state).label)
+
+    @property
     def slot(self) -> str:
         """What slot and publication are called in PostgreSQL."""
         return f"gantry_{self.task_id}"

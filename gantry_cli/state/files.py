@@ -5,16 +5,16 @@ A state file is YAML or JSON; every mistake in one is named with its line.
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from gantry_cli.errors import CliError
+from gantry_cli.state.inflow import InflowTask, TrackingTask, read_inflow_task, read_tracking_task
+from gantry_cli.state.reader import Reader, each, optional_number, optional_text
 
 ORDER_TYPES = {"normal": 0, "partitionally-ordered": 1, "globally-ordered": 2, "transactional": 4, "delayed": 5}
 PERMISSIONS = {"read-write": 6, "read-only": 4, "write-only": 2}
@@ -33,11 +33,7 @@ QUEUE_DEFAULTS: dict[str, int | bool] = {
 #: Bytes of a message to a topic of queues, at most, when nothing is said.
 TOPIC_BYTES = 65_536
 
-_TAG = "tag:yaml.org,2002:"
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
 VERSION = 1
-_LISTS = ("instances", "queues", "queueTopics", "buckets", "jobSecrets", "jobVariables", "jobs", "policies")
-_T = TypeVar("_T")
 
 
 def word(words: dict[str, int], number: int) -> str:
@@ -200,91 +196,8 @@ class State:
     job_secrets: tuple[Secret, ...] | None = None
     job_variables: tuple[Variable, ...] | None = None
     jobs: tuple[Job, ...] | None = None
-
-
-class Reader:
-    """Turns nodes of one file into values. Every method raises CliError with `file:line`."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-
-    def where(self, node: yaml.Node) -> str:
-        """`file:line` of a node."""
-        return f"{self._file}:{node.start_mark.line + 1}"
-
-    def mapping(self, node: yaml.Node, *, needed: tuple[str, ...], known: tuple[str, ...]) -> dict[str, yaml.Node]:
-        """The entries of an object, which has all of `needed`, and nothing but those and `known`."""
-        if not isinstance(node, yaml.MappingNode):
-            raise CliError(f"{self.where(node)}: an object is expected here, with {', '.join(needed)}.")
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            name = self.text(key)
-            if name in found:
-                raise CliError(f"{self.where(key)}: {name} appears twice.")
-            if name not in needed + known:
-                raise CliError(f"{self.where(key)}: unknown field {name}{_guess(name, needed + known)}.")
-            found[name] = value
-        missing = [name for name in needed if name not in found]
-        if missing:
-            raise CliError(f"{self.where(node)}: {missing[0]} is missing.")
-        return found
-
-    def entries(self, node: yaml.Node) -> list[yaml.Node]:
-        """The entries of a list; nothing after the colon is an empty one."""
-        if isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null":
-            return []
-        if not isinstance(node, yaml.SequenceNode):
-            raise CliError(f"{self.where(node)}: a list is expected here.")
-        return list(node.value)
-
-    def text(self, node: yaml.Node) -> str:
-        """A text as it is written; nothing is the empty one."""
-        if not isinstance(node, yaml.ScalarNode):
-            raise CliError(f"{self.where(node)}: a text is expected here.")
-        return "" if node.tag == _TAG + "null" else str(node.value)
-
-    def integer(self, node: yaml.Node) -> int:
-        """A whole number."""
-        text = self.text(node)
-        if not _INTEGER.fullmatch(text):
-            raise CliError(f"{self.where(node)}: {text!r} is not a whole number.")
-        return int(text)
-
-    def boolean(self, node: yaml.Node) -> bool:
-        """true or false."""
-        text = self.text(node)
-        if text not in ("true", "false"):
-            raise CliError(f"{self.where(node)}: {text!r} is neither true nor false.")
-        return text == "true"
-
-    def word(self, node: yaml.Node, words: dict[str, int]) -> int:
-        """The number of one of the words; the number itself is understood too."""
-        text = self.text(node)
-        if text in words:
-            return words[text]
-        if _INTEGER.fullmatch(text) and int(text) in words.values():
-            return int(text)
-        raise CliError(f"{self.where(node)}: {text!r} is not one of {', '.join(words)}.")
-
-    def plain(self, node: yaml.Node) -> Any:
-        """The value as JSON knows it; what YAML takes for a date stays a text."""
-        if isinstance(node, yaml.MappingNode):
-            return {self.text(key): self.plain(value) for key, value in node.value}
-        if isinstance(node, yaml.SequenceNode):
-            return [self.plain(value) for value in node.value]
-        text, tag = str(node.value), node.tag.removeprefix(_TAG)
-        if tag == "null":
-            return None
-        if tag == "bool":
-            return text.lower() in ("true", "yes", "on")
-        if tag == "int" and _INTEGER.fullmatch(text):
-            return int(text)
-        return float(text) if tag == "float" else text
-
-
-def _guess(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; is {near[0]} meant" if near else f"; known are {', '.join(known)}"
+    tracking_tasks: tuple[TrackingTask, ...] | None = None
+    inflow_tasks: tuple[InflowTask, ...] | None = None
 
 
 def read(path: Path, text: str) -> State:
@@ -301,18 +214,14 @@ def read(path: Path, text: str) -> State:
     reader = Reader(str(path))
     if root is None:
         raise CliError(f"{path}: the file is empty.")
-    values = reader.mapping(root, needed=("version",), known=_LISTS)
+    values = reader.mapping(root, needed=("version",), known=tuple(LISTS))
     if reader.integer(values["version"]) != VERSION:
         raise CliError(f"{reader.where(values['version'])}: the version must be {VERSION}.")
-    instances = _each(reader, values.get("instances"), _instance, lambda i: i.name, "instance")
-    policies = _each(reader, values.get("policies"), _policy, lambda p: p.name, "policy")
-    queues = _each(reader, values.get("queues"), _queue, lambda q: q.name, "queue")
-    queue_topics = _each(reader, values.get("queueTopics"), _queue_topic, lambda t: t.name, "topic of queues")
-    buckets = _each(reader, values.get("buckets"), _bucket, lambda b: b.name, "bucket")
-    secrets = _each(reader, values.get("jobSecrets"), _secret, lambda s: s.name, "secret")
-    variables = _each(reader, values.get("jobVariables"), _variable, lambda v: v.name, "variable")
-    jobs = _each(reader, values.get("jobs"), _job, lambda j: j.name, "job")
-    return State(instances, policies, queues, queue_topics, buckets, secrets, variables, jobs)
+    found: dict[str, Any] = {
+        one.part: each(reader, values.get(name), one.read, lambda entry: str(entry.name), one.kind)
+        for name, one in LISTS.items()
+    }
+    return State(**found)
 
 
 def _instance(reader: Reader, node: yaml.Node) -> Instance:
@@ -327,13 +236,13 @@ def _instance(reader: Reader, node: yaml.Node) -> Instance:
     return Instance(
         name=reader.text(values["name"]),
         independent_naming=reader.boolean(values["independentNaming"]) if "independentNaming" in values else True,
-        max_send_tps=_number(reader, values.get("maxSendTps")),
-        max_receive_tps=_number(reader, values.get("maxReceiveTps")),
-        topic_capacity=_number(reader, values.get("topicCapacity")),
-        cluster=_text(reader, values.get("cluster")),
+        max_send_tps=optional_number(reader, values.get("maxSendTps")),
+        max_receive_tps=optional_number(reader, values.get("maxReceiveTps")),
+        topic_capacity=optional_number(reader, values.get("topicCapacity")),
+        cluster=optional_text(reader, values.get("cluster")),
         remark=reader.text(values["remark"]) if "remark" in values else None,
-        topics=_each(reader, values.get("topics"), _topic, lambda t: t.name, "topic"),
-        groups=_each(reader, values.get("groups"), _group, lambda g: g.group_id, "group"),
+        topics=each(reader, values.get("topics"), _topic, lambda t: t.name, "topic"),
+        groups=each(reader, values.get("groups"), _group, lambda g: g.group_id, "group"),
         where=reader.where(node),
     )
 
@@ -344,8 +253,8 @@ def _topic(reader: Reader, node: yaml.Node) -> Topic:
         name=reader.text(values["name"]),
         order_type=reader.word(values["orderType"], ORDER_TYPES) if "orderType" in values else 0,
         perm=reader.word(values["perm"], PERMISSIONS) if "perm" in values else PERMISSIONS["read-write"],
-        remark=_text(reader, values.get("remark")),
-        grants=_each(reader, values.get("grants"), _grant, lambda g: g.to, "grant to"),
+        remark=optional_text(reader, values.get("remark")),
+        grants=each(reader, values.get("grants"), _grant, lambda g: g.to, "grant to"),
         where=reader.where(node),
     )
 
@@ -363,7 +272,7 @@ def _grant(reader: Reader, node: yaml.Node) -> Grant:
 
 def _group(reader: Reader, node: yaml.Node) -> Group:
     values = reader.mapping(node, needed=("groupId",), known=("remark",))
-    return Group(reader.text(values["groupId"]), _text(reader, values.get("remark")), reader.where(node))
+    return Group(reader.text(values["groupId"]), optional_text(reader, values.get("remark")), reader.where(node))
 
 
 def _queue(reader: Reader, node: yaml.Node) -> Queue:
@@ -379,12 +288,12 @@ def _queue(reader: Reader, node: yaml.Node) -> Queue:
 def _queue_topic(reader: Reader, node: yaml.Node) -> QueueTopic:
     known = ("maximumMessageSize", "loggingEnabled", "subscriptions")
     values = reader.mapping(node, needed=("name",), known=known)
-    size = _number(reader, values.get("maximumMessageSize"))
+    size = optional_number(reader, values.get("maximumMessageSize"))
     return QueueTopic(
         reader.text(values["name"]),
         TOPIC_BYTES if size is None else size,
         reader.boolean(values["loggingEnabled"]) if "loggingEnabled" in values else False,
-        _each(reader, values.get("subscriptions"), _subscription, lambda s: s.name, "subscription"),
+        each(reader, values.get("subscriptions"), _subscription, lambda s: s.name, "subscription"),
         reader.where(node),
     )
 
@@ -397,7 +306,7 @@ def _subscription(reader: Reader, node: yaml.Node) -> Subscription:
 
 def _bucket(reader: Reader, node: yaml.Node) -> Bucket:
     values = reader.mapping(node, needed=("name",), known=("rules",))
-    rules = _each(reader, values.get("rules"), _rule, lambda r: r.name, "rule")
+    rules = each(reader, values.get("rules"), _rule, lambda r: r.name, "rule")
     return Bucket(reader.text(values["name"]), rules, reader.where(node))
 
 
@@ -410,8 +319,8 @@ def _rule(reader: Reader, node: yaml.Node) -> Rule:
         reader.text(values["name"]),
         reader.text(values["queue"]),
         tuple(sorted(events)),
-        _text(reader, values.get("prefix")),
-        _text(reader, values.get("suffix")),
+        optional_text(reader, values.get("prefix")),
+        optional_text(reader, values.get("suffix")),
         reader.where(node),
     )
 
@@ -433,7 +342,7 @@ def _job(reader: Reader, node: yaml.Node) -> Job:
         raise CliError(f"{reader.where(values['text'])}: the text of a job is not empty.")
     if "draft" in values and not is_deployed:
         raise CliError(f"{reader.where(values['draft'])}: the text of a job that is not deployed is its draft.")
-    draft = _text(reader, values.get("draft"))
+    draft = optional_text(reader, values.get("draft"))
     return Job(reader.text(values["name"]), text, is_deployed, "" if draft == text else draft, reader.where(node))
 
 
@@ -442,35 +351,30 @@ def _policy(reader: Reader, node: yaml.Node) -> Policy:
     document = reader.plain(values["document"])
     if not isinstance(document, dict):
         raise CliError(f"{reader.where(values['document'])}: the document of a policy is an object.")
-    return Policy(reader.text(values["name"]), document, _text(reader, values.get("description")), reader.where(node))
+    return Policy(
+        reader.text(values["name"]), document, optional_text(reader, values.get("description")), reader.where(node)
+    )
 
 
-def _each(
-    reader: Reader,
-    node: yaml.Node | None,
-    make: Callable[[Reader, yaml.Node], _T],
-    name: Callable[[_T], str],
-    kind: str,
-) -> tuple[_T, ...] | None:
-    """The entries of a list, each name once; None when the list is not there."""
-    if node is None:
-        return None
-    entries = [make(reader, entry) for entry in reader.entries(node)]
-    _refuse_twins(entries, name, kind)
-    return tuple(entries)
+@dataclass(frozen=True)
+class StateList:
+    """A list of a file: the part of `State` that it is, and how its entries are read."""
+
+    part: str
+    kind: str
+    read: Callable[[Reader, yaml.Node], Any]
 
 
-def _refuse_twins(entries: Iterable[Any], name: Callable[[Any], str], kind: str) -> None:
-    seen: set[str] = set()
-    for entry in entries:
-        if name(entry) in seen:
-            raise CliError(f"{entry.where}: the {kind} {name(entry)} appears twice.")
-        seen.add(name(entry))
-
-
-def _number(reader: Reader, node: yaml.Node | None) -> int | None:
-    return reader.integer(node) if node is not None else None
-
-
-def _text(reader: Reader, node: yaml.Node | None) -> str:
-    return reader.text(node) if node is not None else ""
+#: By their names in a file, in the order in which an export has them.
+LISTS = {
+    "instances": StateList("instances", "instance", _instance),
+    "queues": StateList("queues", "queue", _queue),
+    "queueTopics": StateList("queue_topics", "topic of queues", _queue_topic),
+    "buckets": StateList("buckets", "bucket", _bucket),
+    "jobSecrets": StateList("job_secrets", "secret", _secret),
+    "jobVariables": StateList("job_variables", "variable", _variable),
+    "jobs": StateList("jobs", "job", _job),
+    "trackingTasks": StateList("tracking_tasks", "change tracking task", read_tracking_task),
+    "inflowTasks": StateList("inflow_tasks", "inflow task", read_inflow_task),
+    "policies": StateList("policies", "policy", _policy),
+}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 from gantry_cli.errors import CliError
 from gantry_cli.state.files import (
@@ -28,13 +28,25 @@ from gantry_cli.state.files import (
     Variable,
     word,
 )
+from gantry_cli.state.inflow import (
+    GROUP,
+    INFLOW,
+    TRACKING,
+    ConsumerGroup,
+    changed_inflow_task,
+    changed_tracking_task,
+    inflow_task_gone,
+    new_inflow_task,
+    new_tracking_task,
+    tracking_task_gone,
+)
+from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Call, Step, arrow, compared, difference, facts, refuse
 
-CREATE, CHANGE, DELETE = "+", "~", "-"
 DEFAULT_TPS = 5000
 # What depends on something comes behind it; room is made before something new needs it.
 _ORDER = (
     ("policy", CREATE), ("policy", CHANGE),
-    ("job", DELETE), ("variable", DELETE), ("rule", DELETE),
+    (INFLOW, DELETE), ("job", DELETE), ("variable", DELETE), ("rule", DELETE),
     ("grant", DELETE), ("group", DELETE), ("topic", DELETE), ("instance", DELETE),
     ("subscription", DELETE), ("topic of queues", DELETE), ("queue", DELETE),
     ("instance", CREATE), ("instance", CHANGE),
@@ -42,25 +54,12 @@ _ORDER = (
     ("queue", CREATE), ("queue", CHANGE), ("topic of queues", CREATE), ("topic of queues", CHANGE),
     ("subscription", CHANGE), ("subscription", CREATE), ("bucket", CREATE), ("rule", CHANGE), ("rule", CREATE),
     ("variable", CREATE), ("variable", CHANGE), ("job", CREATE), ("job", CHANGE),
+    (TRACKING, CREATE), (TRACKING, CHANGE), (GROUP, CREATE), (INFLOW, CREATE), (INFLOW, CHANGE),
+    (GROUP, DELETE), (TRACKING, DELETE),
     ("policy", DELETE),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing to do: `calls` are operations with their parameters, in order; all concern `instance` if it is set."""
-
-    sign: str
-    kind: str
-    name: str
-    calls: tuple[tuple[str, dict[str, str]], ...]
-    instance: str = ""
-    details: tuple[str, ...] = field(default=())
-
-    @property
-    def title(self) -> str:
-        """As in `topic orders`."""
-        return f"{self.kind} {self.name}"
+#: How an entry that is new, that is there already, and that is not wanted any more become steps.
+_Ways = tuple[Callable[[Any], Iterable[Step]], Callable[[Any, Any], Iterable[Step]], Callable[[Any], Iterable[Step]]]
 
 
 def plan(wanted: State, found: State, *, prune: bool = False, prune_instances: bool = False) -> list[Step]:
@@ -70,36 +69,70 @@ def plan(wanted: State, found: State, *, prune: bool = False, prune_instances: b
     Raises CliError with file and line for what cannot be changed.
     """
     _require_secrets(wanted, found)
-    steps = [
-        *_instances(wanted, found, prune, prune_instances),
-        *_queues(wanted, found, prune),
-        *_queue_topics(wanted, found, prune),
-        *_buckets(wanted, found, prune),
-        *_variables(wanted, found, prune),
-        *_jobs(wanted, found, prune),
-        *_policies(wanted, found, prune),
-    ]
+    steps = [*_instances(wanted, found, prune, prune_instances)]
+    for part, (make, change, gone) in _kinds(wanted, found, prune=prune).items():
+        given = getattr(wanted, part), getattr(found, part)
+        steps += compared(*given, make=make, change=change, gone=gone, prune=prune)
     return sorted(steps, key=lambda step: _ORDER.index((step.kind, step.sign)))
 
 
+def _kinds(wanted: State, found: State, *, prune: bool) -> dict[str, _Ways]:
+    """By the parts of a state, how an entry is made, changed and deleted; instances are told what is in them too."""
+    groups = partial(_consumer_group, wanted, found)
+    return {
+        "queues": (_new_queue, _changed_queue, partial(_named_gone, "queue", "queue/delete", "queue")),
+        "queue_topics": (
+            _new_queue_topic,
+            partial(_changed_queue_topic, prune=prune),
+            partial(_named_gone, "topic of queues", "queueTopic/delete", "topic"),
+        ),
+        "buckets": (_new_bucket, partial(_rules, prune=prune), _bucket_gone),
+        "job_variables": (
+            _new_variable,
+            _changed_variable,
+            partial(_named_gone, "variable", "job/deleteVariable", "variable"),
+        ),
+        "jobs": (_new_job, _changed_job, partial(_named_gone, "job", "job/delete", "job")),
+        "tracking_tasks": (new_tracking_task, partial(changed_tracking_task, prune=prune), tracking_task_gone),
+        "inflow_tasks": (
+            partial(new_inflow_task, groups=groups),
+            partial(changed_inflow_task, groups=groups),
+            inflow_task_gone,
+        ),
+        "policies": (_new_policy, _changed_policy, partial(_named_gone, "policy", "policy/delete", "policy")),
+    }
+
+
+def _named_gone(kind: str, operation: str, parameter: str, entry: Any) -> Iterator[Step]:
+    yield Step(DELETE, kind, entry.name, ((operation, {parameter: entry.name}),))
+
+
+def _consumer_group(wanted: State, found: State, task: str, name: str) -> ConsumerGroup | None:
+    """As the file says, else as the server does."""
+    for state in (wanted, found):
+        for one in state.tracking_tasks or ():
+            for group in one.groups or ():
+                if (one.name, group.name) == (task, name):
+                    return group
+    return None
+
+
 def _instances(wanted: State, found: State, prune: bool, prune_instances: bool) -> Iterator[Step]:
-    if wanted.instances is None:
-        return
-    there = {instance.name: instance for instance in found.instances or ()}
-    for instance in wanted.instances:
-        known = there.get(instance.name)
-        if known is None:
-            yield _new_instance(instance)
-            known = Instance(instance.name, topics=(), groups=())
-        else:
-            yield from _changed_instance(instance, known)
-        yield from _topics(instance, known, prune)
-        yield from _groups(instance, known, prune)
-    if prune_instances:
-        named = {instance.name for instance in wanted.instances}
-        for instance in there.values():
-            if instance.name not in named:
-                yield from _all_gone(instance)
+    def make(instance: Instance) -> Iterator[Step]:
+        yield _new_instance(instance)
+        yield from _within(instance, Instance(instance.name, topics=(), groups=()), prune)
+
+    def change(instance: Instance, known: Instance) -> Iterator[Step]:
+        yield from _changed_instance(instance, known)
+        yield from _within(instance, known, prune)
+
+    given = wanted.instances, found.instances
+    yield from compared(*given, make=make, change=change, gone=_all_gone, prune=prune_instances)
+
+
+def _within(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
+    yield from _topics(instance, known, prune)
+    yield from _groups(instance, known, prune)
 
 
 def _new_instance(instance: Instance) -> Step:
@@ -113,7 +146,7 @@ def _new_instance(instance: Instance) -> Step:
         "remark": instance.remark or "",
     }
     parameters = {name: value for name, value in given.items() if value}
-    return Step(CREATE, "instance", instance.name, (("instance/create", parameters),), details=_facts(parameters))
+    return Step(CREATE, "instance", instance.name, (("instance/create", parameters),), details=facts(parameters))
 
 
 def _changed_instance(instance: Instance, known: Instance) -> Iterator[Step]:
@@ -126,28 +159,26 @@ def _changed_instance(instance: Instance, known: Instance) -> Iterator[Step]:
     }
     for name, (old, new) in fixed.items():
         if new is not None and new != old:
-            _refuse(instance.where, f"{name} of the instance {instance.name}", old, new)
+            refuse(instance.where, f"{name} of the instance {instance.name}", old, new)
     if instance.remark is not None and instance.remark != known.remark:
         calls = (("instance/update", {"remark": instance.remark}),)
-        details = (_arrow("remark", known.remark, instance.remark),)
+        details = (arrow("remark", known.remark, instance.remark),)
         yield Step(CHANGE, "instance", instance.name, calls, instance.name, details)
 
 
 def _topics(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
-    if instance.topics is None:
-        return
-    there = {topic.name: topic for topic in known.topics or ()}
-    for topic in instance.topics:
-        old = there.get(topic.name)
-        if old is None:
-            yield _new_topic(instance.name, topic)
-            old = Topic(topic.name, topic.order_type, grants=())
-        else:
-            yield from _changed_topic(instance.name, topic, old)
+    def make(topic: Topic) -> Iterator[Step]:
+        yield _new_topic(instance.name, topic)
+        yield from _grants(instance.name, topic, Topic(topic.name, topic.order_type, grants=()), prune)
+
+    def change(topic: Topic, old: Topic) -> Iterator[Step]:
+        yield from _changed_topic(instance.name, topic, old)
         yield from _grants(instance.name, topic, old, prune)
-    named = {topic.name for topic in instance.topics}
-    gone = [topic for topic in there.values() if prune and topic.name not in named]
-    yield from (_gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name) for topic in gone)
+
+    def gone(topic: Topic) -> Iterator[Step]:
+        yield _gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name)
+
+    yield from compared(instance.topics, known.topics, make=make, change=change, gone=gone, prune=prune)
 
 
 def _new_topic(instance: str, topic: Topic) -> Step:
@@ -167,31 +198,31 @@ def _new_topic(instance: str, topic: Topic) -> Step:
 def _changed_topic(instance: str, topic: Topic, old: Topic) -> Iterator[Step]:
     if topic.order_type != old.order_type:
         words = (word(ORDER_TYPES, old.order_type), word(ORDER_TYPES, topic.order_type))
-        _refuse(topic.where, f"orderType of the topic {topic.name}", *words)
+        refuse(topic.where, f"orderType of the topic {topic.name}", *words)
     if topic.remark != old.remark:
-        _refuse(topic.where, f"remark of the topic {topic.name}", old.remark, topic.remark)
+        refuse(topic.where, f"remark of the topic {topic.name}", old.remark, topic.remark)
     if topic.perm != old.perm:
         calls = (("topic/update", {"topic": topic.name, "perm": str(topic.perm)}),)
         words = (word(PERMISSIONS, old.perm), word(PERMISSIONS, topic.perm))
-        yield Step(CHANGE, "topic", topic.name, calls, instance, (_arrow("perm", *words),))
+        yield Step(CHANGE, "topic", topic.name, calls, instance, (arrow("perm", *words),))
 
 
 def _grants(instance: str, topic: Topic, old: Topic, prune: bool) -> Iterator[Step]:
-    if topic.grants is None:
-        return
-    there = {grant.to: grant for grant in old.grants or ()}
-    for grant in topic.grants:
-        known = there.get(grant.to)
-        if known is not None and known.kind != grant.kind:
-            _refuse(grant.where, f"the kind of {grant.to}", known.kind, grant.kind)
-        if known is None:
-            yield _grant(CREATE, instance, topic, grant, f"relation: {word(RELATIONS, grant.relation)}")
-        elif known.relation != grant.relation:
+    def make(grant: Grant) -> Iterator[Step]:
+        yield _grant(CREATE, instance, topic, grant, f"relation: {word(RELATIONS, grant.relation)}")
+
+    def change(grant: Grant, known: Grant) -> Iterator[Step]:
+        if known.kind != grant.kind:
+            refuse(grant.where, f"the kind of {grant.to}", known.kind, grant.kind)
+        if known.relation != grant.relation:
             words = (word(RELATIONS, known.relation), word(RELATIONS, grant.relation))
-            yield _grant(CHANGE, instance, topic, grant, _arrow("relation", *words))
-    named = {grant.to for grant in topic.grants}
-    gone = [grant for grant in there.values() if prune and grant.to not in named]
-    yield from (_grant(DELETE, instance, topic, grant, "") for grant in gone)
+            yield _grant(CHANGE, instance, topic, grant, arrow("relation", *words))
+
+    def gone(grant: Grant) -> Iterator[Step]:
+        yield _grant(DELETE, instance, topic, grant, "")
+
+    given = topic.grants, old.grants
+    yield from compared(*given, make=make, change=change, gone=gone, prune=prune, name=lambda grant: grant.to)
 
 
 def _grant(sign: str, instance: str, topic: Topic, grant: Grant, detail: str) -> Step:
@@ -205,18 +236,19 @@ def _grant(sign: str, instance: str, topic: Topic, grant: Grant, detail: str) ->
 
 
 def _groups(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
-    if instance.groups is None:
-        return
-    there = {group.group_id: group for group in known.groups or ()}
-    for group in instance.groups:
-        old = there.get(group.group_id)
-        if old is None:
-            yield _new_group(instance.name, group)
-        elif old.remark != group.remark:
-            _refuse(group.where, f"remark of the group {group.group_id}", old.remark, group.remark)
-    named = {group.group_id for group in instance.groups}
-    gone = [group for group in there if prune and group not in named]
-    yield from (_gone("group", group, instance.name, "group/delete", groupId=group) for group in gone)
+    def make(group: Group) -> Iterator[Step]:
+        yield _new_group(instance.name, group)
+
+    def change(group: Group, old: Group) -> Iterator[Step]:
+        if old.remark != group.remark:
+            refuse(group.where, f"remark of the group {group.group_id}", old.remark, group.remark)
+        yield from ()
+
+    def gone(group: Group) -> Iterator[Step]:
+        yield _gone("group", group.group_id, instance.name, "group/delete", groupId=group.group_id)
+
+    given = instance.groups, known.groups
+    yield from compared(*given, make=make, change=change, gone=gone, prune=prune, name=lambda group: group.group_id)
 
 
 def _new_group(instance: str, group: Group) -> Step:
@@ -238,22 +270,15 @@ def _gone(kind: str, name: str, instance: str, operation: str, **parameters: str
     return Step(DELETE, kind, name, ((operation, parameters),), instance)
 
 
-def _queues(wanted: State, found: State, prune: bool) -> Iterator[Step]:
-    if wanted.queues is None:
-        return
-    there = {queue.name: queue for queue in found.queues or ()}
-    for queue in wanted.queues:
-        old = there.get(queue.name)
-        if old is None:
-            calls = (("queue/create", _queue(queue, QUEUE_DEFAULTS)),)
-            yield Step(CREATE, "queue", queue.name, calls, details=_attributes(queue, QUEUE_DEFAULTS))
-        elif old.attributes != queue.attributes:
-            calls = (("queue/set", _queue(queue, old.attributes)),)
-            yield Step(CHANGE, "queue", queue.name, calls, details=_attributes(queue, old.attributes))
-    named = {queue.name for queue in wanted.queues}
-    for name in there:
-        if prune and name not in named:
-            yield Step(DELETE, "queue", name, (("queue/delete", {"queue": name}),))
+def _new_queue(queue: Queue) -> Iterator[Step]:
+    calls = (("queue/create", _queue(queue, QUEUE_DEFAULTS)),)
+    yield Step(CREATE, "queue", queue.name, calls, details=_attributes(queue, QUEUE_DEFAULTS))
+
+
+def _changed_queue(queue: Queue, old: Queue) -> Iterator[Step]:
+    if old.attributes != queue.attributes:
+        calls = (("queue/set", _queue(queue, old.attributes)),)
+        yield Step(CHANGE, "queue", queue.name, calls, details=_attributes(queue, old.attributes))
 
 
 def _queue(queue: Queue, known: dict[str, int | bool]) -> dict[str, str]:
@@ -270,24 +295,23 @@ def _attributes(queue: Queue, known: dict[str, int | bool]) -> tuple[str, ...]:
     )
 
 
-def _queue_topics(wanted: State, found: State, prune: bool) -> Iterator[Step]:
-    if wanted.queue_topics is None:
-        return
-    there = {topic.name: topic for topic in found.queue_topics or ()}
-    for topic in wanted.queue_topics:
-        old = there.get(topic.name)
-        sign, operation = (CREATE, "queueTopic/create") if old is None else (CHANGE, "queueTopic/set")
-        old = old or QueueTopic(topic.name, subscriptions=())
-        before, given = _topic_attributes(old), _topic_attributes(topic)
-        if sign == CREATE or before != given:
-            details = tuple(_arrow(name, before[name], given[name]) for name in given if given[name] != before[name])
-            calls = ((operation, {"topic": topic.name} | given),)
-            yield Step(sign, "topic of queues", topic.name, calls, details=details)
-        yield from _subscriptions(topic, old, prune)
-    named = {topic.name for topic in wanted.queue_topics}
-    for name in there:
-        if prune and name not in named:
-            yield Step(DELETE, "topic of queues", name, (("queueTopic/delete", {"topic": name}),))
+def _new_queue_topic(topic: QueueTopic) -> Iterator[Step]:
+    plain = QueueTopic(topic.name, subscriptions=())
+    yield _queue_topic(CREATE, topic, plain)
+    yield from _subscriptions(topic, plain, prune=False)
+
+
+def _changed_queue_topic(topic: QueueTopic, old: QueueTopic, *, prune: bool) -> Iterator[Step]:
+    if _topic_attributes(old) != _topic_attributes(topic):
+        yield _queue_topic(CHANGE, topic, old)
+    yield from _subscriptions(topic, old, prune)
+
+
+def _queue_topic(sign: str, topic: QueueTopic, old: QueueTopic) -> Step:
+    before, given = _topic_attributes(old), _topic_attributes(topic)
+    details = tuple(arrow(name, before[name], given[name]) for name in given if given[name] != before[name])
+    operation = "queueTopic/create" if sign == CREATE else "queueTopic/set"
+    return Step(sign, "topic of queues", topic.name, ((operation, {"topic": topic.name} | given),), details=details)
 
 
 def _topic_attributes(topic: QueueTopic) -> dict[str, str]:
@@ -298,26 +322,27 @@ def _topic_attributes(topic: QueueTopic) -> dict[str, str]:
 
 
 def _subscriptions(topic: QueueTopic, old: QueueTopic, prune: bool) -> Iterator[Step]:
-    if topic.subscriptions is None:
-        return
-    there = {one.name: one for one in old.subscriptions or ()}
-    for one in topic.subscriptions:
-        known = there.get(one.name)
-        if known is None:
-            yield _subscription(CREATE, topic, one)
-        elif (known.receiver, known.format) != (one.receiver, one.format):
+    def make(one: Subscription) -> Iterator[Step]:
+        yield _subscription(CREATE, topic, one)
+
+    def change(one: Subscription, known: Subscription) -> Iterator[Step]:
+        if (known.receiver, known.format) != (one.receiver, one.format):
             yield _subscription(CHANGE, topic, one)
         elif known != one:
             given = {"strategy": one.strategy, "tag": one.tag}
             details = tuple(
-                _arrow(name, getattr(known, name), value)
+                arrow(name, getattr(known, name), value)
                 for name, value in given.items()
                 if value != getattr(known, name)
             )
             calls = (("queueTopic/setSubscription", {"topic": topic.name, "subscription": one.name} | given),)
             yield Step(CHANGE, "subscription", f"{one.name} of {topic.name}", calls, details=details)
-    named = {one.name for one in topic.subscriptions}
-    yield from (_subscription(DELETE, topic, one) for one in there.values() if prune and one.name not in named)
+
+    def gone(one: Subscription) -> Iterator[Step]:
+        yield _subscription(DELETE, topic, one)
+
+    given = topic.subscriptions, old.subscriptions
+    yield from compared(*given, make=make, change=change, gone=gone, prune=prune)
 
 
 def _subscription(sign: str, topic: QueueTopic, one: Subscription) -> Step:
@@ -327,38 +352,32 @@ def _subscription(sign: str, topic: QueueTopic, one: Subscription) -> Step:
     create = ("queueTopic/subscribe", which | {name: value for name, value in given.items() if value})
     delete = ("queueTopic/unsubscribe", which)
     calls = {CREATE: (create,), CHANGE: (delete, create), DELETE: (delete,)}[sign]
-    details = () if sign == DELETE else _facts({name: value for name, value in given.items() if value})
+    details = () if sign == DELETE else facts({name: value for name, value in given.items() if value})
     return Step(sign, "subscription", f"{one.name} of {topic.name}", calls, details=details)
 
 
-def _buckets(wanted: State, found: State, prune: bool) -> Iterator[Step]:
+def _new_bucket(bucket: Bucket) -> Iterator[Step]:
+    yield Step(CREATE, "bucket", bucket.name, (("bucket/create", {"bucket": bucket.name}),))
+    yield from _rules(bucket, Bucket(bucket.name, ()), prune=False)
+
+
+def _bucket_gone(bucket: Bucket) -> Iterator[Step]:
     """Buckets are made and never deleted: their files are not what a file of names could bring back."""
-    if wanted.buckets is None:
-        return
-    there = {bucket.name: bucket for bucket in found.buckets or ()}
-    for bucket in wanted.buckets:
-        old = there.get(bucket.name)
-        if old is None:
-            old = Bucket(bucket.name, ())
-            yield Step(CREATE, "bucket", bucket.name, (("bucket/create", {"bucket": bucket.name}),))
-        yield from _rules(bucket, old, prune)
-    named = {bucket.name for bucket in wanted.buckets}
-    for name, bucket in there.items():
-        if name not in named:
-            yield from _rules(Bucket(name, ()), bucket, prune)
+    yield from _rules(Bucket(bucket.name, ()), bucket, prune=True)
 
 
-def _rules(bucket: Bucket, old: Bucket, prune: bool) -> Iterator[Step]:
-    if bucket.rules is None:
-        return
-    there = {rule.name: rule for rule in old.rules or ()}
-    for rule in bucket.rules:
-        if rule.name not in there:
-            yield _rule(CREATE, bucket, rule)
-        elif there[rule.name] != rule:
+def _rules(bucket: Bucket, old: Bucket, *, prune: bool) -> Iterator[Step]:
+    def make(rule: Rule) -> Iterator[Step]:
+        yield _rule(CREATE, bucket, rule)
+
+    def change(rule: Rule, known: Rule) -> Iterator[Step]:
+        if known != rule:
             yield _rule(CHANGE, bucket, rule)
-    named = {rule.name for rule in bucket.rules}
-    yield from (_rule(DELETE, bucket, rule) for rule in there.values() if prune and rule.name not in named)
+
+    def gone(rule: Rule) -> Iterator[Step]:
+        yield _rule(DELETE, bucket, rule)
+
+    yield from compared(bucket.rules, old.rules, make=make, change=change, gone=gone, prune=prune)
 
 
 def _rule(sign: str, bucket: Bucket, rule: Rule) -> Step:
@@ -368,7 +387,7 @@ def _rule(sign: str, bucket: Bucket, rule: Rule) -> Step:
     create = ("bucket/createRule", which | {name: value for name, value in given.items() if value})
     delete = ("bucket/deleteRule", which)
     calls = {CREATE: (create,), CHANGE: (delete, create), DELETE: (delete,)}[sign]
-    details = () if sign == DELETE else _facts({name: value for name, value in given.items() if value})
+    details = () if sign == DELETE else facts({name: value for name, value in given.items() if value})
     return Step(sign, "rule", f"{rule.name} of {bucket.name}", calls, details=details)
 
 
@@ -382,20 +401,13 @@ def _require_secrets(wanted: State, found: State) -> None:
             )
 
 
-def _variables(wanted: State, found: State, prune: bool) -> Iterator[Step]:
-    if wanted.job_variables is None:
-        return
-    there = {variable.name: variable.value for variable in found.job_variables or ()}
-    for variable in wanted.job_variables:
-        old = there.get(variable.name)
-        if old is None:
-            yield _variable(CREATE, variable, f"value: {variable.value}")
-        elif old != variable.value:
-            yield _variable(CHANGE, variable, _arrow("value", old, variable.value))
-    named = {variable.name for variable in wanted.job_variables}
-    for name in there:
-        if prune and name not in named:
-            yield Step(DELETE, "variable", name, (("job/deleteVariable", {"variable": name}),))
+def _new_variable(variable: Variable) -> Iterator[Step]:
+    yield _variable(CREATE, variable, f"value: {variable.value}")
+
+
+def _changed_variable(variable: Variable, old: Variable) -> Iterator[Step]:
+    if old.value != variable.value:
+        yield _variable(CHANGE, variable, arrow("value", old.value, variable.value))
 
 
 def _variable(sign: str, variable: Variable, detail: str) -> Step:
@@ -403,31 +415,29 @@ def _variable(sign: str, variable: Variable, detail: str) -> Step:
     return Step(sign, "variable", variable.name, (("job/putVariable", given),), details=(detail,))
 
 
-def _jobs(wanted: State, found: State, prune: bool) -> Iterator[Step]:
+def _new_job(job: Job) -> Iterator[Step]:
+    create = ("job/create", {"job": job.name, "text": job.text})
+    yield Step(CREATE, "job", job.name, (create, *_deploy(job), *_draft(job)), details=_text_of(job))
+
+
+def _changed_job(job: Job, old: Job) -> Iterator[Step]:
     """A job that runs goes on with its version: the new one runs from its next start on."""
-    if wanted.jobs is None:
-        return
-    there = {job.name: job for job in found.jobs or ()}
-    for job in wanted.jobs:
-        old = there.get(job.name)
-        given = {"job": job.name, "text": job.text}
-        deploy = (("job/deploy", given),) if job.is_deployed else ()
-        draft = (("job/update", {"job": job.name, "text": job.draft}),) if job.draft else ()
-        if old is None:
-            create = ("job/create", given)
-            yield Step(CREATE, "job", job.name, (create, *deploy, *draft), details=_text_of(job))
-        elif old.is_deployed and not job.is_deployed:
-            _refuse(job.where, f"the job {job.name}", "deployed", "not deployed")
-        elif old != job:
-            # What stays deployed is not deployed again, or a text that names something new would be judged for a draft.
-            is_same = old.is_deployed and old.text == job.text
-            kept = (("job/update", {"job": job.name, "text": job.draft or job.text}),)
-            calls = kept if is_same or not deploy else (*deploy, *draft)
-            yield Step(CHANGE, "job", job.name, calls, details=_difference(_text_of(old), _text_of(job)))
-    named = {job.name for job in wanted.jobs}
-    for name in there:
-        if prune and name not in named:
-            yield Step(DELETE, "job", name, (("job/delete", {"job": name}),))
+    if old.is_deployed and not job.is_deployed:
+        refuse(job.where, f"the job {job.name}", "deployed", "not deployed")
+    if old != job:
+        # What stays deployed is not deployed again, or a text that names something new would be judged for a draft.
+        is_same = old.is_deployed and old.text == job.text
+        kept: tuple[Call, ...] = (("job/update", {"job": job.name, "text": job.draft or job.text}),)
+        calls = kept if is_same or not job.is_deployed else (*_deploy(job), *_draft(job))
+        yield Step(CHANGE, "job", job.name, calls, details=difference(_text_of(old), _text_of(job)))
+
+
+def _deploy(job: Job) -> tuple[Call, ...]:
+    return (("job/deploy", {"job": job.name, "text": job.text}),) if job.is_deployed else ()
+
+
+def _draft(job: Job) -> tuple[Call, ...]:
+    return (("job/update", {"job": job.name, "text": job.draft}),) if job.draft else ()
 
 
 def _text_of(job: Job) -> tuple[str, ...]:
@@ -435,23 +445,16 @@ def _text_of(job: Job) -> tuple[str, ...]:
     return ("deployed" if job.is_deployed else "a draft", *job.text.splitlines(), *draft)
 
 
-def _policies(wanted: State, found: State, prune: bool) -> Iterator[Step]:
-    if wanted.policies is None:
-        return
-    there = {policy.name: policy for policy in found.policies or ()}
-    for policy in wanted.policies:
-        old = there.get(policy.name)
-        if old is None:
-            yield Step(CREATE, "policy", policy.name, (("policy/create", _policy(policy)),), details=_body(policy))
-        elif old != policy:
-            details = _difference(_body(old), _body(policy))
-            if old.description != policy.description:
-                details = (_arrow("description", old.description, policy.description), *details)
-            yield Step(CHANGE, "policy", policy.name, (("policy/update", _policy(policy)),), details=details)
-    named = {policy.name for policy in wanted.policies}
-    for name in there:
-        if prune and name not in named:
-            yield Step(DELETE, "policy", name, (("policy/delete", {"policy": name}),))
+def _new_policy(policy: Policy) -> Iterator[Step]:
+    yield Step(CREATE, "policy", policy.name, (("policy/create", _policy(policy)),), details=_body(policy))
+
+
+def _changed_policy(policy: Policy, old: Policy) -> Iterator[Step]:
+    if old != policy:
+        details = difference(_body(old), _body(policy))
+        if old.description != policy.description:
+            details = (arrow("description", old.description, policy.description), *details)
+        yield Step(CHANGE, "policy", policy.name, (("policy/update", _policy(policy)),), details=details)
 
 
 def _policy(policy: Policy) -> dict[str, str]:
@@ -461,20 +464,3 @@ def _policy(policy: Policy) -> dict[str, str]:
 
 def _body(policy: Policy) -> tuple[str, ...]:
     return tuple(json.dumps(policy.document, indent=2, ensure_ascii=False, sort_keys=True).splitlines())
-
-
-def _difference(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))
-    return tuple(line for line in lines[2:] if not line.startswith("@@"))
-
-
-def _facts(parameters: dict[str, str]) -> tuple[str, ...]:
-    return tuple(f"{name}: {value}" for name, value in parameters.items() if name != "instanceName")
-
-
-def _arrow(name: str, old: object, new: object) -> str:
-    return f"{name}: {old or 'nothing'} → {new or 'nothing'}"
-
-
-def _refuse(where: str, what: str, old: object, new: object) -> None:
-    raise CliError(f"{where}: the {what} cannot be changed (it is {old or 'empty'}, the file says {new or 'empty'}).")

@@ -377,7 +377,7 @@ def test_an_account_goes_into_a_fresh_one_whole(
     document = yaml.safe_load(exported.out)
     assert {name: len(entries) for name, entries in document.items() if name != "version"} == {
         "instances": 2, "queues": 2, "queueTopics": 1, "buckets": 1, "jobSecrets": 1, "jobVariables": 1, "jobs": 2,
-        "policies": 1,
+        "trackingTasks": 0, "inflowTasks": 0, "policies": 1,
     }  # fmt: skip
     Bucket.objects.filter(tenant=cast.acme).delete()
     document["instances"] = [one for one in document["instances"] if one["name"] != "orders"]

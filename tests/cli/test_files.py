@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantry_cli.errors import CliError
-from gantry_cli.state import commands, files
+from gantry_cli.state import document, files
 from gantry_cli.state.files import Grant, Group, Instance, Policy, State, Topic
 
 STATE = State(
@@ -29,9 +29,9 @@ def _read(text: str, name: str = "gantry.yaml") -> State:
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_what_is_exported_is_read_back_as_it_was(form: str) -> None:
-    text = commands.text(STATE, form)
+    text = document.text(STATE, form)
     again = _read(text, f"gantry.{form}")
-    assert commands.as_document(again) == commands.as_document(STATE)
+    assert document.as_document(again) == document.as_document(STATE)
 
 
 @pytest.mark.parametrize(

@@ -159,12 +159,12 @@ class GroupCreate(GroupOnly):
     password: Annotated[Password, Field(min_length=8, description="Its password; it is never told again.")]
 
 
-class TaskDo(Result):
+class TaskRow(Result):
     """A change tracking task."""
 
     task: str = Field(description="Its ID.")
     name: str
-    state: str = Field(description="starting, normal, failed or paused.")
+    state: str = Field(description="Starting, Normal, Failed or Paused.")
     code: str = Field(description="Of what is wrong, such as LOG_OFF; else empty.")
     reason: str = Field(description="What is wrong, in a sentence; else empty.")
     mend: str = Field(description="Statements that mend it; empty where none does.")
@@ -185,6 +185,12 @@ class TaskDo(Result):
     lag: int | None = Field(description="Milliseconds behind the database; null where it is not known.")
     lagBytes: int | None = Field(description="Of its log that PostgreSQL keeps for the task.")
     createTime: int = Field(description="Milliseconds since the epoch.")
+
+
+class TaskDo(TaskRow):
+    """A change tracking task with its certificates."""
+
+    ca: str = Field(description="Certificates in PEM that are trusted; empty: those of the machine.")
 
 
 class Fault(Result):
@@ -210,13 +216,13 @@ class GroupDo(Result):
     summary="Change tracking tasks, page by page",
     description="By name. A page behind the last is empty and tells the true total.",
     parameters=TaskList,
-    result=TaskDo,
+    result=TaskRow,
     paged=True,
     extension=True,
 )
 def list_tasks(call: Call, parameters: TaskList) -> Page:
     found = queries.tasks(access.require_right(call.actor, access.QUERY, "*"), parameters.task)
-    return Page.of(parameters, [_described(task) for task in cut(parameters, found)], found.count())
+    return Page.of(parameters, [TaskRow(**_row(task)) for task in cut(parameters, found)], found.count())
 
 
 @operation(
@@ -406,32 +412,36 @@ def _patterns(text: str) -> list[str]:
 
 
 def _described(task: TrackingTask) -> TaskDo:
+    return TaskDo(**_row(task), ca=task.ca)
+
+
+def _row(task: TrackingTask) -> dict[str, Any]:
     is_normal = task.is_normal
-    return TaskDo(
-        task=task.task_id,
-        name=task.name,
-        state="starting" if task.state == "normal" and not is_normal else task.state,
-        code=task.code,
-        reason=task.sentence,
-        mend=task.mend,
-        kind=task.kind,
-        host=task.host,
-        port=task.port,
-        database=task.database,
-        user=task.user,
-        tls=task.tls,
-        tables=task.patterns,
-        snapshot=task.snapshot,
-        retentionDays=task.retention_days,
-        position=task.position,
-        events=task.events,
-        firstTime=task.first_ms,
-        lastTime=task.last_ms,
-        eventsPerSecond=task.rate if is_normal else None,
-        lag=task.lag_ms if is_normal else None,
-        lagBytes=task.lag_bytes if is_normal else None,
-        createTime=milliseconds(task.created_at),
-    )
+    return {
+        "task": task.task_id,
+        "name": task.name,
+        "state": task.word,
+        "code": task.code,
+        "reason": task.sentence,
+        "mend": task.mend,
+        "kind": task.kind,
+        "host": task.host,
+        "port": task.port,
+        "database": task.database,
+        "user": task.user,
+        "tls": task.tls,
+        "tables": task.patterns,
+        "snapshot": task.snapshot,
+        "retentionDays": task.retention_days,
+        "position": task.position,
+        "events": task.events,
+        "firstTime": task.first_ms,
+        "lastTime": task.last_ms,
+        "eventsPerSecond": task.rate if is_normal else None,
+        "lag": task.lag_ms if is_normal else None,
+        "lagBytes": task.lag_bytes if is_normal else None,
+        "createTime": milliseconds(task.created_at),
+    }
 
 
 def _group(group: ConsumerGroup) -> GroupDo:

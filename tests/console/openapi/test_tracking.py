@@ -21,13 +21,13 @@ GROUP = {"group": "readers", "account": "reader", "password": "read-it-all"}
 
 def test_a_task_is_made_paused_resumed_and_deleted(alice: Caller, cast: Cast) -> None:
     made = alice.data("tracking/create", **TASK)
-    assert (made["name"], made["state"]) == ("orders", "starting")
+    assert (made["name"], made["state"]) == ("orders", "Starting")
     task = made["task"]
     assert "read-it-all" not in str(alice.data("tracking/get", task=task))
     assert alice.symbol("tracking/create", **TASK) == "BIZ_TRACKING_TASK_EXISTED"
     assert alice.symbol("tracking/pause", task=task) == "SUCCESS"
     assert alice.symbol("tracking/pause", task=task) == "BIZ_TRACKING_TASK_STATE_INVALID"
-    assert [row["state"] for row in alice.data("tracking/list")] == ["paused"]
+    assert [row["state"] for row in alice.data("tracking/list")] == ["Paused"]
     assert alice.symbol("tracking/delete", task=task) == "SUCCESS"
     assert alice.symbol("tracking/get", task=task) == "BIZ_TRACKING_TASK_NOT_FOUND"
     found = Entry.objects.filter(action__startswith="tracking.").values_list("channel", flat=True)

@@ -1,0 +1,179 @@
+"""What a server has, read by its operations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from gantry_cli.catalog import Catalog
+from gantry_cli.commands import collect
+from gantry_cli.config import Profile
+from gantry_cli.errors import UNREACHABLE, CliError
+from gantry_cli.state.files import (
+    QUEUE_DEFAULTS,
+    Bucket,
+    Grant,
+    Group,
+    Instance,
+    Job,
+    Policy,
+    Queue,
+    QueueTopic,
+    Rule,
+    Secret,
+    State,
+    Subscription,
+    Topic,
+    Variable,
+)
+from gantry_cli.state.inflow import InflowTask, TrackingTask, inflow_task_of, tracking_task_of
+from gantry_cli.state.steps import Ids
+
+_BEING_DELETED = 1
+CUSTOM = "Custom"
+
+
+class Server:
+    """The operations of one server as one caller."""
+
+    def __init__(self, profile: Profile, catalog: Catalog) -> None:
+        self._profile, self._catalog = profile, catalog
+
+    def call(self, path: str, parameters: dict[str, str] | None = None, *, every: bool = False) -> Any:
+        """The data of one operation. Raises CliError."""
+        operation = self._catalog.operations.get(path)
+        if operation is None:
+            raise CliError(f"{self._profile.url} has no operation {path}.", UNREACHABLE)
+        return collect(self._profile, operation, parameters or {}, every=every)
+
+    def state(self, parts: Collection[str], *, instances: Iterable[str] | None = None) -> State:
+        """These parts of the account's state, and its instances (None: all; else those of these names)."""
+        wanted = None if instances is None else set(instances)
+        rows = self.call("instance/list")
+        found = [self._instance(row) for row in rows if wanted is None or row["instanceName"] in wanted]
+        reads = {
+            "queues": self._queues,
+            "queue_topics": self._queue_topics,
+            "buckets": self._buckets,
+            "job_secrets": self._secrets,
+            "job_variables": self._variables,
+            "jobs": self._jobs,
+            "tracking_tasks": self._tracking_tasks,
+            "inflow_tasks": self._inflow_tasks,
+            "policies": self._policies,
+        }
+        read: dict[str, Any] = {part: reads[part]() for part in parts}
+        return State(tuple(found), **read)
+
+    def ids(self, *, tracking: bool) -> Ids:
+        """What the server calls instances, and with `tracking` change tracking tasks."""
+        rows = self.call("tracking/list", every=True) if tracking else []
+        return Ids(self.instance_names(), {row["name"]: row["task"] for row in rows})
+
+    def instance_names(self) -> dict[str, str]:
+        """IDs of all instances by name."""
+        return {row["instanceName"]: row["instanceId"] for row in self.call("instance/list")}
+
+    def _instance(self, row: dict[str, Any]) -> Instance:
+        instance_id = row["instanceId"]
+        here = {"instanceId": instance_id}
+        info = self.call("instance/baseInfo", here)
+        topics = self.call("topic/listInPage", here, every=True)
+        groups = self.call("group/list", here)
+        grants = self._grants(instance_id)
+        return Instance(
+            name=row["instanceName"],
+            independent_naming=row["independentNaming"],
+            max_send_tps=info["maxSendTps"],
+            max_receive_tps=info["maxReceiveTps"],
+            topic_capacity=info["topicCapacity"],
+            cluster=info.get("cluster", ""),
+            remark=info.get("remark", ""),
+            topics=tuple(_server_topic(entry, grants) for entry in topics if entry["status"] != _BEING_DELETED),
+            groups=tuple(Group(entry["groupId"], entry["remark"]) for entry in groups),
+            instance_id=instance_id,
+        )
+
+    def _grants(self, instance_id: str) -> dict[str, list[Grant]]:
+        found: dict[str, list[Grant]] = {}
+        for entry in self.call("empower/listInInstance", {"instanceId": instance_id}):
+            kind = "user" if entry["subUser"] else "account"
+            found.setdefault(entry["topic"], []).append(Grant(str(entry["empowerUser"]), kind, entry["relation"]))
+        return found
+
+    def _queues(self) -> tuple[Queue, ...]:
+        return tuple(
+            Queue(entry["queue"], {name: entry[name] for name in QUEUE_DEFAULTS})
+            for entry in self.call("queue/list", every=True)
+        )
+
+    def _queue_topics(self) -> tuple[QueueTopic, ...]:
+        return tuple(
+            QueueTopic(
+                entry["topic"],
+                entry["maximumMessageSize"],
+                entry["loggingEnabled"],
+                self._subscriptions(entry["topic"]),
+            )
+            for entry in self.call("queueTopic/list", every=True)
+        )
+
+    def _subscriptions(self, topic: str) -> tuple[Subscription, ...]:
+        fields = ("receiver", "tag", "strategy", "format")
+        return tuple(
+            Subscription(entry["subscription"], **{name: entry[name] for name in fields})
+            for entry in self.call("queueTopic/subscriptions", {"topic": topic})
+        )
+
+    def _buckets(self) -> tuple[Bucket, ...]:
+        return tuple(
+            Bucket(entry["bucket"], self._rules(entry["bucket"])) for entry in self.call("bucket/list", every=True)
+        )
+
+    def _rules(self, bucket: str) -> tuple[Rule, ...]:
+        return tuple(
+            Rule(entry["rule"], entry["queue"], tuple(sorted(entry["events"])), entry["prefix"], entry["suffix"])
+            for entry in self.call("bucket/listRules", {"bucket": bucket})
+        )
+
+    def _secrets(self) -> tuple[Secret, ...]:
+        return tuple(Secret(entry["secret"]) for entry in self.call("job/secrets", every=True))
+
+    def _variables(self) -> tuple[Variable, ...]:
+        return tuple(Variable(entry["variable"], entry["value"]) for entry in self.call("job/variables", every=True))
+
+    def _jobs(self) -> tuple[Job, ...]:
+        rows = (self.call("job/get", {"job": entry["job"]}) for entry in self.call("job/list", every=True))
+        # A draft without a line in it is nothing that a file could say.
+        return tuple(job for job in map(_server_job, rows) if job.text.strip())
+
+    def _tracking_tasks(self) -> tuple[TrackingTask, ...]:
+        rows = self.call("tracking/list", every=True)
+        which = [{"task": row["task"]} for row in rows]
+        return tuple(
+            tracking_task_of(self.call("tracking/get", one), self.call("tracking/groups", one)) for one in which
+        )
+
+    def _inflow_tasks(self) -> tuple[InflowTask, ...]:
+        ids = self.ids(tracking=True)
+        rows = (self.call("inflow/get", {"task": row["task"]}) for row in self.call("inflow/list", every=True))
+        return tuple(inflow_task_of(row, ids) for row in rows)
+
+    def _policies(self) -> tuple[Policy, ...]:
+        return tuple(
+            Policy(entry["name"], json.loads(entry["document"]), entry["description"])
+            for entry in self.call("policy/list")
+            if entry["type"] == CUSTOM
+        )
+
+
+def _server_topic(entry: dict[str, Any], grants: dict[str, list[Grant]]) -> Topic:
+    given = tuple(sorted(grants.get(entry["topic"], []), key=lambda grant: (grant.kind, grant.to)))
+    return Topic(entry["topic"], entry["orderType"], entry["perm"], entry["remark"], given)
+
+
+def _server_job(row: dict[str, Any]) -> Job:
+    if row["version"] is None:
+        return Job(row["job"], row["draft"], is_deployed=False)
+    return Job(row["job"], row["text"], draft="" if row["draft"] == row["text"] else row["draft"])

@@ -1,0 +1,95 @@
+"""One thing to do on the way from a state to another one, and how it is told."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
+
+from gantry_cli.errors import CliError
+
+CREATE, CHANGE, DELETE = "+", "~", "-"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Ids:
+    """What the server calls things that a file knows by their names; what is made meanwhile is put in."""
+
+    instances: dict[str, str]
+    tracking_tasks: dict[str, str]
+
+
+#: A parameter that is known only when the steps before are done.
+Late = Callable[[Ids], str]
+Call = tuple[str, Mapping[str, str | Late]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do: `calls` are operations with their parameters, in order; all concern `instance` if it is set."""
+
+    sign: str
+    kind: str
+    name: str
+    calls: tuple[Call, ...] = field(repr=False)  # passwords stand in them
+    instance: str = ""
+    details: tuple[str, ...] = field(default=())
+    source: str = ""
+    """The change tracking task that has to have connected before."""
+
+    @property
+    def title(self) -> str:
+        """As in `topic orders`."""
+        return f"{self.kind} {self.name}"
+
+
+def difference(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """What differs between texts, line by line."""
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))
+    return tuple(line for line in lines[2:] if not line.startswith("@@"))
+
+
+def facts(parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """What something new has, without its name, which stands before."""
+    return tuple(f"{name}: {value}" for name, value in parameters.items() if name != "instanceName")
+
+
+def arrow(name: str, old: object, new: object) -> str:
+    """What a field is and what it becomes."""
+    return f"{name}: {old or 'nothing'} → {new or 'nothing'}"
+
+
+def refuse(where: str, what: str, old: object, new: object) -> NoReturn:
+    """Raise CliError for what no operation can change."""
+    raise CliError(f"{where}: the {what} cannot be changed (it is {old or 'empty'}, the file says {new or 'empty'}).")
+
+
+def compared(
+    wanted: Iterable[_T] | None,
+    found: Iterable[_T] | None,
+    *,
+    make: Callable[[_T], Iterable[Step]],
+    change: Callable[[_T, _T], Iterable[Step]],
+    gone: Callable[[_T], Iterable[Step]],
+    prune: bool,
+    name: Callable[[_T], str] = lambda entry: str(getattr(entry, "name")),  # noqa: B009
+) -> Iterator[Step]:
+    """The steps from the entries of one list that are there to those that are wanted, each known by its name.
+
+    `change` is told what is wanted and what is there. What is not wanted goes with `prune`; where nothing is said of
+    the list, which is None, nothing happens.
+    """
+    if wanted is None:
+        return
+    there = {name(entry): entry for entry in found or ()}
+    named = set()
+    for entry in wanted:
+        named.add(name(entry))
+        old = there.get(name(entry))
+        yield from make(entry) if old is None else change(entry, old)
+    if prune:
+        for key, entry in there.items():
+            if key not in named:
+                yield from gone(entry)
