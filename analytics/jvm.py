@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 #: Tenants, each of which has a place besides the cores. A worker runs eight statements at a time.
 PLACES = 32
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
-_SOURCE = Path(__file__).with_name("SharedCores.java")
+#: What Spark gets beside its own: our scheduler, and what lets joins end.
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("SharedCores.java", "InterruptibleJoins.java"))
 _SERVICE = "META-INF/services/org.apache.spark.scheduler.ExternalClusterManager"
 
 #: What the JVM and its Python workers inherit. No setting and no secret of ours; those of Spark and Java that an
@@ -80,7 +81,8 @@ def master_of(spark_url: str) -> str:
 
 def cores_folder(home: Path) -> Path:
     """Where the classes lie, made if need be: on the class path of a JVM only a folder that is there counts."""
-    found = home / "java" / f"cores-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]}"
+    texts = b"".join(source.read_bytes() for source in _SOURCES)
+    found = home / "java" / f"cores-{hashlib.sha256(texts).hexdigest()[:16]}"
     found.mkdir(parents=True, exist_ok=True)
     return found
 
@@ -88,16 +90,18 @@ def cores_folder(home: Path) -> Path:
 def provide(jvm: Any, home: Path) -> None:
     """Let a JVM, without Spark in it yet, compile the classes unless it has them. Raises what Py4J and files raise.
 
-    They are those of SharedCores.java, by which no tenant can take another's cores. Janino, which Spark brings for its
-    generated code, compiles them once for a home and a text.
+    They are those of SharedCores.java, by which no tenant can take another's cores, and of InterruptibleJoins.java, by
+    which a task ends soon after its statement. Janino, which Spark brings for its generated code, compiles them once
+    for a home and a text.
     """
     classes = cores_folder(home)
     if (classes / _SERVICE).exists():
         return
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE.read_text())
-    for name, code in dict(compiler.getBytecodes()).items():
-        _write(classes / f"{name}.class", code)
+    for source in _SOURCES:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(source.read_text())
+        for name, code in dict(compiler.getBytecodes()).items():
+            _write(classes / f"{name}.class", code)
     _write(classes / _SERVICE, b"SharedCores\n")  # last: it tells that all are there
 
 

@@ -53,7 +53,7 @@ _MASTER_S = 10.0
 #: How long the JVM may take to end before it is killed, s.
 _STOP_S = 8
 #: How long a task may go on after its statement has ended, s: what matches a pattern without end never looks whether it
-#: is to end, and a join looks between batches. Meanwhile it holds its tenant's share of the cores and no other's.
+#: is to end. Meanwhile it holds its tenant's share of the cores and no other's.
 TASK_PATIENCE_S = 30.0
 
 #: By these somebody ends a process that has done nothing. Java ends in order on most of them, with 128 and the number.
@@ -333,6 +333,7 @@ def _configuration(settings: settings_module.Settings, scratch: Path) -> dict[st
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.extraClassPath": os.pathsep.join(classes),
+            "spark.sql.extensions": "InterruptibleJoins",
         }
     else:
         # An executor whose task does not end when it is told to ends itself; the master starts another.

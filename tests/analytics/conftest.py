@@ -27,14 +27,9 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """The one session of the process; statements of tenants run in sessions derived from it.
-
-    A task that goes on after its statement was cancelled, on a machine that others use, costs nobody this engine.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(spark_session, "TASK_PATIENCE_S", 600.0)
-        yield spark_session.get()
-        engine.stop()
+    """The one session of the process; statements of tenants run in sessions derived from it."""
+    yield spark_session.get()
+    engine.stop()
 
 
 @pytest.fixture(scope="package")

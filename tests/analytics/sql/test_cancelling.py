@@ -12,8 +12,10 @@ from analytics import engine
 from analytics.errors import QueryCancelled
 from analytics.specs import Progress, QueryResult, TableSpec
 from analytics.sql import running
+from analytics.sql.backend import Backend
 from tests.analytics.conftest import specification
 from tests.analytics.sql.test_engine import in_background, wait_for_its_job
+from tests.support.product import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +29,19 @@ LONG = {
     "large result": "select f.*, r.id from flights f cross join range(0, 4000, 1, 16) r",
 }
 
+#: Each makes so many rows of one that a task has minutes of work between two batches of what it reads.
+MANY_OF_ONE = {
+    "hash join": (
+        "select sum(hash(a.tailnum, b.tailnum, c.tailnum)) from flights a join flights b on a.carrier = b.carrier"
+        " join flights c on b.carrier = c.carrier"
+    ),
+    "nested loops": "select sum(hash(a.tailnum, b.tailnum)) from flights a join flights b on a.dep_delay > b.arr_delay",
+    "explosion": (
+        "select sum(hash(m, n)) from (select explode(sequence(1, 1000000)) as m) lateral view"
+        " explode(sequence(1, 1000000)) as n"
+    ),
+}
+
 
 @pytest.mark.parametrize("sql", LONG.values(), ids=LONG)
 def test_it_is_out_while_its_jobs_run(spark: SparkSession, demo_tables: list[TableSpec], sql: str) -> None:
@@ -37,6 +52,21 @@ def test_it_is_out_while_its_jobs_run(spark: SparkSession, demo_tables: list[Tab
     thread.join(30)
     assert isinstance(outcome[0], QueryCancelled)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize("sql", MANY_OF_ONE.values(), ids=MANY_OF_ONE)
+def test_its_tasks_end_amid_what_makes_many_rows_of_one(
+    spark: SparkSession, demo_tables: list[TableSpec], sql: str
+) -> None:
+    """A task that goes on keeps its core, and after half a minute it costs everybody the engine."""
+    spec = specification(sql, {"demo": demo_tables})
+    thread, outcome = in_background(spec)
+    wait_for_its_job(spec)
+    threading.Event().wait(2.5)  # what is broadcast is there by then
+    assert engine.cancel(spec.task_id)
+    thread.join(30)
+    assert isinstance(outcome[0], QueryCancelled)
+    eventually(lambda: not Backend().holds_cores(f"gantry-{spec.task_id}"), seconds=15, what="its tasks to end")
 
 
 def test_it_is_out_between_analysis_and_its_first_job(
