@@ -22,7 +22,7 @@ from console.accounts.actor import Actor
 from console.inflow import places, providers
 from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.queries import ORDERED
-from console.pipelines import journal, room, samples, starts
+from console.pipelines import room, starts
 from console.pipelines import services as pipelines
 from console.pipelines.event_logs import Holder, Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
@@ -113,13 +113,14 @@ def pause(*, actor: Actor, pipeline: Pipeline) -> None:
 
 @transaction.atomic
 def delete(*, actor: Actor, pipeline: Pipeline) -> None:
-    """Delete the task with its versions, samples and log; its consumer group is free. Raises Refused while it runs."""
-    key = pipeline.pk
-    pipelines.delete(actor=actor, pipeline=pipeline)
+    """Delete the task with its versions, samples and log; its consumer group is free.
+
+    One that runs delivers what it has begun, and nothing behind that. Raises Refused when it is gone.
+    """
+    holder = _holder(pipeline, pipeline.pk)
+    pipelines.delete(actor=actor, pipeline=pipeline, stops=True)
     for provider in providers.PROVIDERS.values():
-        provider.release(actor.tenant, _holder(pipeline, key))
-    samples.forget(key)
-    journal.forget(actor.tenant.uid, key)
+        provider.release(actor.tenant, holder)
 
 
 def text_of(document: Document) -> str:

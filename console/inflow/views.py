@@ -154,7 +154,7 @@ def task_delete(request: Request, name: str) -> HttpResponse:
     task = access.task(request, name, access.DELETE)
     warning = "Its versions, its position and its log are deleted with it; messages that it has delivered stay."
     if task.state in BUSY:
-        warning = f"It is {queries.state_of(task).lower()}: pause it first."
+        warning = f"It is {queries.state_of(task).lower()}, and stops: what it has begun is delivered. {warning}"
     wanted = deletion.Deletion(
         kind="inflow task", name=name, warning=warning, cancel_url=reverse("inflow.detail", args=[name])
     )

@@ -18,7 +18,7 @@ from console.jobs.compiler.rows import Catalog
 from console.jobs.compiler.values import Listed
 from console.jobs.compiler.words import Text, tokens_of
 from console.pipelines import access as secrets
-from console.pipelines import journal, queries, room, samples, starts
+from console.pipelines import queries, room, starts
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Variable, Version
 from console.web.errors import Refused
@@ -83,10 +83,7 @@ def deploy(*, actor: Actor, pipeline: Pipeline, text: str) -> Version:
 
 def delete(*, actor: Actor, pipeline: Pipeline) -> None:
     """Delete the job with its versions, savepoints, samples and log. Raises Refused while it runs."""
-    key = pipeline.pk
     pipelines.delete(actor=actor, pipeline=pipeline)
-    samples.forget(key)
-    journal.forget(actor.tenant.uid, key)
 
 
 def start(

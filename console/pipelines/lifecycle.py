@@ -6,6 +6,8 @@
                                                  └── fail, lose ────┘
                                                          └──▶ FAILED, when it has failed, or ended its engine, too often
 
+One that is deleted while it runs is STOPPING, whatever becomes of that, and removed behind it (removal).
+
 A worker claims a STARTING pipeline that nobody holds, and holds it by signs of life. Each claim has a number (`fence`):
 it is part of the condition of every update and stands in the checkpoint's folder, so a worker that was given up (it
 slept, or its network did) changes nothing any more, even while it still runs. Every step is a conditional update.
@@ -22,7 +24,7 @@ from django.utils import timezone
 
 from analytics.pipelines.plan import Plan, Settings
 from console.catalog import storage
-from console.pipelines import suspects
+from console.pipelines import removal, suspects
 from console.pipelines.models import BUSY, Event, Pipeline, Savepoint, StartFrom, State
 from console.pipelines.suspects import SOUND_AFTER, SUSPECT_AFTER
 
@@ -244,7 +246,11 @@ def release(lease: Lease) -> None:
 
 
 def sweep() -> list[int]:
-    """Give pipelines whose worker is silent to others; returns those. Stops that nobody can carry out are done."""
+    """Give pipelines whose worker is silent to others; returns those. Stops that nobody can carry out are done.
+
+    What was deleted and has stopped is removed, should its worker have been killed in between.
+    """
+    removal.remove_ended()
     silent = Q(state__in=BUSY, heartbeat_at__lt=timezone.now() - LEASE) & ~Q(worker="")
     found = []
     for pipeline in Pipeline.objects.filter(silent | Q(state=State.STOPPING, worker="")):
@@ -255,7 +261,7 @@ def sweep() -> list[int]:
             reason = "Its worker was lost before it had stopped; it goes on from the last checkpoint when started."
             if same.update(state=State.STOPPED, worker="", ended_at=timezone.now(), running_at=None, reason=reason):
                 _tell(lease, State.STOPPED, reason)
-                _begin_again(pipeline.pk)
+                _after_stop(pipeline.pk)
                 found.append(pipeline.pk)
             continue
         # Should the worker have ended by a suspect, the others are to have their turn before it.
@@ -286,8 +292,13 @@ def _end(lease: Lease, state: State, reason: str, before: tuple[State, ...], lin
     if not ended:
         raise LeaseLost(f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
     _tell(lease, state, reason)
-    if state == State.STOPPED:
-        _begin_again(lease.pipeline_id)
+    _after_stop(lease.pipeline_id)
+
+
+def _after_stop(pipeline_id: int) -> None:
+    """What it was stopped for, if for anything."""
+    _begin_again(pipeline_id)
+    removal.remove_ended(pipeline_id)
 
 
 def _begin_again(pipeline_id: int) -> None:

@@ -82,10 +82,15 @@ class Pipeline(models.Model):
     source_ip = models.CharField(max_length=45, blank=True, help_text="circumstances of that request, which policy")
     secure_transport = models.BooleanField(default=False, help_text="conditions look at while it runs")
     created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, help_text="while it ran: it is removed once it has stopped")
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["tenant", "kind", "name"], name="one_pipeline_of_a_name")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "kind", "name"], condition=models.Q(deleted_at=None), name="one_pipeline_of_a_name"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -1,4 +1,4 @@
-"""Reads of pipelines. The account comes first."""
+"""Reads of pipelines. The account comes first; what is being deleted is there for nobody."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _USUAL_WAIT = timedelta(seconds=3)
 
 def pipelines(tenant: Tenant, kind: Kind, text: str = "") -> QuerySet[Pipeline]:
     """The account's pipelines of a kind whose names have `text` in them, in any case; without their long texts."""
-    found = Pipeline.objects.filter(tenant=tenant, kind=kind).select_related("version")
+    found = Pipeline.objects.filter(tenant=tenant, kind=kind, deleted_at=None).select_related("version")
     found = found.defer("draft", "version__text", "version__plan")
     return found.filter(name__icontains=text) if text else found
 
 
 def pipeline(tenant: Tenant, kind: Kind, name: str) -> Pipeline | None:
     """The pipeline of a name."""
-    return Pipeline.objects.filter(tenant=tenant, kind=kind, name=name).select_related("version").first()
+    found = Pipeline.objects.filter(tenant=tenant, kind=kind, name=name, deleted_at=None)
+    return found.select_related("version").first()
 
 
 def versions(pipeline: Pipeline) -> QuerySet[Version]:
@@ -69,7 +70,8 @@ def variables(tenant: Tenant) -> QuerySet[Variable]:
 
 
 def used(tenant: Tenant) -> dict[str, int]:
-    """How many jobs an account has, and how many of them run or wait for a worker."""
+    """How many jobs an account has, and how many of them run or wait for a worker; what is deleted counts until it is
+    gone."""
     found = Pipeline.objects.filter(tenant=tenant)
     return {"jobs": found.count(), "running_jobs": found.filter(state__in=BUSY).count()}
 

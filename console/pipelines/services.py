@@ -15,7 +15,7 @@ from console.accounts.crypto import decrypt, encrypt
 from console.accounts.models import Tenant
 from console.audit import record as audit
 from console.celery import app
-from console.pipelines import access, queries, suspects
+from console.pipelines import access, queries, removal, suspects
 from console.pipelines.fitting import misfit
 from console.pipelines.models import BUSY, Event, Kind, Pipeline, Savepoint, Secret, StartFrom, State, Variable, Version
 from console.rights import limits
@@ -29,7 +29,7 @@ _SECRET_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LONGEST_VALUE = 16 * 1024
 #: Tasks, by name: they stand above.
-_LOOK, _REMOVE = "console.pipelines.tasks.look", "console.pipelines.tasks.remove"
+_LOOK = "console.pipelines.tasks.look"
 _REMOVE_SAVEPOINT = "console.pipelines.tasks.remove_savepoint"
 #: What keeps state over the rows of a stream, which another text does not fit.
 
@@ -179,14 +179,22 @@ def hand_over() -> None:
 
 
 @transaction.atomic
-def delete(*, actor: Actor, pipeline: Pipeline) -> None:
-    """Delete the pipeline with its versions, and its state in the lake. Raises Refused while it runs."""
-    if _locked(pipeline).state in BUSY:
+def delete(*, actor: Actor, pipeline: Pipeline, stops: bool = False) -> None:
+    """Delete the pipeline with its versions, its samples, its log and its state in the lake.
+
+    One that runs is refused (Refused), or with `stops` stopped: it is there for nobody from now on, writes what it has
+    begun, and is removed then.
+    """
+    locked = _locked(pipeline)
+    if locked.state in BUSY and not stops:
         raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
-    Pipeline.objects.filter(pk=pipeline.pk).delete()
     _record(actor, "delete", pipeline)
-    location = queries.location_of(pipeline)
-    after_commit(app.send_task, _REMOVE, [location, pipeline.tenant_id], retry=False)
+    if locked.state in BUSY and locked.worker:
+        changes: dict[str, object] = {"stop_with_savepoint": False, "start_again": False}
+        Pipeline.objects.filter(pk=locked.pk).update(state=State.STOPPING, deleted_at=timezone.now(), **changes)
+        after_commit(hand_over)
+    else:
+        removal.remove(pipeline)
 
 
 @transaction.atomic
@@ -270,7 +278,8 @@ def secret_values(tenant: Tenant, names: Iterable[str]) -> dict[str, str]:
 
 def _locked(pipeline: Pipeline) -> Pipeline:
     """The pipeline as it is now, which nobody changes until the transaction ends. Raises Refused when it is gone."""
-    found = Pipeline.objects.select_for_update(of=("self",)).select_related("version").filter(pk=pipeline.pk).first()
+    there = Pipeline.objects.filter(pk=pipeline.pk, deleted_at=None)
+    found = there.select_for_update(of=("self",)).select_related("version").first()
     if found is None:
         raise Refused("JOB_NOT_FOUND", f"There is no job {pipeline.name} any more.", "name")
     return found

@@ -222,8 +222,9 @@ class Life:
         self._telling.look(running, last=True)
         if folder:
             self._insist(lambda: lifecycle.keep_savepoint(self.lease, folder))
-        self._insist(lambda: lifecycle.stop(self.lease))
+        # Said before: behind the stop of one that is deleted there is no log any more.
         self._telling.say("It has stopped." if not folder else f"It has stopped, with the savepoint {folder}.")
+        self._insist(lambda: lifecycle.stop(self.lease))
 
     def _end(self, error: Exception) -> None:
         """Write down why it ended, or could not be started. Raises LeaseLost."""

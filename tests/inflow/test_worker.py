@@ -114,3 +114,6 @@ def test_a_fault_that_is_prohibited_makes_a_task_ready_and_another_one_buries_it
     wait(lambda: is_in(patient, State.RUNNING), worker)
     wait(lambda: queries.standing(patient, samples.latest([patient.pk]).get(patient.pk)).failed == 1, worker)
     assert arrived(broker, cast, "order_changes") == []
+    services.delete(actor=alice, pipeline=patient)
+    assert [task.name for task in queries.tasks(cast.acme)] == [strict.name]
+    wait(lambda: not Pipeline.objects.filter(pk=patient.pk).exists(), worker)

@@ -265,10 +265,11 @@ def stop(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     "inflow/delete",
     service="Inflow",
     summary="Delete a message inflow task",
+    description="In every state: one that runs delivers what it has begun, and nothing behind that.",
     parameters=TaskOnly,
     result=Nothing,
     changes=True,
-    errors=_STATES,
+    errors=_MISSES,
     extension=True,
 )
 def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import PermissionDenied
+from django.utils import timezone
 
 from analytics.errors import PipelineEnded
 from analytics.inflow.event_log import EventLog
@@ -16,7 +17,7 @@ from console.audit.models import Entry
 from console.inflow import queries, services
 from console.pipelines import lifecycle, starts
 from console.pipelines.lifecycle import Lease
-from console.pipelines.models import Pipeline, StartFrom, State
+from console.pipelines.models import BUSY, Pipeline, StartFrom, State
 from console.topics.models import OrderType
 from console.web.errors import Refused
 from tests.console.inflow.conftest import SOURCE, document, reloaded
@@ -219,11 +220,12 @@ def test_what_stopped_a_task_tells_its_state(cast: Cast, task: Pipeline, is_miss
     assert (reloaded(cast).halted, reloaded(cast).reason) == (False, "")
 
 
-def test_a_task_that_runs_is_paused_before_it_is_deleted(cast: Cast, task: Pipeline) -> None:
-    alice = cast.actor("alice")
-    services.begin(actor=alice, pipeline=task)
-    with pytest.raises(Refused, match="stop it first"):
-        services.delete(actor=alice, pipeline=reloaded(cast))
-    services.pause(actor=alice, pipeline=reloaded(cast))
-    services.delete(actor=alice, pipeline=reloaded(cast))
+@pytest.mark.parametrize("state", State)
+def test_a_task_is_deleted_from_every_state(cast: Cast, task: Pipeline, state: State) -> None:
+    worker = "one" if state in BUSY else ""
+    Pipeline.objects.update(state=state, worker=worker, heartbeat_at=timezone.now())
+    services.delete(actor=cast.actor("alice"), pipeline=reloaded(cast))
+    assert not queries.tasks(cast.acme)
+    if worker:
+        lifecycle.stop(Lease(task.pk, worker, task.fence))  # what it has begun is delivered
     assert not Pipeline.objects.exists()

@@ -275,7 +275,7 @@ def test_a_task_is_enabled_paused_and_deleted_after_a_question(cast: Cast, task:
     assert "goes on where it stopped" in page(cast, "inflow.enable", "orders-to-topic", part=True)
     assert alice.post(reverse("inflow.enable", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Starting"
-    assert "pause it first" in page(cast, "inflow.delete", "orders-to-topic")
+    assert "what it has begun is delivered" in page(cast, "inflow.delete", "orders-to-topic")
     assert alice.post(reverse("inflow.pause", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Paused"
     again = alice.post(reverse("inflow.pause", args=["orders-to-topic"]))

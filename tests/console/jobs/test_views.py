@@ -20,6 +20,7 @@ from analytics.pipelines.reports import InsertReport, Report
 from analytics.pipelines.waits import Waiting
 from console.accounts.models import Policy
 from console.audit.models import Entry
+from console.celery import app
 from console.jobs import services
 from console.jobs.beginnings import BEGINNINGS
 from console.pipelines import journal, lifecycle, queries, room, samples
@@ -407,11 +408,15 @@ def test_versions_are_compared(cast: Cast, deployed: Pipeline) -> None:
     assert cast.client("alice").get(reverse("jobs.version", args=["late", 9])).status_code == 404
 
 
-def test_a_job_is_deleted_when_its_name_was_typed(cast: Cast, deployed: Pipeline) -> None:
+def test_a_job_is_deleted_when_its_name_was_typed(
+    cast: Cast, deployed: Pipeline, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
     samples.keep(deployed.pk, REPORT)
     journal.write(cast.acme.uid, deployed.pk, "info", "x")
     assert act(cast, "jobs.delete", "late", name="lat").status_code == 422
-    response = act(cast, "jobs.delete", "late", name="late")
+    with django_capture_on_commit_callbacks(execute=True):
+        response = act(cast, "jobs.delete", "late", name="late")
     assert response["HX-Redirect"] == reverse("jobs.list")
     assert not Pipeline.objects.filter(name="late").exists()
     assert (samples.latest([deployed.pk]), journal.lines(deployed.pk)) == ({}, [])

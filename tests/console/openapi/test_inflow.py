@@ -30,14 +30,12 @@ def test_a_task_is_made_changed_paused_started_and_deleted(
     assert json.loads(made["document"]) == document(cast)
     assert alice.symbol("inflow/create", document=text) == "BIZ_INFLOW_TASK_EXISTED"
     assert alice.symbol("inflow/start", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
-    assert alice.symbol("inflow/delete", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
     assert alice.symbol("inflow/stop", task=NAME) == "SUCCESS"
     assert alice.data("inflow/get", task=NAME)["state"] == "Paused"
     assert alice.symbol("inflow/stop", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
     changed = alice.data("inflow/update", document=json.dumps(document(cast, pattern={})))
     assert (changed["version"], changed["state"]) == (2, "Paused")
     assert alice.symbol("inflow/start", task=NAME) == "SUCCESS"
-    assert alice.symbol("inflow/stop", task=NAME) == "SUCCESS"
     assert alice.symbol("inflow/delete", task=NAME) == "SUCCESS"
     assert alice.symbol("inflow/get", task=NAME) == "BIZ_INFLOW_TASK_NOT_FOUND"
     found = Entry.objects.filter(action__startswith="pipelines.inflow.").values_list("channel", flat=True)

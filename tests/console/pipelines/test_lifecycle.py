@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from analytics.pipelines.plan import Settings
-from console.pipelines import lifecycle, services
+from console.pipelines import lifecycle, queries, services
 from console.pipelines.lifecycle import LEASE, STABLE_AFTER, Lease, LeaseLost
-from console.pipelines.models import Pipeline, StartFrom, State
+from console.pipelines.models import Kind, Pipeline, StartFrom, State
 from console.pipelines.suspects import SOUND_AFTER
+from console.web.errors import Refused
 from tests.console.pipelines.conftest import plan_of, started_with
 from tests.support.cast import Cast
 
@@ -160,6 +162,68 @@ def test_a_stop_that_no_worker_would_carry_out_is_done_by_the_sweep(started: Pip
     assert state(started) == State.STOPPED
     assert started.ended_at is not None
     assert events(started)[-1] == "stopped"
+
+
+def deleted_while_it_runs(cast: Cast, pipeline: Pipeline) -> Lease:
+    lease = running(pipeline)
+    services.delete(actor=cast.actor("alice"), pipeline=pipeline, stops=True)
+    return lease
+
+
+def test_one_that_is_deleted_while_it_runs_is_gone_for_its_owner_stops_and_is_removed(
+    cast: Cast, started: Pipeline
+) -> None:
+    alice = cast.actor("alice")
+    with pytest.raises(Refused, match="stop it first"):
+        services.delete(actor=alice, pipeline=started)
+    lease = deleted_while_it_runs(cast, started)
+    assert queries.pipeline(cast.acme, Kind.JOB, started.name) is None and not queries.pipelines(cast.acme, Kind.JOB)
+    for act in (services.start, services.stop, services.delete, services.restart):
+        with pytest.raises(Refused, match="There is no job"):
+            act(actor=alice, pipeline=started)
+    another = services.create(actor=alice, name=started.name)  # the name is free at once
+    assert lifecycle.beat(lease) == State.STOPPING and lifecycle.sweep() == []
+    lifecycle.stop(lease)
+    assert list(Pipeline.objects.all()) == [another]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda lease: lifecycle.fail(lease, "it broke"),
+        lambda lease: lifecycle.lose(lease, "the engine died"),
+        lifecycle.finish,
+        lifecycle.release,
+    ],
+)
+def test_one_that_is_deleted_while_it_runs_is_removed_however_it_ends(
+    cast: Cast, started: Pipeline, end: Callable[[Lease], object]
+) -> None:
+    end(deleted_while_it_runs(cast, started))
+    assert not Pipeline.objects.exists()
+
+
+def test_one_that_was_deleted_and_whose_worker_was_killed_is_removed_by_the_sweep(
+    cast: Cast, started: Pipeline
+) -> None:
+    deleted_while_it_runs(cast, started)
+    silent(started)
+    lifecycle.sweep()
+    assert not Pipeline.objects.exists()
+
+
+def test_one_whose_worker_was_killed_between_its_stop_and_its_removal_is_removed_by_the_sweep(
+    cast: Cast, started: Pipeline
+) -> None:
+    deleted_while_it_runs(cast, started)
+    now_is(started, state=State.STOPPED, worker="")
+    lifecycle.sweep()
+    assert not Pipeline.objects.exists()
+
+
+def test_one_that_waits_for_a_worker_is_deleted_at_once(cast: Cast, started: Pipeline) -> None:
+    services.delete(actor=cast.actor("alice"), pipeline=started, stops=True)
+    assert not Pipeline.objects.exists()
 
 
 def test_a_failure_starts_it_again_after_a_pause(started: Pipeline) -> None:

@@ -10,7 +10,7 @@ import pytest
 from analytics import lake
 from console.catalog import storage
 from console.celery import app
-from console.pipelines import queries, services, tasks
+from console.pipelines import queries, removal, services, tasks
 from console.pipelines.models import Pipeline, Savepoint, State
 from tests.support.cast import Cast
 
@@ -37,7 +37,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Any]]]:
     """What was handed over to workers, which do nothing before the test says so."""
     found: list[tuple[str, list[Any]]] = []
     monkeypatch.setattr(app, "send_task", lambda name, args=(), **_: found.append((name, list(args))))
-    monkeypatch.setattr(services, "after_commit", lambda act, *args, **named: act(*args, **named))
+    for module in (services, removal):
+        monkeypatch.setattr(module, "after_commit", lambda act, *args, **named: act(*args, **named))
     return found
 
 
