@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-pipelines bench-smq bench-soak bench-sql chaos chaos-jobs protocol clean runtime tools
+.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-pipelines bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ chaos: tools ## the whole product under load while its processes are killed (MIN
 
 chaos-jobs: tools ## a SQL job while its processes are killed (half an hour; KILLS=60, MESSAGES=100000; SEED=… for the same again)
 	@exec $(VENV)/python -m tests.chaos.jobs --kills $(or $(KILLS),60) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
+
+chaos-inflow: tools ## changes of two databases into topics while all on their way is killed (half an hour; KILLS=40, CHANGES=200000, SEED=…)
+	@exec $(VENV)/python -m tests.chaos.inflow --kills $(or $(KILLS),40) --changes $(or $(CHANGES),200000) $(if $(SEED),--seed $(SEED))
 
 protocol: tools ## make the modules of brokercore/protocol/grpc/messaging.proto anew
 	@$(VENV)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. brokercore/protocol/grpc/messaging.proto

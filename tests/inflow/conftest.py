@@ -9,19 +9,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.inflow.databases import Database
+from tests.inflow.databases import SETTINGS, Database
 from tests.pipelines.conftest import ground, service, spark, topic
 from tests.support.mariadb import mariadb
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
-#: The server reads its log as far as it is written, so commits wait for that; it waits for readers a short time only.
-SETTINGS = (
-    "wal_level=logical",
-    "max_replication_slots=20",
-    "max_wal_senders=20",
-    "synchronous_commit=on",
-    "wal_sender_timeout=10s",
-)
 _numbers = itertools.count(1)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -13,9 +15,47 @@ from psycopg.conninfo import make_conninfo
 from analytics.inflow.changes import Change
 from analytics.inflow.postgres import PostgresCapture, PostgresSource, open_capture
 from tests.support.patience import Patience
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
 WAIT_S = 30
+#: The server reads its log as far as it is written, so commits wait for that; it waits for readers a short time only.
+SETTINGS = (
+    "wal_level=logical",
+    "max_replication_slots=20",
+    "max_wal_senders=20",
+    "synchronous_commit=on",
+    "wal_sender_timeout=10s",
+)
+#: By which `run` has a server listen where the product reaches it.
+LISTENS = "listen_addresses=127.0.0.1"
+PASSWORD = "read-it-all"
+
+
+@contextmanager
+def listening_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
+    """A server that listens on the loopback and asks for passwords; `reader` may do everything.
+
+    `run(LISTENS)` starts it again.
+    """
+    with postgres_server(*SETTINGS, durable=durable, programs=embedded_binaries()) as server:
+        (server.data / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
+        server.stop()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            server.port = free.getsockname()[1]
+        server.run(LISTENS)
+        run(server, f"CREATE ROLE reader SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+        yield server
+
+
+def run(server: PostgresServer, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+    """Run statements one by one; the rows of the last."""
+    with psycopg.connect(
+        host=str(server.folder), port=server.port, user="gantry", dbname=database, autocommit=True
+    ) as opened:
+        cursor = opened.cursor()
+        for statement in statements:
+            cursor.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 class Database:

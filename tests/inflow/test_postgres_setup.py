@@ -13,8 +13,7 @@ import pytest
 
 from analytics.inflow.changes import CaptureFailed
 from analytics.inflow.postgres import PostgresCapture, PostgresSource, open_capture
-from tests.inflow.conftest import SETTINGS
-from tests.inflow.databases import Database, data, read
+from tests.inflow.databases import SETTINGS, Database, data, read
 from tests.support.postgres import PostgresServer, binaries, embedded_binaries, postgres_server
 
 

@@ -19,8 +19,7 @@ import pytest
 from analytics.inflow import postgres
 from analytics.inflow.changes import CaptureFailed, Change
 from analytics.inflow.postgres import open_capture, remove
-from tests.inflow.conftest import SETTINGS
-from tests.inflow.databases import Database, data, read, read_until
+from tests.inflow.databases import SETTINGS, Database, data, read, read_until
 from tests.support.patience import Patience
 from tests.support.postgres import embedded_binaries, postgres_server
 from tests.support.processes import resident_bytes

@@ -8,8 +8,7 @@ import pytest
 
 from analytics.inflow.postgres import open_capture
 from analytics.inflow.postgres_values import TypeRow, Types
-from tests.inflow.conftest import SETTINGS
-from tests.inflow.databases import Database, read
+from tests.inflow.databases import SETTINGS, Database, read
 from tests.support.postgres import binaries, postgres_server
 
 #: Type, the value in SQL, and what comes. Extensions and own types are made by `types`.

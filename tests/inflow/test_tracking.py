@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from django.db import connection, connections
 from pytest_django import Settings
@@ -29,16 +27,16 @@ from console.accounts.models import Organization
 from console.rights import access_table
 from console.tracking import services
 from console.tracking.models import Kind, State, TrackingTask
-from tests.inflow.conftest import SETTINGS
+from tests.inflow.databases import LISTENS, PASSWORD, listening_postgres, run
 from tests.inflow.mysql_reading import new_database
 from tests.support.mariadb import PASSWORD as ROOTS_PASSWORD
 from tests.support.mariadb import MariaDbServer, mariadb_server
 from tests.support.patience import Patience
-from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
+from tests.support.postgres import PostgresServer
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
 ROOT = Path(__file__).resolve().parents[2]
-WAIT_S, PASSWORD = 25, "read-it-all"
+WAIT_S = 25
 
 
 class Capturing:
@@ -85,13 +83,7 @@ def alice(transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Set
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
     """A server that listens on the loopback and asks for passwords."""
-    with postgres_server(*SETTINGS, programs=embedded_binaries()) as server:
-        (server.data / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
-        server.stop()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            server.port = free.getsockname()[1]
-        server.run("listen_addresses=127.0.0.1")
-        run(server, f"CREATE ROLE reader SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
+    with listening_postgres() as server:
         yield server
 
 
@@ -111,16 +103,6 @@ def orders(postgres: PostgresServer) -> Iterator[tuple[PostgresServer, str]]:
     )
 
 
-def run(server: PostgresServer, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-    with psycopg.connect(
-        host=str(server.folder), port=server.port, user="gantry", dbname=database, autocommit=True
-    ) as opened:
-        cursor = opened.cursor()
-        for statement in statements:
-            cursor.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
-
-
 def insert(server: PostgresServer, database: str, *ids: int) -> None:
     run(server, *(f"INSERT INTO orders VALUES ({one}, 'o{one}')" for one in ids), database=database)
 
@@ -132,6 +114,13 @@ def make(actor: Actor, place: tuple[PostgresServer, str], **more: Any) -> Tracki
         "tables": ["public.*"],
     }  # fmt: skip
     return services.create(actor=actor, name="orders", kind=Kind.POSTGRESQL, **(values | more))
+
+
+def make_mysql(actor: Actor, server: MariaDbServer, database: str) -> TrackingTask:
+    return services.create(
+        actor=actor, name="orders", kind=Kind.MYSQL, host="127.0.0.1", port=server.port, user="root",
+        password=ROOTS_PASSWORD, tables=[f"{database}.*"],
+    )  # fmt: skip
 
 
 def until(task: TrackingTask, is_so: Callable[[TrackingTask], bool]) -> TrackingTask:
@@ -208,7 +197,7 @@ def test_a_database_that_restarts_is_told_and_read_on(
     failed = until(task, lambda now: now.state == State.FAILED)
     assert failed.code == "UNREACHABLE"
     assert failed.sentence
-    server.run("listen_addresses=127.0.0.1")
+    server.run(LISTENS)
     until_normal(task)
     insert(*orders, 2)
     assert ids(task, 2) == [1, 2]
@@ -279,10 +268,7 @@ def test_changes_of_mariadb_are_kept_over_restarts_of_both(
     alice: Actor, own_mariadb: MariaDbServer, capturing: Capturing
 ) -> None:
     name = new_database(own_mariadb, "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))")
-    task = services.create(
-        actor=alice, name="orders", kind=Kind.MYSQL, host="127.0.0.1", port=own_mariadb.port, user="root",
-        password=ROOTS_PASSWORD, tables=[f"{name}.*"],
-    )  # fmt: skip
+    task = make_mysql(alice, own_mariadb, name)
     capturing.start()
     until_normal(task)
     own_mariadb.run("INSERT INTO orders VALUES (1, 'a'), (2, 'b')", database=name)
@@ -297,6 +283,60 @@ def test_changes_of_mariadb_are_kept_over_restarts_of_both(
     until_normal(task)
     assert ids(task, 3) == [1, 2, 3]
     assert "mysql-bin" in until(task, lambda now: now.events == 3).position
+
+
+def test_a_replica_that_takes_over_the_address_is_read_on_by_gtid(alice: Actor, capturing: Capturing) -> None:
+    """The new server's log has other files, and the last transactions come from it alone."""
+    with mariadb_server() as first, mariadb_server(server_id="2", log_bin="other-bin") as replica:
+        replica.run(
+            "RESET MASTER",
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_USER='root',"
+            f" MASTER_PASSWORD='{ROOTS_PASSWORD}', MASTER_PORT={first.port}, MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+        name = new_database(first, "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))")
+        task = make_mysql(alice, first, name)
+        capturing.start()
+        until_normal(task)
+        first.run("INSERT INTO orders VALUES (1, 'a')", "INSERT INTO orders VALUES (2, 'b'), (3, 'c')", database=name)
+        assert ids(task, 3) == [1, 2, 3]
+        end = first.run("SELECT @@gtid_binlog_pos")[0][0]
+        assert replica.run(f"SELECT MASTER_GTID_WAIT('{end}', 30)")[0][0] == 0
+        first.kill()
+        assert until(task, lambda now: now.state == State.FAILED).code == "UNREACHABLE"
+        replica.run("STOP SLAVE", "RESET SLAVE ALL", f"INSERT INTO {name}.orders VALUES (4, 'd')")
+        replica.stop()
+        replica.port = first.port
+        replica.start()
+        until_normal(task)
+        replica.run("INSERT INTO orders VALUES (5, 'e')", database=name)
+        assert ids(task, 5) == [1, 2, 3, 4, 5]
+        assert until(task, lambda now: now.events == 5).position.startswith("other-bin.")
+
+
+def test_a_log_that_was_purged_meanwhile_is_told_and_begun_anew(
+    alice: Actor, own_mariadb: MariaDbServer, capturing: Capturing
+) -> None:
+    name = new_database(own_mariadb, "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))")
+    task = make_mysql(alice, own_mariadb, name)
+    capturing.start()
+    until_normal(task)
+    own_mariadb.run("INSERT INTO orders VALUES (1, 'a')", database=name)
+    assert ids(task, 1) == [1]
+    capturing.end()
+    own_mariadb.run("INSERT INTO orders VALUES (2, 'b')", "FLUSH BINARY LOGS", database=name)
+    own_mariadb.run("INSERT INTO orders VALUES (3, 'c')", "FLUSH BINARY LOGS", database=name)
+    patience = Patience(WAIT_S, 0.1)
+    while len(own_mariadb.run("SHOW BINARY LOGS")) > 1:  # what the server itself still needs stays a while
+        assert not patience.is_over(), own_mariadb.run("SHOW PROCESSLIST")
+        own_mariadb.run(f"PURGE BINARY LOGS TO '{own_mariadb.run('SHOW MASTER STATUS')[0][0]}'")
+    capturing.start()
+    failed = until(task, lambda now: now.state == State.FAILED)
+    assert (failed.code, failed.mend) == ("LOG_PURGED", "SET GLOBAL binlog_expire_logs_seconds = 604800")
+    services.resume(actor=alice, task=task, anew=True)
+    until_normal(task)
+    own_mariadb.run("INSERT INTO orders VALUES (4, 'd')", database=name)
+    assert ids(task, 2) == [1, 4]
 
 
 def test_a_check_tells_all_that_is_wrong_at_once_and_leaves_nothing(orders: tuple[PostgresServer, str]) -> None:

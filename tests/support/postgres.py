@@ -6,8 +6,10 @@ throwaway server. Where there is no PostgreSQL it says so; on CI that is a failu
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -25,6 +27,7 @@ import psycopg
 import pytest
 
 from tests.support.needs import INSTALL, need, on_ci
+from tests.support.processes import children
 
 START_SECONDS = 60
 _PORT = 5432
@@ -127,6 +130,25 @@ class PostgresServer:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def kill(self) -> None:
+        """End it and all its processes at once, as a crash would; `run` starts it again."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGSTOP)  # it begins no further ones
+        ended = {pid: os.pidfd_open(pid) for pid in children(self._process.pid)}
+        self._process.kill()
+        try:
+            for descriptor in ended.values():
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            self._process.wait()
+            for descriptor in ended.values():  # a new server refuses the data while one of them has them
+                select.select([descriptor], [], [], 10)
+        finally:
+            for descriptor in ended.values():
+                os.close(descriptor)
+        self._process = None
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), *arguments]
