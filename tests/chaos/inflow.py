@@ -209,9 +209,10 @@ class Campaign:
                 asked = time.monotonic()
                 for told in self.tasks.told().values():
                     if told["inflow"]["state"] in ("Ready", "Start Failed", "Paused"):
-                        raise NotBackError(f"a task has stopped: {told}")
+                        raise NotBackError(f"a task has stopped: {_brief(told)}")
             if time.monotonic() > deadline:
-                raise NotBackError(f"not all flows within {PATIENCE:.0f} s: {self.tasks.told()}")
+                now = "; ".join(map(_brief, self.tasks.told().values()))
+                raise NotBackError(f"not all flows within {PATIENCE:.0f} s: {now}")
             _pause(0.05)
         return time.time()
 
@@ -315,6 +316,14 @@ def dead_of(shop: Shop) -> str:
     return f"kills-{shop.name}-dead"
 
 
+def _brief(told: dict[str, Any]) -> str:
+    """State and reason of both tasks of a database."""
+    tracking, inflow = told["tracking"], told["inflow"]
+    said = [tracking[part] for part in ("state", "code", "reason")]
+    said += [inflow[part] for part in ("state", "reason", "waiting")]
+    return f"{inflow['task']}: {', '.join(filter(None, said))}"
+
+
 def _settle(consumer: Consumer, last: float) -> None:
     """Wait until every row's last change has come, or nothing has come for a long time."""
     count, since = -1, time.monotonic()
@@ -330,7 +339,7 @@ def _count(report: Report, demo: dict[str, Any], watched: tuple[Shop, ...], task
         report.counters.update(told["inflow"]["counters"])
         report.restarts += told["inflow"]["restarts"]
         if told["tracking"]["state"] != "normal" or told["inflow"]["state"] != "Running":
-            report.faults.append(f"A task does not run at the end: {told}")
+            report.faults.append(f"A task does not run at the end: {_brief(told)}")
     again = Consumer(demo, watched)
     try:
         with Admin(demo["namesrv"], _keys(demo), timeout_ms=30_000) as admin:
