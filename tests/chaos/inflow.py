@@ -41,6 +41,8 @@ HASTY = 5
 PATIENCE, PAUSE, AWAY = 240.0, 6.0, 3.0
 #: Changes a second at first, and the bounds of it: the highest is no more than a shared machine takes.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 100.0, 30.0, 400.0
+#: Acknowledged changes that may be on their way; with more of them the rate is the least until some have arrived.
+MOST_BEHIND = 4_000
 #: Bytes of the home's disk. It is memory, but only what lies on it.
 DISK_BYTES = 8 << 30
 KEPT = ROOT / "test-results" / "chaos-inflow"
@@ -125,6 +127,7 @@ class Consumer:
         self.received: dict[tuple[MessageQueue, int], Received] = {}
         #: Places where another message was received than before.
         self.differing: list[str] = []
+        self._changes: set[Change] = set()
         self._shops = {topic_of(shop): shop.name for shop in watched}
         #: By topic and row: when the newest of its changes that has come was made, epoch seconds.
         self._newest: dict[str, dict[int, float]] = {topic: {} for topic in self._shops}
@@ -137,6 +140,11 @@ class Consumer:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="consumer", daemon=True)
         self._thread.start()
+
+    @property
+    def distinct(self) -> int:
+        """How many changes have come."""
+        return len(self._changes)
 
     def newest(self) -> float:
         """Of each database the newest change that has come; when the older one of them was made, epoch seconds."""
@@ -167,6 +175,7 @@ class Consumer:
                 place = message.queue, message.queue_offset
                 if self.received.setdefault(place, one).change != one.change:
                     self.differing.append(f"{message.queue} {message.queue_offset}")
+                self._changes.add(one.change)
                 rows = self._newest[message.topic]
                 rows[row["id"]] = max(row["made"] / 1000, rows.get(row["id"], 0.0))
 
@@ -184,21 +193,22 @@ class Campaign:
     #: Changes that are to be acknowledged in all.
     changes: int
     say: Callable[[str], None]
+    #: Changes a second that are wanted now.
+    rate: float = FIRST_RATE
 
     def kill_all(self, kills: int) -> None:
         """One after the other, and then what is left of the changes. Raises NotBackError."""
         chance = random.Random(self.report.seed)
         began = time.time()
-        self.writers.go(FIRST_RATE)
         for done, name in enumerate(self._turns(kills, chance), 1):
             self._kill(name, f"{done}. {name}", chance, is_hasty=chance.randrange(HASTY) == 0 and done < kills)
-            _pause(chance.uniform(0, PAUSE))
+            self._let_flow(chance.uniform(0, PAUSE))
             if left := kills - done:
                 wanted = (self.changes - self.writers.changes) * done / (left * (time.time() - began))
-                self.writers.go(max(LEAST_RATE, min(MOST_RATE, wanted)))
-        self.writers.go(MOST_RATE)
+                self.rate = max(LEAST_RATE, min(MOST_RATE, wanted))
+        self.rate = MOST_RATE
         while self.writers.changes < self.changes:
-            _pause(0.5)
+            self._let_flow(0.5)
 
     def until_flows(self, since: float) -> float:
         """When a change that was made after `since` has come out of every topic, epoch s. Raises NotBackError."""
@@ -213,8 +223,16 @@ class Campaign:
             if time.monotonic() > deadline:
                 now = "; ".join(map(_brief, self.tasks.told().values()))
                 raise NotBackError(f"not all flows within {PATIENCE:.0f} s: {now}")
-            _pause(0.05)
+            self._let_flow(0.05)
         return time.time()
+
+    def _let_flow(self, seconds: float) -> None:
+        """Time passes, and the writers keep in step with what arrives."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            is_behind = self.writers.changes - self.consumer.distinct > MOST_BEHIND
+            self.writers.go(LEAST_RATE if is_behind else self.rate)
+            _pause(min(left, 0.2))
 
     def _turns(self, kills: int, chance: random.Random) -> list[str]:
         kinds = [*PROCESSES, *(shop.name for shop in self.shops)]
@@ -230,7 +248,7 @@ class Campaign:
         self.report.kills.append(kill)
         if shop is not None:
             shop.kill()
-            _pause(chance.uniform(0, AWAY))
+            self._let_flow(chance.uniform(0, AWAY))
             shop.start()
         elif process is not None:
             with suppress(ProcessLookupError):  # the one before may have taken it with it
@@ -255,7 +273,6 @@ def run(*, kills: int, changes: int, seed: int, say: Callable[[str], None]) -> R
             consumer = Consumer(product.demo, watched)
             campaign = Campaign(report, Targets(product), watched, tasks, writers, consumer, changes, say)
             began = time.time()
-            writers.go(FIRST_RATE)
             campaign.until_flows(began)
             say(f"all flows after {time.time() - began:.1f} s")
             began = time.time()
