@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from analytics.inflow.changes import Change
 from analytics.inflow.postgres import PostgresCapture, PostgresSource, open_capture
 from tests.support.patience import Patience
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
+from tests.support.product import free_ports
 
 WAIT_S = 30
 #: The server reads its log as far as it is written, so commits wait for that; it waits for readers a short time only.
@@ -40,8 +40,7 @@ def listening_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
     with postgres_server(*SETTINGS, durable=durable, programs=embedded_binaries()) as server:
         (server.data / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
         server.stop()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            server.port = free.getsockname()[1]
+        (server.port,) = free_ports(1)
         server.run(LISTENS)
         run(server, f"CREATE ROLE reader SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
         yield server

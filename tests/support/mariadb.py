@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ import pytest
 
 from analytics.inflow.mysql_server import Address
 from tests.support.needs import need_tool
+from tests.support.product import free_ports
 
 START_SECONDS = 60
 PASSWORD = "given-to-tests"
@@ -42,7 +42,8 @@ class MariaDbServer:
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.log = folder / "mariadb.log"
-        self.port = _free_port()
+        # None that anybody is given while the server is away.
+        (self.port,) = free_ports(1)
         self._settings = SETTINGS | {name.replace("_", "-"): value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
         self._as_user = _unprivileged() if os.geteuid() == 0 else {}
@@ -150,12 +151,6 @@ class MariaDbServer:
 def _server() -> Path:
     usual = Path("/usr/sbin/mariadbd")  # not on the PATH of who is not root
     return usual if usual.exists() else need_tool("mariadbd")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _unprivileged() -> dict[str, Any]:
