@@ -176,6 +176,11 @@ class EventLog:
         self.close()
 
     @property
+    def first(self) -> int:
+        """The number of the first entry that is still here, or would be."""
+        return self._end.first
+
+    @property
     def last(self) -> int:
         """The number of the last entry; 0 before the first."""
         return self._end.last

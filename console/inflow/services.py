@@ -22,9 +22,9 @@ from console.accounts.actor import Actor
 from console.inflow import places, providers
 from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.queries import ORDERED
-from console.pipelines import room, starts
+from console.pipelines import event_logs, room, starts
 from console.pipelines import services as pipelines
-from console.pipelines.event_logs import Holder, Login
+from console.pipelines.event_logs import Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
 from console.topics.models import OrderType, Topic
 from console.web.errors import Refused
@@ -117,7 +117,7 @@ def delete(*, actor: Actor, pipeline: Pipeline) -> None:
 
     One that runs delivers what it has begun, and nothing behind that. Raises Refused when it is gone.
     """
-    holder = _holder(pipeline, pipeline.pk)
+    holder = event_logs.holder_of(pipeline)
     pipelines.delete(actor=actor, pipeline=pipeline, stops=True)
     for provider in providers.PROVIDERS.values():
         provider.release(actor.tenant, holder)
@@ -184,14 +184,10 @@ def _require_kind(task: Task) -> None:
 
 def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None, login: Login) -> None:
     """Let the task be the one reader of its source, where there can be one only, and of no other any more."""
-    holder = _holder(pipeline, pipeline.pk)
+    holder = event_logs.holder_of(pipeline)
     provider = providers.PROVIDERS[task.source.kind]
     earlier = None if before is None else providers.of(providers.source_of(before))
     if earlier is not None and earlier is not provider:
         earlier.release(actor.tenant, holder)
         before = None
     provider.hold(actor, task, before, login, holder)
-
-
-def _holder(pipeline: Pipeline, key: int) -> Holder:
-    return Holder(f"inflow-{key}", f"The inflow task {pipeline.name}")

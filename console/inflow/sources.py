@@ -41,6 +41,10 @@ class TrackingTasks:
         for group in queries.held(tenant, holder.key):
             services.release_group(group=group, holder=holder.key)
 
+    def reached(self, holder: str, sequence: int) -> None:
+        """Its group has read so far."""
+        services.note_reached(holder=holder, sequence=sequence)
+
 
 def _may_read(actor: Actor, task: TrackingTask) -> bool:
     return access.may(actor, access.QUERY, task.task_id) and access.may(actor, access.EVENTS, task.task_id)

@@ -5,14 +5,19 @@ A consumer group has one client. A pipeline that reads by a group holds it; anot
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from analytics.pipelines.reports import Reached
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
+from console.pipelines.models import Pipeline
 from console.web.errors import Refused
 from console.web.provided import Provided
 
+_TOLD_S = 10.0
+"""How often a source is told how far it was read, s."""
 NORMAL = "Normal"
 """The state of a source from which a task can be made."""
 
@@ -73,8 +78,36 @@ class Sources(Protocol):
     def release(self, tenant: Tenant, holder: Holder) -> None:
         """What the holder holds is free."""
 
+    def reached(self, holder: str, sequence: int) -> None:
+        """What has this key is done with the event of a number and all before: others may be removed for it."""
+
 
 sources = Provided[Sources](f"{__name__}.sources", "console.inflow")
+
+
+def holder_of(pipeline: Pipeline) -> Holder:
+    """A task, as what reads by a group."""
+    return Holder(_key(pipeline.pk), f"The inflow task {pipeline.name}")
+
+
+def _key(pipeline_id: int) -> str:
+    return f"inflow-{pipeline_id}"
+
+
+class Progress:
+    """Tells the source of a running pipeline from time to time how far it was read."""
+
+    def __init__(self, pipeline_id: int) -> None:
+        self._holder = _key(pipeline_id)
+        self._told = -1
+        self._due = 0.0
+
+    def tell(self, reached: Reached | None, *, last: bool = False) -> None:
+        """Tell it, when it is time or the `last` one. Raises Error of the database, and tells it again then."""
+        if reached is None or reached.sequence == self._told or (time.monotonic() < self._due and not last):
+            return
+        sources.get().reached(self._holder, reached.sequence)
+        self._told, self._due = reached.sequence, time.monotonic() + _TOLD_S
 
 
 def require_source(actor: Actor, source_id: str) -> Source:

@@ -30,7 +30,9 @@ from django.db.models import Q
 from redis.exceptions import RedisError
 
 from analytics import engine, errors
+from analytics.inflow.task import EVENTS
 from console.pipelines import journal, lifecycle, room, samples, starts, suspects
+from console.pipelines.event_logs import Progress
 from console.pipelines.lifecycle import Lease, LeaseLost
 from console.pipelines.models import Pipeline, State
 from console.sql.heartbeats import worker_name
@@ -38,6 +40,7 @@ from console.sql.worker import ENGINE_LOST_EXIT, ENGINE_UNAVAILABLE_EXIT
 from console.web.errors import Refused
 
 if TYPE_CHECKING:
+    from analytics.pipelines.reports import Reached
     from analytics.pipelines.runner import Pipeline as Running
     from analytics.pipelines.waits import Waiting
 
@@ -76,6 +79,7 @@ class Life:
         self._begun, self._ran = self.beaten, math.inf
         self._telling = Telling(lease)
         self._room = room.Watch(lease)
+        self._progress = Progress(lease.pipeline_id)
         #: Values that no reason may tell, by what stands for them: those of secrets, and of keys that were given.
         self._hidden: dict[str, str] = {}
         self._stop = threading.Event()
@@ -151,7 +155,7 @@ class Life:
                 running.abandon(_PATIENCE_S)
                 lifecycle.release(self.lease)
                 return
-            self._telling.look(running)
+            self._look(running)
             if time.monotonic() - looked >= RIGHTS_S:
                 looked = time.monotonic()
                 if (refusal := self._refusal()) is not None:
@@ -162,12 +166,21 @@ class Life:
                 running.abandon(_PATIENCE_S)
                 self._end(refusal)
                 return
-        self._telling.look(running, last=True)
+        self._look(running, last=True)
         if running.failure is None:
             self._insist(lambda: lifecycle.finish(self.lease))
             self._telling.say("It has come to its end.")
         else:
             self._end(running.failure)
+
+    def _look(self, running: Running, *, last: bool = False) -> None:
+        """Keep what it tells, and how far it has read."""
+        self._telling.look(running, last=last)
+        try:
+            self._progress.tell(self._telling.reached, last=last)
+        except Error as error:
+            log.warning("how far pipeline %s has read is not kept: %s", self.lease.pipeline_id, error)
+            connection.close()
 
     def _insist(self, ask: Callable[[], T]) -> T:
         """Ask the database until it answers: what has come to its end does not run again because of an outage.
@@ -219,7 +232,7 @@ class Life:
             self._end(error)
             return
         self._require_lease()
-        self._telling.look(running, last=True)
+        self._look(running, last=True)
         if folder:
             self._insist(lambda: lifecycle.keep_savepoint(self.lease, folder))
         # Said before: behind the stop of one that is deleted there is no log any more.
@@ -268,6 +281,8 @@ class Telling:
         self._unsaid: list[str] = []
         #: Of printed lines, those that had no place, until that is said.
         self._left_out = 0
+        #: Where its event log stands, if it reads one.
+        self.reached: Reached | None = None
         #: As that of its Life.
         self.hidden: dict[str, str] = {}
 
@@ -279,6 +294,7 @@ class Telling:
         self._kept = now
         with _redis_may_be_away(self._pipeline_id):
             report = running.report()
+            self.reached = report.reached.get(EVENTS)
             waiting = tuple(replace(one, reason=starts.without(self.hidden, one.reason)) for one in report.waiting)
             samples.keep(self._pipeline_id, replace(report, waiting=waiting))
             self._say_of(waiting)

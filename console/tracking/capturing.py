@@ -35,7 +35,7 @@ from analytics.inflow.segments import MOST_EVENT_BYTES, NewEntry, runs
 from console.accounts.models import Tenant
 from console.catalog import storage
 from console.sql.heartbeats import worker_name
-from console.tracking import addresses, lifecycle
+from console.tracking import addresses, lifecycle, retention
 from console.tracking.lifecycle import Lease, LeaseLost
 from console.tracking.models import LEASE, State, TrackingTask
 from console.web.errors import Refused
@@ -257,13 +257,10 @@ class _Writer:
     def look_for_room(self) -> None:
         """Trim, and raise CaptureFailed when the account may store nothing more."""
         if self._trim.is_due():
-            first = self._reader.range().first
-            before_ms = int((time.time() - self._task.retention_days * 86_400) * 1000)
-            if self._log.trim(before_ms=before_ms) != first:
-                storage.changed(self._task.tenant)
+            retention.trim(self._task, self._log)
         if self._room.is_due():
             self._count_bytes()
-            reason = storage.why_no_room(self._task.tenant)
+            reason = retention.why_no_room(self._task, self._log)
             connection.close()
             if reason:
                 text = f"{reason} Until then the database keeps the changes, as long as it has room for its own log."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -131,6 +132,11 @@ class TrackingTask(models.Model):
         return str(State.STARTING.label if is_lost else State(self.state).label)
 
     @property
+    def before_ms(self) -> int:
+        """Events of before this time are kept no longer, unless a reader is slow, epoch ms."""
+        return int((time.time() - self.retention_days * 86_400) * 1000)
+
+    @property
     def slot(self) -> str:
         """What slot and publication are called in PostgreSQL."""
         return f"gantry_{self.task_id}"
@@ -156,7 +162,10 @@ class TrackingTask(models.Model):
 
 
 class ConsumerGroup(models.Model):
-    """Who may read a task's log by account and password. One client only: `holder` is what has it."""
+    """Who may read a task's log by account and password. One client only: `holder` is what has it.
+
+    Events behind `read_up_to` are kept for longer than the task says (`console.tracking.retention`).
+    """
 
     task = models.ForeignKey(TrackingTask, on_delete=models.CASCADE, related_name="groups")
     name = models.CharField(max_length=64)
@@ -164,11 +173,20 @@ class ConsumerGroup(models.Model):
     password_hash = models.CharField(max_length=255)
     holder = models.CharField(max_length=64, blank=True, help_text="key of what reads by it; empty: nothing does")
     holder_name = models.CharField(max_length=128, blank=True, help_text="what pages call that")
+    read_up_to = models.PositiveBigIntegerField(
+        null=True, help_text="number of the last event that its reader is done with; null: it has never read"
+    )
+    lost_at = models.DateTimeField(null=True, help_text="when events were removed that its reader had still to read")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["name"]
         constraints = [models.UniqueConstraint(fields=["task", "name"], name="one_consumer_group_of_a_name")]
+
+    @property
+    def unread(self) -> int | None:
+        """Events that its reader has still to read; None for one that has never read."""
+        return max(0, self.task.events - self.read_up_to) if self.read_up_to is not None else None
 
     def __str__(self) -> str:
         return self.name

@@ -14,6 +14,8 @@ from console.tracking.models import ConsumerGroup, State, TrackingTask
 
 #: Events that a page shows, and bytes of them.
 _EVENTS_SHOWN, _BYTES_SHOWN = 20, 256 * 1024
+#: Old events go by whole files, and by looks from time to time: so much older ones tell nothing yet.
+_LATE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,19 @@ def groups(task: TrackingTask) -> QuerySet[ConsumerGroup]:
 def group(task: TrackingTask, name: str) -> ConsumerGroup | None:
     """The consumer group of a name."""
     return task.groups.filter(name=name).first()
+
+
+def slowest(task: TrackingTask) -> ConsumerGroup | None:
+    """That one of the groups that are read by which has the most still to read; one that never read has nothing."""
+    return task.groups.exclude(holder="").filter(read_up_to__isnull=False).order_by("read_up_to").first()
+
+
+def kept_for(task: TrackingTask) -> ConsumerGroup | None:
+    """The group for whose reader events are kept for longer than the task says; None where that is not so."""
+    if task.first_ms is None or task.first_ms >= task.before_ms - _LATE_MS:
+        return None
+    found = slowest(task)
+    return found if found is not None and (found.read_up_to or 0) < task.events else None
 
 
 def held(tenant: Tenant, holder: str) -> QuerySet[ConsumerGroup]:

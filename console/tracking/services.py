@@ -222,7 +222,13 @@ def hold_group(*, group: ConsumerGroup, holder: str, name: str) -> None:
 
 def release_group(*, group: ConsumerGroup, holder: str) -> None:
     """Let another client have the group; nothing happens where `holder` has it not."""
-    ConsumerGroup.objects.filter(pk=group.pk, holder=holder).update(holder="", holder_name="")
+    same = ConsumerGroup.objects.filter(pk=group.pk, holder=holder)
+    same.update(holder="", holder_name="", read_up_to=None, lost_at=None)
+
+
+def note_reached(*, holder: str, sequence: int) -> None:
+    """The holder of a group is done with the event of this number and all before; nothing happens to who holds none."""
+    ConsumerGroup.objects.filter(holder=holder).update(read_up_to=sequence, lost_at=None)
 
 
 def addresses_are_allowed(task: TrackingTask) -> None:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from analytics.errors import AnalyticsError
 from console.accounts.http import Request
-from console.tracking import access, queries, services
+from console.tracking import access, queries, retention, services
 from console.tracking.forms import ConnectionForm, EditForm, GroupForm, ResumeForm, TaskForm
 from console.tracking.models import Kind, TrackingTask
 from console.tracking.tables import TrackingTable
@@ -171,4 +171,5 @@ def _tried(request: Request, form: ConnectionForm, task: TrackingTask | None) ->
 def _about(request: Request, task: TrackingTask) -> dict[str, Any]:
     """What every page of one task shows, and what the visitor may do with it."""
     may = {word: access.may(request.actor, action, task.task_id) for word, action in _ACTIONS.items()}
-    return {"task": task, "may": may, "is_lost": task.code in _LOST}
+    slow = queries.kept_for(task)
+    return {"task": task, "may": may, "is_lost": task.code in _LOST, "kept_for": slow, "times": retention.TIMES}

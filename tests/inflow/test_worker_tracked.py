@@ -9,7 +9,7 @@ import pytest
 from analytics.inflow.event_log import EventLog
 from console.inflow import services
 from console.pipelines.models import State
-from console.tracking.models import TrackingTask
+from console.tracking.models import ConsumerGroup, TrackingTask
 from tests.console.inflow.conftest import append, change, document, topics
 from tests.console.inflow.test_sources import READERS, tracked
 from tests.inflow.test_worker import arrived
@@ -33,3 +33,6 @@ def test_changes_of_a_tracked_database_arrive_in_the_topic(
     with EventLog(tracked.folder) as log:
         append(log, change(3))
     wait(lambda: [one["id"] for one in arrived(broker, cast, "order_changes")] == ["e1", "e2", "e3"], worker)
+    services.pause(actor=cast.actor("alice"), pipeline=task)
+    wait(lambda: is_in(task, State.STOPPED), worker)
+    assert ConsumerGroup.objects.get(task=tracked).read_up_to == 3

@@ -207,6 +207,8 @@ class GroupDo(Result):
     group: str
     account: str
     holder: str = Field(description="What reads by it; empty while nothing does.")
+    unread: int | None = Field(description="Events that it has still to read; null where it has never read.")
+    lostTime: int | None = Field(description="When events were removed that it had still to read, ms; else null.")
     createTime: int = Field(description="Milliseconds since the epoch.")
 
 
@@ -446,5 +448,10 @@ def _row(task: TrackingTask) -> dict[str, Any]:
 
 def _group(group: ConsumerGroup) -> GroupDo:
     return GroupDo(
-        group=group.name, account=group.account, holder=group.holder_name, createTime=milliseconds(group.created_at)
+        group=group.name,
+        account=group.account,
+        holder=group.holder_name,
+        unread=group.unread,
+        lostTime=milliseconds(group.lost_at) if group.lost_at else None,
+        createTime=milliseconds(group.created_at),
     )

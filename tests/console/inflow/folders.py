@@ -49,6 +49,9 @@ class FoldersOfTheLake:
     def release(self, tenant: Tenant, holder: Holder) -> None:
         """Nothing is held."""
 
+    def reached(self, holder: str, sequence: int) -> None:
+        """Folders keep all that they have."""
+
 
 def _folders(bucket: str) -> list[Path]:
     try:
