@@ -3,8 +3,8 @@ FROM python:3.11-slim-bookworm AS build
 WORKDIR /opt/gantry
 RUN pip install --no-cache-dir uv==0.13.8
 COPY pyproject.toml uv.lock ./
-# The project itself is not installed but copied: the command `gantry` is written below.
-RUN uv sync --frozen --no-dev --all-extras --no-cache --no-install-project
+# The project itself is not installed but copied: the command `gantry` is written below. There is no demo account.
+RUN uv sync --frozen --no-dev --all-extras --no-extra demo --no-cache --no-install-project
 
 FROM python:3.11-slim-bookworm
 # Spark's scripts need a Java of 17 or later and ps.

@@ -72,6 +72,8 @@ SMQ_ENDPOINTS = env_addresses("GANTRY_SMQ_ENDPOINTS")
 SMQ_PUSH_ALLOW = env_networks("GANTRY_SMQ_PUSH_ALLOW", "127.0.0.0/8,::1" if is_loopback(HOST) else "")
 SMQ_ACCESS_KEY_ID = env_secret("GANTRY_SMQ_ACCESS_KEY_ID", SECRETS / "smq_access_key_id")
 SMQ_ACCESS_KEY_SECRET = env_secret("GANTRY_SMQ_ACCESS_KEY_SECRET", SECRETS / "smq_access_key_secret")
+# Of the demo account's database on this machine; 0 where there is none.
+DEMO_PORT = env_int("GANTRY_DEMO_PORT", 0)
 NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 # Brokers other than the embedded one have access control of their own, to which rights are carried over.

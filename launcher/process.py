@@ -103,10 +103,10 @@ class Child:
         self._awaited.append((prefix, event))
         return event
 
-    async def stop(self, grace: float) -> bool:
+    async def stop(self, grace: float, number: signal.Signals = signal.SIGTERM) -> bool:
         """Ask the child to end, kill its group after `grace` seconds; return whether it went by itself."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+            os.kill(self.pid, number)
         done, _ = await asyncio.wait([self.ended], timeout=grace)
         self.kill()
         await self.ended

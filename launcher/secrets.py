@@ -6,6 +6,7 @@
 | master_key | GANTRY_MASTER_KEY | Fernet key that encrypts AccessKey secrets at rest |
 | broker_access_key_id | GANTRY_BROKER_ACCESS_KEY_ID | with the next: signs what the console sends to the broker |
 | broker_access_key_secret | GANTRY_BROKER_ACCESS_KEY_SECRET | |
+| demo_database_password | | of the demo's database (launcher/demo_database.py) |
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from pathlib import Path
 
 from launcher.config import LauncherError
 
+DEMO_DATABASE = "demo_database_password"
+
 DRAWN: dict[str, Callable[[], str]] = {
     "secret_key": lambda: secrets.token_urlsafe(48),
     "master_key": lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
     "broker_access_key_id": lambda: "LTAI" + secrets.token_hex(8),
     "broker_access_key_secret": lambda: secrets.token_hex(15),
 }
+
+#: Of what only a copy in a home has. No process finds it in its environment: who needs it reads the file.
+DRAWN_AT_HOME: dict[str, Callable[[], str]] = {DEMO_DATABASE: lambda: secrets.token_hex(16)}
 
 #: The servers of compose.yaml that have a password: the file with their address, and the address.
 COMPOSE_ADDRESSES = {
@@ -39,7 +45,8 @@ PRIVATE, FOR_CONTAINERS = 0o600, 0o444
 def draw(folder: Path) -> list[str]:
     """Write each secret that is not there yet into `folder`; return the names of the new ones."""
     _make_folder(folder)
-    return [name for name, drawn in DRAWN.items() if _write_new(folder / name, drawn(), PRIVATE)]
+    every = {**DRAWN, **DRAWN_AT_HOME}
+    return [name for name, drawn in every.items() if _write_new(folder / name, drawn(), PRIVATE)]
 
 
 def draw_for_compose(folder: Path) -> list[str]:

@@ -107,9 +107,16 @@ class Supervisor:
         """Start one service and, unless it is a one-off, start it again whenever it ends."""
         await asyncio.gather(*(self._ready[name].wait() for name in service.after))
         began = time.monotonic()
-        child = await self._start(service)
-        if trouble := await self._until_ready(service, child):
-            raise LauncherError(_failure(service, child, trouble))
+        try:
+            child = await self._start(service)
+            if trouble := await self._until_ready(service, child):
+                raise LauncherError(_failure(service, child, trouble))
+        except LauncherError as error:
+            if not service.optional:
+                raise
+            self._output.say(f"{error}\n    Everything else starts without it.")
+            await self._give_up(service)
+            return
         self._output.say(
             f"{service.name} {'ready' if service.ready else 'done'} after {time.monotonic() - began:.1f} s"
         )
@@ -137,6 +144,13 @@ class Supervisor:
                 child.kill()
             else:
                 self._output.say(f"{service.name} is ready again")
+
+    async def _give_up(self, service: Service) -> None:
+        if child := self._children.get(service.name):
+            child.kill()
+            await child.sweep()
+            self._guard.forget(child.pid)
+        self._ready[service.name].set()
 
     async def _start(self, service: Service) -> Child:
         if service.ready_file:
@@ -204,7 +218,7 @@ class Supervisor:
             child = self._children.get(service.name)
             if child and not child.ended.done():
                 grace = 0.0 if self._hurry else min(service.grace, max(0.0, deadline - time.monotonic()))
-                how = "stopped" if await child.stop(grace) and not self._hurry else "killed"
+                how = "stopped" if await child.stop(grace, service.ends_by) and not self._hurry else "killed"
                 self._output.say(f"{service.name} {how}")
             stopped[service.name].set()
 

@@ -132,6 +132,12 @@ def test_the_image_takes_the_same_uv_as_make() -> None:
     assert f"uv=={pinned[1]}" in (ROOT / "Dockerfile").read_text()
 
 
+def test_the_image_has_nothing_that_only_the_demo_needs() -> None:
+    assert "--all-extras --no-extra demo" in (ROOT / "Dockerfile").read_text()
+    assert "GANTRY_DEMO" not in json.dumps(COMPOSE)
+    assert "demo" not in json.dumps([service.get("command", []) for service in SERVICES.values()])
+
+
 def test_the_image_holds_every_folder_that_is_run() -> None:
     ignored = (ROOT / ".dockerignore").read_text().split()
     dockerfile = (ROOT / "Dockerfile").read_text()

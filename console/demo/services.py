@@ -17,10 +17,12 @@ from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet, Tenant, User
 from console.accounts.services.platform_admins import set_platform_admin
 from console.catalog.models import Bucket, ExternalTable, Schema
+from console.demo import flow
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
 from console.jobs import services as jobs
+from console.messaging import flight_rows
 from console.messaging.traffic import QUEUE, QUEUE_SECONDS
 from console.pipelines.models import Kind, Pipeline
 from console.queues import services as queues
@@ -108,7 +110,7 @@ def ensure_job(instance_id: str) -> None:
 
     Raises ClientError, QueueServiceUnavailable, and Refused where a user's own things are in the way.
     """
-    actor = Actor(user=User.objects.get(username=f"admin@{TENANT}"), channel="command")
+    actor = _actor()
     if Pipeline.objects.filter(tenant=actor.tenant, kind=Kind.JOB, name=JOB).exists():
         return
     instance = Instance.objects.get(instance_id=instance_id, tenant=actor.tenant)
@@ -120,6 +122,32 @@ def ensure_job(instance_id: str) -> None:
         job = jobs.create(actor=actor, name=JOB)
         text = _JOB_TEXT.format(queue=QUEUE, instance=instance_id, topic=JOB)
         jobs.deploy(actor=actor, pipeline=job, text=text)
+
+
+def add_database() -> dict[str, object] | None:
+    """The demo's database with its table, None where the copy has none; and its tasks read it where it is now.
+
+    Raises psycopg.Error, OSError and Refused.
+    """
+    if not settings.DEMO_PORT:
+        return None
+    place = flow.place()
+    is_new = flight_rows.ensure_table(place)
+    flow.mend(_actor(), place, is_new=is_new)
+    return place.to_demo()
+
+
+def ensure_flow(instance_id: str) -> None:
+    """Make the change tracking task of the demo's database, and an inflow task that nobody has started.
+
+    Raises ClientError, OSError, and Refused where they cannot be.
+    """
+    actor = _actor()
+    flow.ensure(actor, Instance.objects.get(instance_id=instance_id, tenant=actor.tenant), flow.place())
+
+
+def _actor() -> Actor:
+    return Actor(user=User.objects.get(username=f"admin@{TENANT}"), channel="command")
 
 
 def _ensure_queue(actor: Actor) -> None:

@@ -95,6 +95,8 @@ def state_of(task: Pipeline) -> str:
     """In the words of tasks: one that a fault stopped is Ready, any other that failed is Start Failed."""
     if task.state == State.FAILED:
         return READY if task.halted else START_FAILED
+    if task.state == State.STOPPED and task.started_version_id is None:
+        return DRAFT
     return _WORDS[State(task.state)]
 
 

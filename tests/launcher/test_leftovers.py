@@ -130,7 +130,7 @@ def test_no_redis_is_started_on_files_that_another_writes_to(launch: Launch, tmp
     with stray_redis(folder) as stray:
         launched = launch(REDIS)
         assert launched.end(60) == 1
-        assert launched.has(f"The message store {folder} is held by valkey-server (process {stray.pid})")
+        assert launched.has(f"The store {folder} is held by valkey-server (process {stray.pid})")
         assert leftovers.writers(folder) == [stray.pid]
 
 

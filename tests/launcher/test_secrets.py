@@ -11,11 +11,12 @@ from launcher.config import LauncherError
 
 def test_it_draws_each_secret_once(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
-    assert secrets.draw(folder) == list(secrets.DRAWN)
+    drawn = [*secrets.DRAWN, *secrets.DRAWN_AT_HOME]
+    assert secrets.draw(folder) == drawn
     before = {file.name: file.read_text() for file in folder.iterdir()}
     assert secrets.draw(folder) == []
     assert {file.name: file.read_text() for file in folder.iterdir()} == before
-    assert set(before) == set(secrets.DRAWN)
+    assert set(before) == set(drawn)
 
 
 def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
 def test_two_copies_have_nothing_in_common(tmp_path: Path) -> None:
     secrets.draw(tmp_path / "a")
     secrets.draw(tmp_path / "b")
-    for name in secrets.DRAWN:
+    for name in (*secrets.DRAWN, *secrets.DRAWN_AT_HOME):
         assert (tmp_path / "a" / name).read_text() != (tmp_path / "b" / name).read_text()
 
 

@@ -21,7 +21,7 @@ from tests.support.patience import Patience
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = (
     "GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT",
-    "GANTRY_SMQ_PORT",
+    "GANTRY_SMQ_PORT", "GANTRY_DEMO_PORT",
 )  # fmt: skip
 #: Stretches every deadline on a slow machine.
 SLOWNESS = float(os.environ.get("GANTRY_TEST_SLOWNESS", "1"))
@@ -71,7 +71,9 @@ class Product:
     def __post_init__(self) -> None:
         ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("GANTRY_") and k != "REDIS_URL"}
-        self.environ = inherited | ports | {"GANTRY_HOME": str(self.home)} | self.environ
+        # A database beside each copy would only take the processors; who wants one says so.
+        own = {"GANTRY_HOME": str(self.home), "GANTRY_DEMO": "false"}
+        self.environ = inherited | ports | own | self.environ
 
     @property
     def output(self) -> Path:

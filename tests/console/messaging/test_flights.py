@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
-from console.messaging.traffic import flights
+from console.messaging.flights import flights
 
 
 def test_the_first_flight_is_united_1545() -> None:

@@ -15,8 +15,9 @@ from django.core.management.base import CommandError
 from brokercore.client import Credentials
 from brokercore.smq.client import QueueClient
 from console.messaging import dead_letters, queries
+from console.messaging.flights import Flight, flights
 from console.messaging.queries import FOREVER_MS, Source
-from console.messaging.traffic import Flight, Progress, QueueFeeder, Sender, Target, consumers, flights, refuses, replay
+from console.messaging.traffic import Progress, QueueFeeder, Sender, Target, consumers, refuses, replay
 from console.topics.models import Group, OrderType, Topic
 from tests.console.live import Live
 from tests.support.broker import eventually

