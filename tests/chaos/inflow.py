@@ -103,7 +103,7 @@ class Tasks:
 
     def _until_normal(self, shop: Shop) -> None:
         deadline = time.monotonic() + PATIENCE * SLOWNESS
-        while (told := self._call("tracking/get", task=self._tracking[shop.name])["data"])["state"] != "normal":
+        while (told := self._call("tracking/get", task=self._tracking[shop.name])["data"])["state"] != "Normal":
             if time.monotonic() > deadline:
                 raise NotBackError(f"change tracking of {shop.name} does not begin: {told}")
             _pause(0.5)
@@ -355,7 +355,7 @@ def _count(report: Report, demo: dict[str, Any], watched: tuple[Shop, ...], task
     for told in tasks.told().values():
         report.counters.update(told["inflow"]["counters"])
         report.restarts += told["inflow"]["restarts"]
-        if told["tracking"]["state"] != "normal" or told["inflow"]["state"] != "Running":
+        if told["tracking"]["state"] != "Normal" or told["inflow"]["state"] != "Running":
             report.faults.append(f"A task does not run at the end: {_brief(told)}")
     again = Consumer(demo, watched)
     try:
