@@ -14,7 +14,7 @@ import pytest
 from analytics import wall
 from analytics.errors import PipelineEnded, PipelineFailed, PipelineRefused
 from analytics.inflow.delivery import REASON, TASK, TRIES
-from analytics.inflow.http_function import sign
+from analytics.inflow.http_line import sign
 from analytics.lake import Place
 from analytics.pipelines import runner
 from analytics.pipelines.reports import Reached

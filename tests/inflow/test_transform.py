@@ -20,7 +20,8 @@ import pytest
 
 from analytics.inflow import expressions, http_function, transform
 from analytics.inflow.expressions import Expression
-from analytics.inflow.http_function import HttpFunction, sign
+from analytics.inflow.http_function import HttpFunction
+from analytics.inflow.http_line import sign
 from analytics.inflow.transform import TOPIC_FIELD, Event, Transformed, TransformFailed, route
 from brokercore.certificates import server_context
 
