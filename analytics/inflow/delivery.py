@@ -27,6 +27,8 @@ from analytics.inflow.fields import MAX_BODY, EventRejected, Fields, Message
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
 
+LONGEST_PAUSE_S = 512.0
+"""Before a further try."""
 #: Messages and bytes of them that are delivered in one request where their order does not matter.
 _MOST_MESSAGES, _MOST_BYTES = 500, 1 << 20
 #: Of a reason in the properties of a dead letter, in characters.
@@ -52,7 +54,7 @@ class RetryPolicy(StrEnum):
     def pauses_s(self, draw: Callable[[float, float], float] = random.uniform) -> Iterator[float]:
         """Seconds before each further try: random ones of 10 to 20, or 1, 2, 4, 8 … 256 and then always 512."""
         for number in range(self.retries):
-            yield draw(10, 20) if self is RetryPolicy.BACKOFF else float(min(1 << number, 512))
+            yield draw(10, 20) if self is RetryPolicy.BACKOFF else min(float(1 << number), LONGEST_PAUSE_S)
 
 
 class Count(StrEnum):
@@ -71,12 +73,22 @@ class Count(StrEnum):
 class Undelivered(AnalyticsError):  # noqa: N818
     """Messages were not taken; the message is a sentence.
 
-    `may_pass` tells whether another try may help, and `done` which of them were taken all the same, by their places.
+    `done` tells which of them were taken all the same, by their places, and `refused` which will never be, each with
+    the reason. Of the others `may_pass` tells whether another try may help, and `pause_s` how long to wait for it.
     """
 
-    def __init__(self, message: str, *, may_pass: bool, done: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        may_pass: bool,
+        done: Collection[int] = (),
+        refused: Mapping[int, str] | None = None,
+        pause_s: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.may_pass, self.done = may_pass, frozenset(done)
+        self.refused, self.pause_s = dict(refused or {}), pause_s
 
 
 class Stopped(AnalyticsError):  # noqa: N818
@@ -262,7 +274,12 @@ class Delivery:
                     self._target.send([piece.outgoing for piece in chunk])
                 except Undelivered as error:
                     self.counts[Count.DELIVERED] += len(error.done)
-                    chunk = [piece for place, piece in enumerate(chunk) if place not in error.done]
+                    for place, reason in sorted(error.refused.items()):
+                        self._fail(chunk[place].origin, reason, tries)
+                    settled = error.done | error.refused.keys()
+                    chunk = [piece for place, piece in enumerate(chunk) if place not in settled]
+                    if error.refused and not error.may_pass:
+                        continue  # the others were behind these
                     if not error.may_pass and len(chunk) > 1:
                         break
                     if not error.may_pass or (pause := next(pauses, None)) is None:
@@ -270,7 +287,7 @@ class Delivery:
                         for piece in chunk:
                             self._fail(piece.origin, error.user_message, tries)
                         return
-                    self._take(pause, tries, error.user_message)
+                    self._take(_pause(pause, error), tries, error.user_message)
                 else:
                     self.counts[Count.DELIVERED] += len(chunk)
                     return
@@ -318,9 +335,14 @@ class Delivery:
                 except Undelivered as error:
                     if not error.may_pass or (pause := next(pauses, None)) is None:
                         raise
-                    self._take(pause, tries, error.user_message)
+                    self._take(_pause(pause, error), tries, error.user_message)
         finally:
             self._waits.end()
+
+
+def _pause(pause_s: float, error: Undelivered) -> float:
+    """What the policy says, or longer where the other side asks for it; no longer than any pause of a policy."""
+    return max(pause_s, min(error.pause_s, LONGEST_PAUSE_S))
 
 
 def _attributes(event: bytes) -> bytes:

@@ -11,10 +11,9 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from zlib import crc32
 
+from analytics.inflow import lanes
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
 from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.client.errors import (
@@ -31,8 +30,6 @@ log = logging.getLogger(__name__)
 
 UNIQUE_ID = "INFLOW_UNIQ_KEY"
 """The property that has the unique id which the message had where its event comes from; the broker gives its own."""
-#: Keys that are sent at a time.
-_LANES = 8
 _MOST_PRODUCERS = 8
 _TIMEOUT_MS = 10_000
 #: What a broker says of a message with the key of an order where the topic is none for them, or the other way round.
@@ -103,17 +100,12 @@ class TopicTarget:
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Deliver all of them. Raises Undelivered, and Misset for a topic that the task is told."""
-        sent = _Sent()
+        sent = lanes.Sent()
         together: dict[str, list[int]] = {}
-        lanes: dict[int, list[int]] = {}
         for place, outgoing in enumerate(messages):
-            if outgoing.order:
-                lanes.setdefault(crc32(outgoing.order.encode("utf-8", "replace")) % _LANES, []).append(place)
-            else:
+            if not outgoing.order:
                 together.setdefault(outgoing.topic or self.topic, []).append(place)
-        if lanes:
-            with ThreadPoolExecutor(len(lanes), "send") as threads:
-                list(threads.map(lambda places: self._send_lane(messages, places, sent), lanes.values()))
+        lanes.run(lanes.by_lane(messages), lambda _, places: self._send_lane(messages, places, sent))
         for topic, places in together.items():
             found = [_message(topic, messages[place]) for place in places]
             sent.add(self._try(topic, lambda found=found: self._send_batch(found)), places)  # type: ignore[misc]
@@ -126,7 +118,7 @@ class TopicTarget:
         if failure is not None:
             raise failure
 
-    def _send_lane(self, messages: Sequence[Outgoing], places: Iterable[int], sent: _Sent) -> None:
+    def _send_lane(self, messages: Sequence[Outgoing], places: Iterable[int], sent: lanes.Sent) -> None:
         """One after the other, up to the first that fails: what is behind it may be of the same key."""
         for place in places:
             outgoing = messages[place]
@@ -151,29 +143,6 @@ class TopicTarget:
                 return Misset(sentence)
             return Undelivered(sentence, may_pass=_may_pass(error))
         return None
-
-
-class _Sent:
-    """What became of the messages of a call."""
-
-    def __init__(self) -> None:
-        self._done: list[int] = []
-        self._failures: list[Undelivered | Misset] = []
-
-    def add(self, failure: Undelivered | Misset | None, places: Iterable[int]) -> None:
-        if failure is None:
-            self._done += places
-        else:
-            self._failures.append(failure)
-
-    def check(self) -> None:
-        """Raise the failure that says most: what no further try can help comes before what may pass."""
-        if not self._failures:
-            return
-        worst = max(self._failures, key=lambda one: (isinstance(one, Misset), not getattr(one, "may_pass", True)))
-        if isinstance(worst, Misset):
-            raise worst
-        raise Undelivered(worst.user_message, may_pass=worst.may_pass, done=self._done)
 
 
 def _message(topic: str, outgoing: Outgoing) -> Message:
