@@ -3,8 +3,8 @@
 An event that the pattern does not let through is counted and forgotten. One that cannot be transformed, built or
 delivered has failed, after the retries that its policy allows where another try may help:
 
-    faults allowed      it goes to the dead-letter topic if the task has one, with the reason in its properties; else it
-                        is discarded. What comes after it goes on.
+    faults allowed      it goes to the dead-letter topic or queue if the task has one, with the reason; else it is
+                        discarded. What comes after it goes on.
     faults prohibited   what had been built before it is delivered, and the task stops (`Stopped`).
 
 Where the task itself is wrong, as when its topic is not there, no event has failed: the task ends (`Misset`).
@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from analytics.errors import AnalyticsError
-from analytics.inflow.fields import MAX_BODY, EventRejected, Fields, Message
+from analytics.inflow.fields import MAX_BODY, EventRejected, Message
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
 
@@ -33,6 +33,8 @@ LONGEST_PAUSE_S = 512.0
 _MOST_MESSAGES, _MOST_BYTES = 500, 1 << 20
 #: Of a reason in the properties of a dead letter, in characters.
 _LONGEST_REASON = 1000
+#: Of an attribute of an event of which a dead letter has no more, in characters.
+_LONGEST_ATTRIBUTE = 1024
 #: Bytes of an event that fits into a dead letter: beside it there are the properties.
 _MOST_KEPT = MAX_BODY - (64 << 10)
 REASON, TASK, TRIES, CUT = "INFLOW_REASON", "INFLOW_TASK", "INFLOW_TRIES", "INFLOW_CUT_BYTES"
@@ -113,6 +115,13 @@ class Outgoing:
         return len(self.message.body) + sum(len(name) + len(value) for name, value in self.message.properties.items())
 
 
+class Builder(Protocol):
+    """Makes messages of events."""
+
+    def build(self, event: Mapping[str, Any]) -> Message:
+        """The message of an event. Raises EventRejected."""
+
+
 class Target(Protocol):
     """Where messages go. Safe in threads."""
 
@@ -120,7 +129,7 @@ class Target(Protocol):
         """Deliver all of them; those with the key of an order one after the other. Raises Undelivered and Misset."""
 
     def send_dead(self, body: bytes, properties: Mapping[str, str]) -> None:
-        """Deliver an event to the dead-letter topic. Raises Undelivered and Misset."""
+        """Deliver an event that has failed to where dead letters go. Raises Undelivered and Misset."""
 
 
 class Waits(Protocol):
@@ -138,7 +147,7 @@ class Flow:
     """What a task does with its events."""
 
     task: str
-    fields: Fields
+    builder: Builder
     pattern: Pattern = field(default_factory=lambda: Pattern.compile(""))
     transform: Transform | None = None
     retry: RetryPolicy = RetryPolicy.BACKOFF
@@ -209,7 +218,7 @@ class Delivery:
                 topic, found = route(event)
                 if topic is not None and topic not in self._flow.routes:
                     raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
-                yield _Piece(Outgoing(self._flow.fields.build(found), topic, self._order(found)), origin)
+                yield _Piece(Outgoing(self._flow.builder.build(found), topic, self._order(found)), origin)
             except (EventRejected, TransformFailed) as error:
                 self._fail(origin, error.user_message, 0)
 
@@ -314,7 +323,7 @@ class Delivery:
         properties = {TASK: self._flow.task, REASON: _plain(reason), TRIES: str(tries)}
         if len(origin) > _MOST_KEPT:
             properties[CUT] = str(len(origin))
-            origin = _attributes(origin)
+            origin = attributes_of(origin)
         try:
             self._bury(origin, properties)
         except Undelivered as error:
@@ -345,15 +354,17 @@ def _pause(pause_s: float, error: Undelivered) -> float:
     return max(pause_s, min(error.pause_s, LONGEST_PAUSE_S))
 
 
-def _attributes(event: bytes) -> bytes:
-    """Of an event that no message can hold, what tells which one it is."""
+def attributes_of(event: bytes, most: int = _MOST_KEPT) -> bytes:
+    """Of an event that no message can hold, what tells which one it is; of too much of that the id."""
     try:
         found = json.loads(event)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         return event[:_LONGEST_REASON]
-    return text_of({name: value for name, value in found.items() if isinstance(value, str) and len(value) <= 1024})
+    told = {name: value for name, value in found.items() if isinstance(value, str) and len(value) <= _LONGEST_ATTRIBUTE}
+    text = text_of(told)
+    return text if len(text) <= most else text_of({"id": told.get("id", "")})
 
 
 def _plain(reason: str) -> str:

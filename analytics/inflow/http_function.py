@@ -133,4 +133,4 @@ class _Passing(TransformFailed):
 
 
 def _failed(error: Unanswered) -> TransformFailed:
-    return _Passing(error.user_message) if error.may_pass else TransformFailed(error.user_message)
+    return TransformFailed(error.user_message) if error.is_forbidden else _Passing(error.user_message)

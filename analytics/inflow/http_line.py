@@ -66,11 +66,14 @@ def checked(url: str, what: str) -> SplitResult:
 
 
 class Unanswered(AnalyticsError):  # noqa: N818
-    """There was no answer; the message is a sentence. `may_pass` tells whether there may be one another time."""
+    """There was no answer; the message is a sentence.
 
-    def __init__(self, message: str, *, may_pass: bool) -> None:
+    `is_forbidden` tells that no request may go there, until somebody allows it.
+    """
+
+    def __init__(self, message: str, *, is_forbidden: bool = False) -> None:
         super().__init__(message)
-        self.may_pass = may_pass
+        self.is_forbidden = is_forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +145,15 @@ class Line:
             # What a name stands for within the platform's network is not told.
             return Unanswered(
                 f"{self.where} has no public address, nor one that the platform's administrator allows.",
-                may_pass=False,
+                is_forbidden=True,
             )
-        return Unanswered(self._sentence(error, answer_s), may_pass=True)
+        if isinstance(error, _ClosedError):
+            return Unanswered(
+                f"{self.where} cannot be reached: the engine may not connect to its port {error.port}, which the"
+                " platform's administrator opens by GANTRY_ENGINE_PORTS.",
+                is_forbidden=True,
+            )
+        return Unanswered(self._sentence(error, answer_s))
 
     def _sentence(self, error: OSError | HTTPException, answer_s: float) -> str:
         match error:
@@ -164,6 +173,14 @@ class Line:
 
 class _ForbiddenError(OSError):
     """No address that a request may go to."""
+
+
+class _ClosedError(OSError):
+    """A port that the wall around the engine does not open."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.port = port
 
 
 class _RefusedError(OSError):
@@ -271,6 +288,7 @@ class _Connection:
             deadline.watch(self._plain)
         connection.request("POST", self._target, body, headers)
         response = connection.getresponse()
+        deadline.left_s()  # a head that was cut looks like a whole one
         is_needed = most is not None and 200 <= response.status < 300
         content = self._read(response, deadline, most or 0) if is_needed else _rest(response, deadline)
         if response.will_close or not response.isclosed() or deadline.is_over:
@@ -307,6 +325,8 @@ class _Connection:
             return self._watched(socket.create_connection((last, port), deadline.left_s()), deadline)
         except TimeoutError:
             raise
+        except PermissionError as error:
+            raise _ClosedError(port) from error
         except OSError as error:
             raise _RefusedError(error.strerror or str(error)) from error
 

@@ -57,6 +57,11 @@ def by_lane(messages: Sequence[Outgoing]) -> dict[int, list[int]]:
     return found
 
 
+def spread(most: int) -> dict[int, list[int]]:
+    """So many places by lanes, where no order is kept."""
+    return {lane: list(range(lane, most, LANES)) for lane in range(min(LANES, most))}
+
+
 def run(lanes: Mapping[int, Sequence[int]], send: Callable[[int, Sequence[int]], None]) -> None:
     """Let `send` deliver what each lane has, some lanes at a time: given its number, and its places."""
     if len(lanes) <= 1:

@@ -32,7 +32,7 @@ from analytics.inflow.expressions import Expression
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
-from analytics.inflow.task_sinks import TaskSink
+from analytics.inflow.task_sinks import DEAD_LETTERS, HEADERS, DeadLetters, TaskSink
 from analytics.inflow.task_sources import TaskSource
 from analytics.inflow.transform import Transform, TransformFailed
 from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source
@@ -48,7 +48,7 @@ BACKLOG = 1_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _LONGEST_DESCRIPTION = 255
-_PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", "deadLetterTopic")
+_PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", *DEAD_LETTERS)
 _KINDS = {"expression": "expression", "function": "url"}
 
 
@@ -64,18 +64,14 @@ class Task:
     sink: TaskSink
     retry: RetryPolicy
     allows_faults: bool
-    dead_letters: str
+    dead_letters: DeadLetters
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Task:
         """Raises TaskError."""
         parts.known("the task", document, _PARTS, "")
-        dead_letters = parts.text(document, "deadLetterTopic", "", optional=True)
-        if dead_letters:
-            parts.topic("deadLetterTopic", dead_letters)
         sink = task_sinks.read(parts.whole(document, "sink"))
-        if dead_letters in sink.topics[:1]:
-            raise TaskError("deadLetterTopic", "it is the topic of the messages; another one is needed")
+        dead_letters = DeadLetters.read(document, sink)
         name = parts.plain_name("name", parts.text(document, "name", ""))
         if len(parts.text(document, "description", "", optional=True)) > _LONGEST_DESCRIPTION:
             raise TaskError("description", f"a description has at most {_LONGEST_DESCRIPTION} characters")
@@ -100,7 +96,7 @@ class Task:
             "sink": self.sink.to_document(),
             "retry": str(self.retry),
             "faults": "allowed" if self.allows_faults else "prohibited",
-            "deadLetterTopic": self.dead_letters,
+            **self.dead_letters.to_document(),
         }
 
     def made_transform(self, function_key: bytes = b"", networks: Collection[Network] = ()) -> Transform | None:
@@ -118,7 +114,7 @@ class Task:
         """What is done with its events."""
         return Flow(
             task=self.name,
-            fields=self.sink.fields,
+            builder=self.sink.builder,
             pattern=Pattern.compile(self.pattern),
             transform=transform,
             retry=self.retry,
@@ -131,9 +127,9 @@ class Task:
     def plan(self) -> Plan:
         """The pipeline: one source, one sink, and all rows from the one to the other.
 
-        What the document does not name of `endpoint`, `accessId` and `accessKey` is to be given by who starts it
-        (`runner.Start.given`, under MESSAGES), and so is the key of a function (`functionKey`), and the networks that
-        one may be in beside public addresses (`networks`).
+        How the account's own topic or queue is reached is to be given by who starts it (`runner.Start.given`, under
+        MESSAGES), as `inflow_targets` tells it, and so is the key that signs what a function or an endpoint gets
+        (`functionKey`), and the networks that these may be in beside public addresses (`networks`).
         """
         told = json.dumps(self.to_document(), ensure_ascii=False)
         calls = max(1, BACKLOG // int(self.source.parts["messages"]))
@@ -141,7 +137,7 @@ class Task:
         source = Source(EVENTS, read.connector, (EVENT,), options={**read.options(self.source.parts), "calls": calls})
         sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **self.sink.options()})
         options = [*source.options.items(), *sink.options.items()]
-        named = [SECRET.findall(str(value)) for name, value in options if name in CREDENTIALS]
+        named = [SECRET.findall(str(value)) for name, value in options if name in CREDENTIALS or name == HEADERS]
         return Plan(
             sources=(source,),
             sinks=(sink,),

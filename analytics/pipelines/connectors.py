@@ -264,7 +264,8 @@ def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
 def topics(plan: Plan, place: Place) -> list[tuple[str, Topic]]:
     """Tables that are topics, with what it takes to reach them. Raises PipelineRefused for a missing secret."""
     tables: list[Source | Sink] = [*plan.sources, *plan.sinks]
-    return [(table.name, _topic(place.options(table))) for table in tables if table.connector in ("mq", "inflow")]
+    named = [table for table in tables if table.connector in ("mq", "inflow") and "topic" in table.options]
+    return [(table.name, _topic(place.options(table))) for table in named]
 
 
 def _topic(options: Mapping[str, Any]) -> Topic:
@@ -467,28 +468,23 @@ def _to_topic(sink: Sink, place: Place) -> Output:
 def _to_inflow(sink: Sink, place: Place) -> Output:
     from analytics.inflow.delivery import Misset
     from analytics.inflow.parts import TaskError
-    from analytics.inflow.topics import Address
+    from analytics.inflow.task import Task
     from analytics.inflow.transform import TransformFailed
-    from analytics.pipelines import inflow_sink
+    from analytics.pipelines import inflow_sink, inflow_targets
 
     options = place.options(sink)
-    if missing := [name for name in ("task", "endpoint", "accessId", "accessKey") if name not in options]:
-        raise PipelineRefused(f"The table {sink.name} is not told {missing[0]}.")
-    to = inflow_sink.InflowSink(
-        name=sink.name,
-        document=str(options["task"]),
-        address=Address(
-            str(options["endpoint"]),
-            str(options["accessId"]),
-            str(options["accessKey"]),
-            str(options.get("producerGroup", "GID_INFLOW")),
-            str(options.get("instanceID", "")),
-        ),
-        state=place.state,
-        function_key=str(options.get("functionKey", "")).encode(),
-        networks=str(options.get("networks", "")),
-    )
+    if "task" not in options:
+        raise PipelineRefused(f"The table {sink.name} is not told task.")
+    document = str(options["task"])
     try:
+        to = inflow_sink.InflowSink(
+            name=sink.name,
+            document=document,
+            target=inflow_targets.target_of(Task.read(json.loads(document)), options, place.secrets),
+            state=place.state,
+            function_key=str(options.get("functionKey", "")).encode(),
+            networks=str(options.get("networks", "")),
+        )
         to.require()
     except (TaskError, TransformFailed, Misset) as error:
         raise PipelineRefused(f"The task cannot start: {error.user_message}") from None

@@ -1,4 +1,4 @@
-"""Spark's sink `inflow`: events through the pattern, transform and fields of an inflow task into a topic.
+"""Spark's sink `inflow`: events through the pattern, transform and fields of an inflow task to where its sink is.
 
 One task of Spark's has all of a batch, in its order (`analytics.inflow.delivery`). What it counts is kept in the
 pipeline's state; a batch that is repeated after a crash is counted once more, as it is delivered once more:
@@ -26,12 +26,10 @@ from pyspark.sql.types import StructType
 
 from analytics.inflow.delivery import Count, Delivery, Misset, Stopped
 from analytics.inflow.expressions import Expression
-from analytics.inflow.parts import TaskError
 from analytics.inflow.task import Task
-from analytics.inflow.task_sinks import TopicSink
-from analytics.inflow.topics import Address, TopicTarget
 from analytics.inflow.transform import Transform, TransformFailed
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped
+from analytics.pipelines.inflow_targets import Target
 from analytics.pipelines.plan import file_name
 from analytics.pipelines.waits import Pauses
 
@@ -52,7 +50,7 @@ class InflowSink:
     name: str
     #: The task, as JSON.
     document: str
-    address: Address
+    target: Target
     state: str
     function_key: bytes = field(default=b"", repr=False)
     #: Where functions may be beside public addresses, separated by commas.
@@ -77,14 +75,6 @@ class InflowSink:
             finally:
                 transform.close()
         self.target.require()
-
-    @property
-    def target(self) -> TopicTarget:
-        """Where messages go."""
-        sink = self.task.sink
-        if not isinstance(sink, TopicSink):
-            raise TaskError("sink.kind", f"there is no sink of the kind {sink.kind}")
-        return TopicTarget(self.address, sink.topic, self.task.dead_letters, sink.routes)
 
     def kept_transform(self) -> Transform | None:
         """The transform of this process. Raises TransformFailed."""

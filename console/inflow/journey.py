@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from analytics.inflow import task_sinks
 from analytics.inflow.expressions import Expression
-from analytics.inflow.fields import METHODS, EventRejected
+from analytics.inflow.fields import EventRejected
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
@@ -187,14 +188,15 @@ def _transformed(journey: Journey, event: Event, transform: Transform, holder: s
 def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event]) -> None:
     sink = document.get("sink")
     sink = sink if isinstance(sink, Mapping) else {}
-    told = {part: sink[part] for part in METHODS if part in sink}
-    task = _part(journey, {"sink": {"topic": "topic", **told}})
-    if task is None:
+    try:
+        builder = task_sinks.builder_of(sink)
+    except TaskError as error:
+        journey.errors[error.field] = error.user_message.removeprefix(f"{error.field}: ")
         return
     for event in events:
         try:
             topic, rest = route(event)
-            message = task.sink.fields.build(rest)
+            message = builder.build(rest)
         except (TransformFailed, EventRejected) as error:
             journey.messages.append(Built(error=error.user_message))
             continue

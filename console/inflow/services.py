@@ -170,7 +170,7 @@ def _require_kind(task: Task) -> None:
     namespace = sink.reach.get("instanceID", "")
     for field, name, ordered in (
         ("sink.topic", sink.topic, sink.is_ordered),
-        ("deadLetterTopic", task.dead_letters, False),
+        ("deadLetterTopic", task.dead_letters.topic, False),
     ):
         topic = Topic.objects.filter(physical_name=wrap(namespace, name)).first() if name else None
         if topic is None:

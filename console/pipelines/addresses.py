@@ -36,10 +36,11 @@ def judged(plan: Plan) -> dict[str, dict[str, Value]]:
             continue
         endpoint = str(table.options["endpoint"])
         shown = f"The address of the table {table.name}"
-        if table.connector == "mns":
+        if table.connector == "mns" or "queue" in table.options:
             if not _is_own_queue_service(_parts(_OF_QUEUES, shown, endpoint, "http://host:port")):
                 _require(shown, [str(_OF_QUEUES.fullmatch(endpoint)[2])])  # type: ignore[index]
-                found[table.name.lower()] = {"networks": ",".join(map(str, settings.SMQ_PUSH_ALLOW))}
+                option = "networks" if table.connector == "mns" else "queueNetworks"
+                found[table.name.lower()] = {option: ",".join(map(str, settings.SMQ_PUSH_ALLOW))}
         else:
             places = [_parts(_OF_BROKERS, shown, one, "host:port") for one in re.split("[;,]", endpoint)]
             _require(shown, [host for host, port in places if not _is_own_broker(host, port)])

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from analytics.inflow.task_sinks import HTTP
 from analytics.lake import Place, parse_location
 from analytics.pipelines import checkpoints
 from analytics.pipelines.plan import Plan, Sink, Source, Value
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, Value]
 SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
-_GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey")
+_GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey", "deadAccessKey")
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
@@ -70,7 +71,7 @@ def spec_of(lease: Lease) -> Start:
         secrets=secrets,
         tables=_tables(starter, plan),
         decide=_decider(starter, tables),
-        given=tables | addresses.judged(plan),
+        given=_together(tables, addresses.judged(plan)),
         begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
     )
 
@@ -173,24 +174,50 @@ def _log(starter: Actor, options: Options) -> str:
     return locations.checked(starter, str(options["log"]), locations.READ)
 
 
+def _together(*tables: Mapping[str, Options]) -> dict[str, dict[str, Value]]:
+    """What tables are given from several sides."""
+    names = {name for found in tables for name in found}
+    return {name: {key: value for found in tables for key, value in found.get(name, {}).items()} for name in names}
+
+
 def _inflow(starter: Actor, sink: Sink, options: Options) -> dict[str, Value]:
-    """What the sink of an inflow task needs beside its document."""
+    """What the sink of an inflow task needs beside its document (`analytics.pipelines.inflow_targets`)."""
     task = json.loads(str(options["task"]))
     found: dict[str, Value] = {}
-    if (task.get("transform") or {}).get("kind") == "function":
+    if (task.get("transform") or {}).get("kind") == "function" or task["sink"].get("kind") == HTTP:
         found = {
             "functionKey": function_key(starter.tenant),
             "networks": ",".join(map(str, settings.SMQ_PUSH_ALLOW)),
         }
-    if "accessId" in options:
-        return found
+    return found | _messages(starter, task, options) | _dead_letters(starter, task, options)
+
+
+def _messages(starter: Actor, task: Mapping[str, Any], options: Options) -> dict[str, Value]:
+    """How the topic or the queue of a task is reached; nothing of one that has its own key, and of an endpoint."""
+    if "queue" in options and "accessKeyId" not in options:
+        return _queue_given(starter, ("mns:SendMessage",), str(options["queue"]))
+    if "topic" not in options or "accessId" in options:
+        return {}
     namespace = str(options.get("instanceID", ""))
     topic = _writable(starter, wrap(namespace, str(options["topic"])), "sink.topic")
     if dead_letters := task.get("deadLetterTopic"):
         _writable(starter, wrap(namespace, dead_letters), "deadLetterTopic")
     for route in task["sink"].get("routes", ()):
         _writable(starter, wrap(namespace, route), "sink.routes")
-    return found | _reached(topic.instance.cluster)
+    return _reached(topic.instance.cluster)
+
+
+def _dead_letters(starter: Actor, task: Mapping[str, Any], options: Options) -> dict[str, Value]:
+    """How they are reached where they go to no topic beside that of the sink."""
+    if queue := task.get("deadLetterQueue"):
+        given = _queue_given(starter, ("mns:SendMessage",), queue)
+        names = {"endpoint": "deadEndpoint", "accessKeyId": "deadAccessId", "accessKeySecret": "deadAccessKey"}
+        return {names.get(name, "deadAccount"): value for name, value in given.items()}
+    if "topic" in options or not task.get("deadLetterTopic"):
+        return {}
+    topic = _writable(starter, wrap(task.get("deadLetterInstance", ""), task["deadLetterTopic"]), "deadLetterTopic")
+    reached = _reached(topic.instance.cluster)
+    return {f"dead{name[:1].upper()}{name[1:]}": value for name, value in reached.items()}
 
 
 def _writable(starter: Actor, name: str, field: str) -> Topic:
@@ -222,8 +249,12 @@ def _decider(starter: Actor, given: Mapping[str, Options]) -> Decide | None:
 
 
 def _own_queue(starter: Actor, options: Options) -> dict[str, Value]:
-    for action in ("mns:ReceiveMessage", "mns:DeleteMessage"):
-        queues.require_queue(starter, action, str(options["queueName"]))
+    return _queue_given(starter, ("mns:ReceiveMessage", "mns:DeleteMessage"), str(options["queueName"]))
+
+
+def _queue_given(starter: Actor, actions: Sequence[str], name: str) -> dict[str, Value]:
+    for action in actions:
+        queues.require_queue(starter, action, name)
     return {
         "endpoint": settings.SMQ_ADDRESS,
         "accessKeyId": settings.BROKER_ACCESS_KEY_ID,

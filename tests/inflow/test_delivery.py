@@ -157,7 +157,7 @@ def test_a_batch_is_sent_in_chunks_of_limited_number_and_size() -> None:
     assert target.requests == [500, 500, 200]
     assert target.bodies == numbers(*range(1200))
     assert delivery.counts[Count.DELIVERED] == 1200
-    whole = replace(FLOW, fields=Fields.compile({"body": {"method": "complete_data"}}))
+    whole = replace(FLOW, builder=Fields.compile({"body": {"method": "complete_data"}}))
     large = Sent()
     deliver(whole, [event(number, padding="x" * 400_000) for number in range(5)], large)
     assert large.requests == [2, 2, 1]
@@ -168,7 +168,7 @@ def test_messages_bear_the_topic_that_a_transform_names_without_its_field() -> N
         return Transformed([one | {"gantrytopic": f"to_{one['data']['n']}"} for one in events], [0, 1])
 
     whole = replace(
-        FLOW, fields=Fields.compile({"body": {"method": "complete_data"}}), transform=Scripted(work),
+        FLOW, builder=Fields.compile({"body": {"method": "complete_data"}}), transform=Scripted(work),
         routes=frozenset(("to_1", "to_2")),
     )  # fmt: skip
     target = Sent()

@@ -20,6 +20,7 @@ from analytics.inflow.topics import Address, TopicTarget
 from analytics.pipelines import inflow_sink, waits
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped, failure_of
 from analytics.pipelines.inflow_sink import InflowSink
+from analytics.pipelines.inflow_targets import Target
 from tests.inflow.tasks import change
 from tests.support.broker import eventually
 
@@ -34,8 +35,8 @@ DOCUMENT: dict[str, Any] = {
 @pytest.fixture
 def sink(tmp_path: Path) -> Iterator[InflowSink]:
     inflow_sink.folder_of(tmp_path, "messages").mkdir()
-    address = Address("127.0.0.1:1", "id", "very secret", "GID_INFLOW")
-    yield InflowSink("messages", json.dumps(DOCUMENT), address, str(tmp_path), function_key=b"as secret")
+    topics = TopicTarget(Address("127.0.0.1:1", "id", "very secret", "GID_INFLOW"), "orders")
+    yield InflowSink("messages", json.dumps(DOCUMENT), Target(topics), str(tmp_path), function_key=b"as secret")
     while inflow_sink._transforms:
         inflow_sink._transforms.popitem()[1].close()
 

@@ -12,6 +12,7 @@ from analytics.inflow.expressions import Expression
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.task import EVENTS, MESSAGES, Task, plan_of
+from analytics.inflow.task_sinks import DeadLetters, HttpSink, QueueSink
 from analytics.inflow.task_sources import TaskSource
 from analytics.pipelines.plan import Plan
 
@@ -34,6 +35,9 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 
 
+HTTP: dict[str, Any] = {"kind": "http", "url": "https://a.example/in"}
+
+
 def changed(path: str, value: Any) -> dict[str, Any]:
     """The small document with something else in one place."""
     document = json.loads(json.dumps(SMALL))
@@ -48,10 +52,10 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_what_a_document_does_not_say_has_the_defaults_of_the_specification() -> None:
     task = Task.read(SMALL)
     assert task.source == TaskSource("changes", {"log": "oss://b/logs/1/", "messages": 100, "interval": 3})
-    assert (task.pattern, task.transform, task.sink.kind, task.dead_letters) == ("{}", {}, "topic", "")
+    assert (task.pattern, task.transform, task.sink.kind, bool(task.dead_letters)) == ("{}", {}, "topic", False)
     assert not task.sink.is_ordered
     assert (task.retry, task.allows_faults) == (RetryPolicy.BACKOFF, True)
-    assert task.sink.fields.build({"id": "1"}).body == b'{"id":"1"}'
+    assert task.sink.builder.build({"id": "1"}).body == b'{"id":"1"}'
     flow = task.flow(None)
     assert (flow.task, flow.has_dead_letters, flow.transform) == ("orders-to-topic", False, None)
     assert flow.pattern.matches({"any": 1})
@@ -91,6 +95,55 @@ def test_what_starts_the_task_gives_need_not_be_in_the_document() -> None:
     assert set(plan.sinks[0].options) == {"task", "topic", "producerGroup"}
 
 
+def test_a_queue_and_its_dead_letters_are_told_to_the_sink() -> None:
+    told = {
+        "kind": "queue", "queue": "orders", "base64": True, "priority": 1, "delaySeconds": 0,
+        "endpoint": "https://q.example", "accessKeyId": "id", "accessKeySecret": "${secret_values.key}",
+    }  # fmt: skip
+    plan = plan_of(SMALL | {"sink": told, "deadLetterTopic": "dead", "deadLetterInstance": "MQ_INST_1"})
+    (sink,) = plan.sinks
+    assert {name: value for name, value in sink.options.items() if name != "task"} == {
+        "queue": "orders", "endpoint": "https://q.example", "accessKeyId": "id",
+        "accessKeySecret": "${secret_values.key}",
+    }  # fmt: skip
+    assert plan.secrets == ("key",)
+    document = json.loads(str(sink.options["task"]))
+    task = Task.read(document)
+    assert task.to_document() == document and "accessKeySecret" not in document["sink"]
+    assert isinstance(task.sink, QueueSink)
+    assert (task.sink.base64, task.sink.priority, task.sink.delay_s) == (True, 1, 0)
+    assert task.dead_letters == DeadLetters("dead", "MQ_INST_1") and task.flow(None).has_dead_letters
+    assert task.flow(None).routes == frozenset()
+
+
+def test_an_endpoint_is_told_to_the_sink_and_its_headers_beside_the_document() -> None:
+    told = HTTP | {
+        "mode": "body", "contentType": "text/csv", "batch": 10, "timeout": 5, "ordered": True,
+        "headers": {"Authorization": "Bearer ${secret_values.a}", "x-b": "${secret_values.b}/${secret_values.a}"},
+    }  # fmt: skip
+    plan = plan_of(SMALL | {"sink": told, "deadLetterQueue": "dead"})
+    (sink,) = plan.sinks
+    headers = {name.lower(): value for name, value in told["headers"].items()}
+    assert json.loads(str(sink.options["headers"])) == headers and plan.secrets == ("a", "b")
+    document = json.loads(str(sink.options["task"]))
+    task = Task.read(document)
+    assert task.to_document() == document and "headers" not in document["sink"]
+    assert isinstance(task.sink, HttpSink) and task.flow(None).is_ordered
+    assert (task.sink.mode, task.sink.content_type, task.sink.batch, task.sink.timeout_s) == ("body", "text/csv", 10, 5)
+    assert task.dead_letters == DeadLetters(queue="dead")
+
+
+def test_dead_letters_have_one_place_which_is_not_that_of_the_messages() -> None:
+    for more, field in (
+        ({"deadLetterTopic": "a", "deadLetterQueue": "b"}, "deadLetterQueue"),
+        ({"sink": {"kind": "queue", "queue": "q"}, "deadLetterQueue": "q"}, "deadLetterQueue"),
+        ({"sink": HTTP, "deadLetterInstance": "MQ_INST_1"}, "deadLetterInstance"),
+    ):
+        with pytest.raises(TaskError) as refused:
+            plan_of(SMALL | more)
+        assert refused.value.field == field
+
+
 def test_both_kinds_of_transform_are_made() -> None:
     expression = Task.read(changed("transform", {"kind": "expression", "expression": "@"})).made_transform()
     function = Task.read(changed("transform", {"kind": "function", "url": "https://a.example/f"})).made_transform(b"k")
@@ -126,7 +179,7 @@ def test_both_kinds_of_transform_are_made() -> None:
         ("transform", {"kind": "expression", "expression": "a" * 9000}, "transform.expression: An expression has 1 to"),
         ("transform", {"kind": "function", "url": "ftp://a"}, "transform.url: A function's URL begins with http"),
         ("transform", {"kind": "function", "url": "http://a", "key": "k"}, "transform.key: "),
-        ("sink.kind", "fax", "sink.kind: it is topic."),
+        ("sink.kind", "fax", "sink.kind: it is topic or queue or http."),
         ("sink.topic", "", "sink.topic: a text is needed"),
         ("sink.topic", "a b", "sink.topic: a topic's name has 1 to 127 letters, digits, '_' and '-'."),
         ("sink.topic", "MQ_INST_2%orders", "sink.topic: a topic's name has 1 to 127 letters"),
@@ -139,7 +192,39 @@ def test_both_kinds_of_transform_are_made() -> None:
         (
             "sink.other",
             1,
-            "sink.other: the sink has no such part; it has kind, topic, ordered, routes, body, properties",
+            "sink.other: a sink of the kind topic has no such part; it has kind, topic, ordered, routes, body",
+        ),
+        ("sink", {"kind": "queue"}, "sink.queue: a text is needed"),
+        ("sink", {"kind": "queue", "queue": "a_b"}, "sink.queue: a queue's name has 1 to 120 letters"),
+        ("sink", {"kind": "queue", "queue": "q", "key": {}}, "sink.key: a sink of the kind queue has no such part"),
+        ("sink", {"kind": "queue", "queue": "q", "priority": 17}, "sink.priority: it is a whole number from 1 to 16."),
+        ("sink", {"kind": "queue", "queue": "q", "delaySeconds": -1}, "sink.delaySeconds: it is a whole number from 0"),
+        ("sink", {"kind": "queue", "queue": "q", "base64": 1}, "sink.base64: it is true or false."),
+        (
+            "sink",
+            {"kind": "queue", "queue": "q", "endpoint": "http://a"},
+            "sink.accessKeyId: a queue of another account",
+        ),
+        ("sink", {"kind": "queue", "queue": "q", "accessKeySecret": "x"}, "sink.accessKeySecret: it is the name of a"),
+        ("sink", {"kind": "http", "url": "ftp://a"}, "sink.url: An endpoint's URL begins with http:// or https://"),
+        ("sink", HTTP | {"mode": "batched"}, "sink.mode: it is structured or binary or body."),
+        ("sink", HTTP | {"mode": "binary", "batch": 2}, "sink.batch: in binary mode a request has one event."),
+        ("sink", HTTP | {"batch": 501}, "sink.batch: it is a whole number from 1 to 500."),
+        ("sink", HTTP | {"timeout": 61}, "sink.timeout: it is a whole number from 1 to 60."),
+        ("sink", HTTP | {"contentType": "json\r\nx: y"}, "sink.contentType: it is a media type"),
+        ("sink", HTTP | {"headers": []}, "sink.headers: it is an object of up to 20 headers."),
+        ("sink", HTTP | {"headers": {"a b": "c"}}, "sink.headers: a header's name has"),
+        ("sink", HTTP | {"headers": {"Host": "c"}}, "sink.headers.Host: this header is the request's own."),
+        ("sink", HTTP | {"headers": {"X-Gantry-Signature": "c"}}, "sink.headers.X-Gantry-Signature: this header is"),
+        ("sink", HTTP | {"headers": {"Content-Length": "1"}}, "sink.headers.Content-Length: this header is"),
+        ("sink", HTTP | {"headers": {"a": "b\r\nc: d"}}, "sink.headers.a: a header's value has"),
+        ("sink", HTTP | {"headers": {"a": "b", "A": "c"}}, "sink.headers.A: this header stands twice."),
+        ("sink", HTTP | {"headers": {"authorization": "Bearer x"}}, "sink.headers.authorization: it has the name of a"),
+        ("deadLetterQueue", "a_b", "deadLetterQueue: a queue's name has"),
+        (
+            "deadLetterInstance",
+            "MQ_INST_1",
+            "deadLetterInstance: it is for a dead-letter topic of a task whose sink is no",
         ),
         ("retry", "often", "retry: it is backoff or exponential."),
         ("faults", True, "faults: it is allowed or prohibited."),

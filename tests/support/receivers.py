@@ -46,8 +46,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver(reply: Reply = _ok, context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """A receiver on a free port, of https where a context is given."""
+def receiver(reply: Reply = _ok, context: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Receiver]:
+    """A receiver on a port, 0 for a free one, of https where a context is given."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -71,7 +71,7 @@ def receiver(reply: Reply = _ok, context: ssl.SSLContext | None = None) -> Itera
         def handle_error(self, *_: object) -> None:
             """Who pushes may be killed."""
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", port), Handler) as server:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)
         found = Receiver(server.server_port, reply)
