@@ -1,12 +1,22 @@
-"""Transforms by an expression in JMESPath, evaluated over each event: `@` is the event.
+"""Transforms by an expression in JMESPath or JSONata, evaluated over each event, which is `@` or `$`.
 
+    JMESPath
     {id: id, source: source, type: type, data: data.after}     mapping
     merge(@, {gantrytopic: join('-', ['changes', subject])})   enrichment and routing; the function merge is JMESPath's
-    data.rows[].{id: id, data: @}                              splitting: an array makes an event of each element
-    @ | [?type == 'dts:Change']                                … and what gives null drops the event
+    data.rows[].{data: @}                                      splitting: an array makes an event of each element
+    [@][?type == 'dts:Change']                                 … and an empty one, or null, drops the event
+
+    JSONata
+    {"id": id, "source": source, "data": data.after}
+    $merge([$, {"gantrytopic": "changes-" & data.tableName}])
+    $map(data.rows, function($row, $at) { $merge([$$, {"id": $$.id & "/" & $at, "data": $row}]) })
+    type = "dts:Change" ? $
 
 The result is an object, an array of objects, or null. An expression sees one event at a time, so that it is known of
 which event each result was made, and that one that cannot be transformed keeps up no other.
+
+Numbers of JSONata are those of JavaScript: a whole number beyond 2^53 is compared and counted with as if it were
+rounded. One that the expression only passes on stays as it was (`expression_process`).
 
 Expressions can be written that take any time and memory for a short text, so they are evaluated in a process that has
 little of both (`expression_process`); it is ended and started again when it takes more.
@@ -22,6 +32,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, cast
 
@@ -43,6 +54,13 @@ _MOST_EVENT_BYTES = 64 << 20
 _PROGRAM = Path(__file__).with_name("expression_process.py")
 
 
+class Language(StrEnum):
+    """In what an expression is written."""
+
+    JMESPATH = "jmespath"
+    JSONATA = "jsonata"
+
+
 class _Ended(Exception):  # noqa: N818
     """The process ended, or has taken too long."""
 
@@ -50,11 +68,11 @@ class _Ended(Exception):  # noqa: N818
 class Expression:
     """A transform by an expression. It has a process from the first batch on until it is closed."""
 
-    def __init__(self, text: str, *, batch_s: int = BATCH_S) -> None:
+    def __init__(self, text: str, language: Language = Language.JMESPATH, *, batch_s: int = BATCH_S) -> None:
         """Raises TransformFailed for a text that is too long; `check` tells whether it is an expression."""
         if not text.strip() or len(text) > LONGEST:
             raise TransformFailed(f"An expression has 1 to {LONGEST:,} characters; this one has {len(text):,}.")
-        self._text, self._batch_s = text, batch_s
+        self._text, self._language, self._batch_s = text, language, batch_s
         self._lock = threading.Lock()
         self._process: _Process | None = None
 
@@ -125,7 +143,7 @@ class Expression:
             return self._process
         self._end()
         try:
-            process = _Process(self._batch_s)
+            process = _Process(self._batch_s, self._language)
         except OSError as error:
             raise TransformFailed(f"The expression cannot be evaluated now: {error}.", retryable=True) from error
         try:
@@ -147,8 +165,8 @@ class Expression:
 class _Process:
     """One process."""
 
-    def __init__(self, batch_s: int) -> None:
-        program = [sys.executable, "-I", str(_PROGRAM), str(batch_s)]
+    def __init__(self, batch_s: int, language: Language) -> None:
+        program = [sys.executable, "-I", str(_PROGRAM), str(batch_s), str(language)]
         self._process = confined.start(program, {"LANG": "C.UTF-8"}, bufsize=0)
         self._sink, self._source = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         os.set_blocking(self._sink.fileno(), False)

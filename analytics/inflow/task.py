@@ -11,7 +11,7 @@
     source      where the events come from, by its kind (`analytics.inflow.task_sources`). A batch has at most
                 `messages` (1 to 10,000; 100) and waits for at most `interval` seconds (0 to 15; 3)
     pattern     an object, or its JSON as a text (`analytics.inflow.pattern`); without it all events pass
-    transform   `{"kind": "expression", "expression": …}` (JMESPath) or `{"kind": "function", "url": …}`
+    transform   what events become, by its kind (`analytics.inflow.task_transforms`); without it they stay as they are
     sink        where the messages go, by its kind (`analytics.inflow.task_sinks`)
     retry       backoff (without it) or exponential
     faults      allowed (without it) or prohibited
@@ -26,15 +26,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analytics.inflow import parts, task_sinks, task_sources
+from analytics.inflow import parts, task_sinks, task_sources, task_transforms
 from analytics.inflow.delivery import Flow, RetryPolicy
-from analytics.inflow.expressions import Expression
-from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
 from analytics.inflow.task_sinks import DEAD_LETTERS, HEADERS, DeadLetters, TaskSink
 from analytics.inflow.task_sources import TaskSource
-from analytics.inflow.transform import Transform, TransformFailed
+from analytics.inflow.task_transforms import TaskTransform
+from analytics.inflow.transform import Transform
 from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source
 from brokercore.addresses import Network
 
@@ -49,7 +48,6 @@ BACKLOG = 1_000
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _LONGEST_DESCRIPTION = 255
 _PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", *DEAD_LETTERS)
-_KINDS = {"expression": "expression", "function": "url"}
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,7 @@ class Task:
     name: str
     source: TaskSource
     pattern: str
-    #: Of one key, the kind, and what it is told; empty for none.
-    transform: Mapping[str, str]
+    transform: TaskTransform | None
     sink: TaskSink
     retry: RetryPolicy
     allows_faults: bool
@@ -79,7 +76,7 @@ class Task:
             name=name,
             source=task_sources.read(parts.whole(document, "source")),
             pattern=_pattern(document.get("pattern")),
-            transform=_transform(document.get("transform")),
+            transform=task_transforms.read(document.get("transform")),
             sink=sink,
             retry=RetryPolicy(parts.choice(document, "retry", [str(policy) for policy in RetryPolicy])),
             allows_faults=parts.choice(document, "faults", ["allowed", "prohibited"]) == "allowed",
@@ -92,7 +89,7 @@ class Task:
             "name": self.name,
             "source": {name: self.source.parts[name] for name in ("messages", "interval")},
             "pattern": self.pattern,
-            "transform": dict(self.transform) or None,
+            "transform": None if self.transform is None else self.transform.to_document(),
             "sink": self.sink.to_document(),
             "retry": str(self.retry),
             "faults": "allowed" if self.allows_faults else "prohibited",
@@ -104,11 +101,7 @@ class Task:
 
         Raises TransformFailed.
         """
-        if not self.transform:
-            return None
-        if self.transform["kind"] == "expression":
-            return Expression(self.transform["expression"])
-        return HttpFunction(self.transform["url"], function_key, networks=networks)
+        return None if self.transform is None else self.transform.made(function_key, networks)
 
     def flow(self, transform: Transform | None) -> Flow:
         """What is done with its events."""
@@ -164,22 +157,3 @@ def _pattern(found: Any) -> str:
         raise TaskError(place, error.user_message) from None
     except (ValueError, RecursionError) as error:
         raise TaskError("pattern", f"it is no JSON: {error}") from None
-
-
-def _transform(found: Any) -> dict[str, str]:
-    if found is None:
-        return {}
-    if not isinstance(found, Mapping) or found.get("kind") not in _KINDS:
-        raise TaskError("transform.kind", f"it is {' or '.join(_KINDS)}")
-    kind = str(found["kind"])
-    told = _KINDS[kind]
-    parts.known(f"a transform of the kind {kind}", found, ("kind", told), "transform.")
-    read = {"kind": kind, told: parts.text(found, told, "transform.")}
-    try:
-        if kind == "expression":
-            Expression(read[told])
-        else:
-            HttpFunction(read[told], b"-")
-    except TransformFailed as error:
-        raise TaskError(f"transform.{told}", error.user_message) from None
-    return read

@@ -3,7 +3,7 @@
 There are two kinds, which do what the third step of a task offers: split an event into several, map it to another form,
 enrich it, drop it, or send it to a topic of its own.
 
-    Expression     JMESPath over each event, in a process of its own (`expressions`)
+    Expression     JMESPath or JSONata over each event, in a process of its own (`expressions`)
     HttpFunction   a request with the batch to a function of the task's owner (`http_function`)
 
 An event that is to go to another topic than the task's has the topic's name in the field `gantrytopic`. By its form

@@ -78,7 +78,7 @@ class InflowSink:
 
     def kept_transform(self) -> Transform | None:
         """The transform of this process. Raises TransformFailed."""
-        if not self.task.transform:
+        if self.task.transform is None:
             return None
         with _lock:
             transform = _transforms.get(self)

@@ -12,6 +12,7 @@ from django import forms
 
 from analytics.inflow import task_sources
 from analytics.inflow.delivery import RetryPolicy
+from analytics.inflow.expressions import Language
 from analytics.inflow.fields import INPUTS, METHODS, Method
 from analytics.inflow.pattern import MAX_TEXT
 from analytics.inflow.task_sources import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
@@ -34,16 +35,19 @@ STEPS = {
     "sink": "Sink",
     "properties": "Task properties",
 }
+#: What each kind of transform is told.
+_TRANSFORMS = {"expression": ("language", "expression"), "function": ("url",)}
 _STEP_OF = {
     "pattern": "filtering",
-    "transform": "transformation", "expression": "transformation", "url": "transformation",
+    "transform": "transformation", "language": "transformation", "expression": "transformation",
+    "url": "transformation",
     "instance": "sink", "topic": "sink", "routes": "sink",
     "retry": "properties", "faults": "properties", "dead_letters": "properties",
 }  # fmt: skip
 _FIELD_OF = {
     "source.kind": "provider", "source.messages": "messages", "source.interval": "interval",
     "transform": "transform", "transform.kind": "transform",
-    "transform.expression": "expression", "transform.url": "url",
+    "transform.language": "language", "transform.expression": "expression", "transform.url": "url",
     "sink.topic": "topic", "deadLetterTopic": "dead_letters",
 }  # fmt: skip
 _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
@@ -127,19 +131,26 @@ class TaskForm(forms.Form):
         label="Transformation",
         choices=[
             ("", "none"),
-            ("expression", "an expression (JMESPath)"),
+            ("expression", "an expression over each event"),
             ("function", "a function of yours, by HTTP"),
         ],
         required=False,
         widget=forms.RadioSelect,
         initial="",
     )
+    language = forms.ChoiceField(
+        label="Language",
+        choices=[(Language.JMESPATH, "JMESPath"), (Language.JSONATA, "JSONata")],
+        required=False,
+        initial=Language.JMESPATH,
+    )
     expression = forms.CharField(
         label="Expression",
         required=False,
         max_length=8 * 1024,
         widget=forms.Textarea(attrs=_CODE | {"rows": 5, "placeholder": "merge(@, {data: data.after})"}),
-        help_text="An object is the event from here on, an array several, null none. The field gantrytopic routes it.",
+        help_text="Of the event, which is @ in JMESPath and $ in JSONata. An object is the event from here on, an array"
+        " several, null none. The field gantrytopic routes it.",
     )
     url = forms.CharField(
         label="Address of the function",
@@ -259,6 +270,10 @@ class TaskForm(forms.Form):
         """The change tracking tasks that the actor may read."""
         return event_logs.sources.get().sources(self._actor)
 
+    def clean_language(self) -> str:
+        """Without one JMESPath."""
+        return self.cleaned_data["language"] or Language.JMESPATH
+
     def clean_group(self) -> str:
         """Without the source that it is of."""
         source, _, group = str(self.cleaned_data["group"]).partition("/")
@@ -288,8 +303,7 @@ class TaskForm(forms.Form):
         if told.get("pattern", "").strip():
             found["pattern"] = _json_or_text(told["pattern"])
         if kind := told.get("transform"):
-            name = "url" if kind == "function" else kind
-            found["transform"] = {"kind": kind, name: told.get(name, "")}
+            found["transform"] = {"kind": kind} | {name: told.get(name, "") for name in _TRANSFORMS[kind]}
         found["sink"] = self._sink(told)
         found |= {"retry": told.get("retry", ""), "faults": told.get("faults", "")}
         if told.get("dead_letters"):
@@ -381,8 +395,7 @@ def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
         "interval": source.get("interval", DEFAULT_INTERVAL),
         "pattern": pattern if isinstance(pattern, str) else json.dumps(pattern, indent=2, ensure_ascii=False),
         "transform": transform.get("kind", ""),
-        "expression": transform.get("expression"),
-        "url": transform.get("url"),
+        **{name: transform.get(name) for names in _TRANSFORMS.values() for name in names},
         "instance": sink.get("instanceID", ""),
         "topic": sink.get("topic"),
         "routes": ", ".join(sink.get("routes", ())),

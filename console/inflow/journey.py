@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.inflow import task_sinks
-from analytics.inflow.expressions import Expression
 from analytics.inflow.fields import EventRejected
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.task import Task
+from analytics.inflow.task_transforms import ExpressionTransform, FunctionTransform, TaskTransform
 from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
@@ -72,7 +72,6 @@ class Journey:
     reasons: list[tuple[str, str]] = field(default_factory=list)
     #: Whether there is a transform, what it made, and why it did not.
     has_transform: bool = False
-    is_function: bool = False
     after: list[str] = field(default_factory=list)
     made: int | None = None
     note: str = ""
@@ -105,11 +104,7 @@ def travel(
         journey.passes = not journey.reasons
     events = [event]
     if document.get("transform") is not None:
-        transform = _transform(actor, document["transform"], journey, networks if calls else None)
-        if transform is not None:
-            events = _transformed(journey, event, transform, actor.tenant.uid)
-        elif not journey.note:
-            events = []
+        events = _transformed(actor, document["transform"], journey, event, networks if calls else None)
     _build(document, journey, events)
     return journey
 
@@ -150,27 +145,24 @@ def _sample(journey: Journey, sample: str, recent: Event | None, example: Callab
     return event
 
 
-def _transform(actor: Actor, told: Any, journey: Journey, networks: Sequence[Network] | None) -> Transform | None:
-    """The transform; None where it is wrong, and for a function that is not to be asked (no networks), with a note."""
+def _transformed(
+    actor: Actor, told: Any, journey: Journey, event: Event, networks: Sequence[Network] | None
+) -> list[Event]:
+    """What becomes of the event; nothing, with the reason told, where it cannot be transformed.
+
+    Without networks a function is not asked: a note says so, and the event stays as it is.
+    """
     journey.has_transform = True
     task = _part(journey, {"transform": told})
-    if task is None:
-        return None
-    journey.is_function = task.transform["kind"] == "function"
-    if not journey.is_function:
-        return Expression(task.transform["expression"], batch_s=_EXPRESSION_S)
-    if networks is None:
+    if task is None or task.transform is None:
+        return []
+    if isinstance(task.transform, FunctionTransform) and networks is None:
         journey.note = "The function is asked when you choose Try it; the message below is made of the event as it is."
-        return None
-    key = starts.function_key(actor.tenant).encode()
-    return HttpFunction(task.transform["url"], key, networks=networks, answer_s=_FUNCTION_S, pauses_s=())
-
-
-def _transformed(journey: Journey, event: Event, transform: Transform, holder: str) -> list[Event]:
-    """What becomes of the event; nothing, with the reason told, where it cannot be transformed."""
-    place = f"transform.{'url' if journey.is_function else 'expression'}"
+        return [event]
+    transform = _opened(actor, task.transform, networks or ())
+    place = task.transform.place
     try:
-        with places.place(holder):
+        with places.place(actor.tenant.uid):
             done = transform.apply([event])
     except TransformFailed as error:
         journey.errors[place] = error.user_message
@@ -183,6 +175,16 @@ def _transformed(journey: Journey, event: Event, transform: Transform, holder: s
     journey.made = len(done.events)
     journey.after = [shown(one) for one in done.events[:_MOST_SHOWN]]
     return done.events[:_MOST_SHOWN]
+
+
+def _opened(actor: Actor, told: TaskTransform, networks: Sequence[Network]) -> Transform:
+    """A transform with the patience of a page."""
+    key = starts.function_key(actor.tenant).encode()
+    if isinstance(told, ExpressionTransform):
+        return told.opened(batch_s=_EXPRESSION_S)
+    if isinstance(told, FunctionTransform):
+        return HttpFunction(told.url, key, networks=networks, answer_s=_FUNCTION_S, pauses_s=())
+    return told.made(key, networks)
 
 
 def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event]) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from django.db import transaction
 
 from analytics.inflow import task_sources
-from analytics.inflow.expressions import Expression
 from analytics.inflow.parts import TaskError
 from analytics.inflow.task import Task
 from analytics.inflow.task_sinks import TopicSink
+from analytics.inflow.task_transforms import ExpressionTransform
 from analytics.inflow.transform import TransformFailed
 from brokercore.names import wrap
 from console.accounts.actor import Actor
@@ -47,8 +47,8 @@ def look(*, actor: Actor, document: Document, before: Document | None = None) ->
     Raises Refused with the place that is wrong, and PermissionDenied.
     """
     task = read(document)
-    if (task.transform or {}).get("kind") == "expression":
-        _require_expression(actor, task)
+    if isinstance(task.transform, ExpressionTransform):
+        _require_expression(actor, task.transform)
     providers.PROVIDERS[task.source.kind].require(actor, task, before)
     starts.given(actor, task.plan())
     _require_kind(task)
@@ -151,13 +151,13 @@ def _has_moved(pipeline: Pipeline) -> bool:
     return before != after
 
 
-def _require_expression(actor: Actor, task: Task) -> None:
-    expression = Expression(task.transform["expression"])
+def _require_expression(actor: Actor, told: ExpressionTransform) -> None:
+    expression = told.opened()
     try:
         with places.place(actor.tenant.uid):
             expression.check()
     except TransformFailed as error:
-        raise Refused(INVALID, error.user_message, "transform.expression") from error
+        raise Refused(INVALID, error.user_message, told.place) from error
     finally:
         expression.close()
 

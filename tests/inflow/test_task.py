@@ -52,7 +52,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_what_a_document_does_not_say_has_the_defaults_of_the_specification() -> None:
     task = Task.read(SMALL)
     assert task.source == TaskSource("changes", {"log": "oss://b/logs/1/", "messages": 100, "interval": 3})
-    assert (task.pattern, task.transform, task.sink.kind, bool(task.dead_letters)) == ("{}", {}, "topic", False)
+    assert (task.pattern, task.transform, task.sink.kind, bool(task.dead_letters)) == ("{}", None, "topic", False)
     assert not task.sink.is_ordered
     assert (task.retry, task.allows_faults) == (RetryPolicy.BACKOFF, True)
     assert task.sink.builder.build({"id": "1"}).body == b'{"id":"1"}'

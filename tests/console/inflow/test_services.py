@@ -109,6 +109,9 @@ def changed(cast: Cast, path: str, value: Any) -> dict[str, Any]:
     return told
 
 
+JSONATA = {"kind": "expression", "language": "jsonata", "expression": "$"}
+
+
 @pytest.mark.parametrize(
     ("path", "value", "field", "sentence"),
     [
@@ -120,6 +123,8 @@ def changed(cast: Cast, path: str, value: Any) -> dict[str, Any]:
         ("source.messages", 0, "source.messages", "from 1 to 10,000"),
         ("pattern", {"data": {"n": [{"prefix": 1}]}}, "pattern.data.n[0].prefix", "text"),
         ("transform", {"kind": "expression", "expression": "a["}, "transform.expression", "cannot be read"),
+        ("transform", JSONATA | {"expression": "merge(@, {})"}, "transform.expression", "character 7"),
+        ("transform", JSONATA | {"language": "xslt"}, "transform.language", "It is jmespath or jsonata"),
         ("transform", {"kind": "function", "url": "ftp://x"}, "transform.url", "begins with http"),
         ("sink.topic", "nowhere", "sink.topic", "There is no topic"),
         ("sink.topic", "in_order", "sink.topic", "of the kind Partitionally ordered"),

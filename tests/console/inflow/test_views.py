@@ -122,6 +122,8 @@ def test_a_form_of_a_task_makes_its_document_again(cast: Cast, log: EventLog, to
         ({"offset": "1999-01-01T00:00:00"}, "offset", None),
         ({"pattern": "{"}, "pattern", "filtering"),
         ({"transform": "expression", "expression": "a["}, "expression", "transformation"),
+        ({"transform": "expression", "language": "jsonata", "expression": "{a: b}]"}, "expression", "transformation"),
+        ({"transform": "expression", "language": "sql", "expression": "a"}, "language", "transformation"),
         ({"transform": "function", "url": "ftp://x"}, "url", "transformation"),
         ({"topic": "nowhere"}, "topic", "sink"),
         ({"body_method": "data_extraction", "body_path": "x"}, "body_path", "sink"),
@@ -172,6 +174,19 @@ def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topi
     text = shown.content.decode()
     assert "1 event after it" in text and "Your sample event" in text
     assert "<dt>Topic</dt><dd>other</dd>" in text and "<dt>Key</dt><dd>5</dd>" in text
+
+
+def test_an_expression_in_jsonata_is_saved_and_shown_as_such(cast: Cast, log: EventLog, topics: None) -> None:
+    given = {"transform": "expression", "language": "jsonata", "expression": '$merge([$, {"gantrytopic": "other"}])'}
+    sample = json.dumps({"type": "t", "data": {"primaryKey": {"id": 5}}})
+    shown = sent(cast, "inflow.journey", **given, routes="other", pattern="", sample=sample).content.decode()
+    assert "1 event after it" in shown and "<dt>Topic</dt><dd>other</dd>" in shown
+    assert sent(cast, "inflow.create", **given).status_code == 302
+    assert json.loads(reloaded(cast).draft)["transform"] == {"kind": "expression"} | {
+        name: given[name] for name in ("language", "expression")
+    }
+    form = cast.client("alice").get(reverse("inflow.update", args=["orders-to-topic"])).context["form"]
+    assert {name: form[name].value() for name in given} == given
 
 
 @pytest.mark.parametrize(
