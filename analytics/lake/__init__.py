@@ -116,6 +116,11 @@ def fingerprint(location: str | Place) -> int | None:
     return hash(tuple(found)) if found else None
 
 
+def is_there(location: str | Place) -> bool:
+    """Whether there is a folder, an empty one too where the lake is a folder, or a file. Raises LakeError."""
+    return store.get().is_there(parse_location(location))
+
+
 def is_free(bucket: str) -> bool:
     """Whether nothing is kept in a bucket of this name, whoever has put it there. Raises LakeError."""
     return store.get().is_free(parse_location(f"oss://{bucket}").bucket)

@@ -85,6 +85,11 @@ class FolderStore:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         return []
 
+    def is_there(self, place: Place) -> bool:
+        """Whatever is there."""
+        with _told(place):
+            return self.path(place).exists()
+
     def is_free(self, bucket: str) -> bool:
         """No folder of this name, or one without files."""
         return next(self.files(Place(bucket, ""), hidden=True), None) is None

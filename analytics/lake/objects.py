@@ -319,6 +319,10 @@ class ObjectStore:
         found = [common["Prefix"] for page in pages for common in page.get("CommonPrefixes", [])]
         return [name.removeprefix(self._storage.prefix).rstrip("/") for name in found]
 
+    def is_there(self, place: Place) -> bool:
+        """An object below it, or of its name."""
+        return next(self._listed(place), None) is not None or self.file(place) is not None
+
     def is_free(self, bucket: str) -> bool:
         """No bucket of this name that we see, or one without objects; one that we may not look into is another's."""
         return next(self._listed(Place(bucket, "")), None) is None

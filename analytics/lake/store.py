@@ -26,6 +26,9 @@ class Store(Protocol):
     def buckets(self) -> list[str]:
         """Names of all buckets."""
 
+    def is_there(self, place: Place) -> bool:
+        """Whether there is a folder or a file."""
+
     def is_free(self, bucket: str) -> bool:
         """Whether nothing is kept under this name."""
 

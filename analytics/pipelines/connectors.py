@@ -291,7 +291,10 @@ def _from_files(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
     body = tuple(column for column in read if not column.metadata)
     reader = reader.format(source.format).schema(structure(body)).options(**_of_files(source))
     location = str(options["path"])
-    rows: DataFrame = reader.load(place.folder(location))
+    folder = place.folder(location)
+    if not lake.is_there(location):
+        raise PipelineRefused(f"The table {source.name} reads {location}, and nothing is there.")
+    rows: DataFrame = reader.load(folder)
     about = _about_files(location)
     if pattern := options.get("source.path.regex-pattern"):
         rows = rows.where(about["file.path"].rlike(f"^(?:{pattern})$"))

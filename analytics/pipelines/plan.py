@@ -91,6 +91,8 @@ class Source:
     format_options: dict[str, Value] = field(default_factory=dict)
     #: By the option's name as the connector spells it (`queueName`), defaults filled in.
     options: dict[str, Value] = field(default_factory=dict)
+    #: Of its definition in the job's text, from 1; 0 where there is no text.
+    line: int = 0
 
     @property
     def ends(self) -> bool:

@@ -254,7 +254,8 @@ class Pipeline:
         tables = sessions.TenantSession(place.spark, "", dict(self.spec.tables))
         names = _Names(place.spark, tables, self.spec)
         for source in plan.sources:
-            rows = connectors.frame(source, place)
+            with _of_statement(source.line):
+                rows = connectors.frame(source, place)
             if sql := connectors.with_computed(source):
                 names.add(source.name, rows)
                 rows = names.query(sql, 0)

@@ -14,7 +14,8 @@ from console.accounts.actor import Actor
 from console.catalog import queries as catalog
 from console.jobs import access, queues
 from console.jobs.compiler.planning import Checked, check
-from console.jobs.compiler.rows import Catalog
+from console.jobs.compiler.rows import Catalog, CatalogTable
+from console.jobs.compiler.scopes import listed as names_of
 from console.jobs.compiler.values import Listed
 from console.jobs.compiler.words import Text, tokens_of
 from console.pipelines import access as secrets
@@ -130,10 +131,14 @@ def _catalog(actor: Actor) -> Catalog:
     """The tables that the actor may query; without a schema the one table of the name, where there are not two."""
     readable = catalog.readable_schemas(actor)
     known = {
-        (schema.lower(), table.name.lower()): (schema, table.name) for schema in readable for table in readable[schema]
+        (schema.lower(), table.name.lower()): CatalogTable(
+            schema, table.name, names_of(column["name"] for column in table.columns) if table.columns else None
+        )
+        for schema in readable
+        for table in readable[schema]
     }
 
-    def find(schema: str, table: str) -> tuple[str, str] | None:
+    def find(schema: str, table: str) -> CatalogTable | None:
         if schema:
             return known.get((schema.lower(), table.lower()))
         found = [place for (_, name), place in known.items() if name == table.lower()]

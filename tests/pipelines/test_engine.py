@@ -366,14 +366,20 @@ def test_files_of_the_lake_are_written_and_read(ground: Ground, spark: SparkSess
         "fields.n.start": 0,
         "fields.n.end": 49,
     }
+    files = Source("files", "filesystem", columns_of("n bigint"), format="parquet", options={"path": folder}, line=7)
+    for watched in ({}, {"source.monitor-interval": 1000}):
+        early = replace(files, options=files.options | watched)
+        with pytest.raises(PipelineRefused, match="reads oss://alice-lake/exports/numbers/, and nothing") as refused:
+            runner.start(ground.spec(plan_of(early, printed("sums", "n bigint"), "select n from files")))
+        assert refused.value.line == 7
+
     source = Source("numbers", "datagen", columns_of("n bigint, w string"), options=options)
     sink = Sink("files", "filesystem", columns_of("n bigint"), format="parquet", options={"path": folder})
     written = runner.start(ground.spec(plan_of(source, sink, "select n from numbers")))
     until(lambda: written.report().operators.get("insert:0", 0) >= 50, written)
     written.stop()
 
-    source = Source("files", "filesystem", columns_of("n bigint"), format="parquet", options={"path": folder})
-    plan = plan_of(source, printed("sums", "n bigint"), "select sum(n) from files", mode="batch")
+    plan = plan_of(files, printed("sums", "n bigint"), "select sum(n) from files", mode="batch")
     read = runner.start(ground.spec(plan))
     assert read.wait(PATIENCE_SECONDS) and read.failure is None
     assert lines_of(read, "sums") == ["+I(1225)"]

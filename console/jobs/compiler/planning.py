@@ -367,6 +367,7 @@ class _Planning:
                 given.format,
                 dict(given.format_values),
                 dict(given.values),
+                self._text.place(name.start)[0],
             )
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -18,8 +19,18 @@ from console.jobs.compiler.windows import Partitioned, Refusal, Window
 from console.jobs.compiler.words import near
 from console.statements.lexer import Token
 
-#: Finds a table of the catalog by schema (empty for the default one) and name: its own spelling of both.
-Catalog = Callable[[str, str], tuple[str, str] | None]
+
+class CatalogTable(NamedTuple):
+    """A table of the catalog, in its own spelling."""
+
+    schema: str
+    name: str
+    #: None where they are in its files only.
+    columns: Columns | None = None
+
+
+#: Finds a table of the catalog by schema (empty for the default one) and name.
+Catalog = Callable[[str, str], CatalogTable | None]
 #: Makes the refusal of what stands at a word.
 RefusalAt = Callable[[Token, str], Exception]
 
@@ -260,12 +271,12 @@ class Rows:
             where = f"schema {schema}" if schema else "this job, nor in the catalog"
             raise self._refusal(table, f"there is no table {name} in {where}.{near(name, own)}")
         self._as_of(table, streams=False)
-        table.set("db", exp.to_identifier(located[0]))
-        table.set("this", exp.to_identifier(located[1]))
+        table.set("db", exp.to_identifier(located.schema))
+        table.set("this", exp.to_identifier(located.name))
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
-        self.found.tables.add(located)
-        return _Shape((Relation(name),))
+        self.found.tables.add((located.schema, located.name))
+        return _Shape((Relation(name),), columns=located.columns)
 
     def _as_of(self, table: exp.Table, streams: bool) -> None:
         """`FOR SYSTEM_TIME AS OF`: the table as it is when the row comes, which is what a batch reads."""

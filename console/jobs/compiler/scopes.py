@@ -1,7 +1,7 @@
 """Which columns a SELECT may name. Pure.
 
-Where a table of the catalog, or anything else whose columns are not known, is among what it reads, every name passes:
-what Spark would run is never refused.
+Where anything whose columns are not known is among what it reads, as a table of the catalog that has them in its files
+only, every name passes: what Spark would run is never refused.
 """
 
 from __future__ import annotations

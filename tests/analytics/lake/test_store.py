@@ -76,6 +76,8 @@ def test_files_below_a_folder_are_listed_without_the_hidden_ones(bucket: str) ->
     assert names(table) == ["_day=2/a.csv", "b.csv", "day=1/a.csv"]
     assert len(names(table, hidden=True)) == 7
     assert lake.folders(f"oss://{bucket}/demo/") == ["t", "table2"]
+    there = {name: lake.is_there(f"oss://{bucket}/demo/{name}") for name in ("t/", "table2", "tab", "tt/")}
+    assert there == {"t/": True, "table2": True, "tab": False, "tt/": False}
     assert lake.size_of(table) == 7
 
 

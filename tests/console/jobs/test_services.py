@@ -48,6 +48,11 @@ def test_a_secret_in_a_draft_that_is_wrong_elsewhere_is_saved_apart_too(actor: A
     assert "sEcReT-4" not in job.draft
 
 
+def test_a_column_that_a_table_of_the_catalog_has_not_is_told_before_the_start(actor: Actor) -> None:
+    (refused,) = services.look(actor=actor, text=TEXT.replace("f.carrier, 1", "f.carier, 1")).refusals
+    assert refused.line == 4 and refused.sentence == "there is no column carier in f. Did you mean carrier?"
+
+
 def test_a_draft_that_cannot_be_read_is_not_kept(actor: Actor, job: Pipeline) -> None:
     with pytest.raises(TextRefused, match="this text in quotes is not closed"):
         services.save_draft(actor=actor, pipeline=job, text=TEXT + "SELECT 'x")

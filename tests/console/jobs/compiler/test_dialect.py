@@ -8,7 +8,8 @@ from sqlglot import exp
 from analytics.pipelines.plan import Watermark
 from analytics.sql.functions import ALLOWED
 from console.jobs.compiler import functions
-from tests.console.jobs.compiler.texts import TABLES, flights, plan, process, refused_query, sql
+from console.jobs.compiler.rows import CatalogTable
+from tests.console.jobs.compiler.texts import LINES, TABLES, checked, flights, plan, process, refused_query, sql
 
 pytestmark = process
 
@@ -238,6 +239,29 @@ def test_a_query_is_sparks_query(query: str, spark: str) -> None:
 def test_tables_of_the_catalog_are_named_in_the_plan() -> None:
     text = f"{TABLES}INSERT INTO shown SELECT a.id, '' FROM airlines a JOIN demo.flights f ON a.id = f.id"
     assert plan(text, catalog=flights).tables == (("demo", "airlines"), ("demo", "flights"))
+
+
+def airlines_with_columns(schema: str, name: str) -> CatalogTable | None:
+    columns = {"iata": "iata", "name": "Name"} if name == "airlines" else None
+    return CatalogTable("demo", name, columns) if name in {"airlines", "flights"} else None
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("SELECT iata, nam FROM airlines", "2:14 there is no column nam here. Did you mean Name?"),
+        ("SELECT a.iata, a.code FROM demo.airlines a", "2:16 there is no column code in a; there are iata, Name."),
+        ("SELECT n, '' FROM clicks JOIN airlines ON page = cod", "2:50 there is no column cod here; there are visitor"),
+        ("SELECT iata, code FROM (SELECT * FROM airlines) q", "2:14 there is no column code here; there are iata"),
+        ("SELECT iata, NAME FROM airlines", ""),
+        ("SELECT airlines.iata, demo.airlines.name FROM airlines", ""),
+        ("SELECT iata, whatever FROM airlines a JOIN flights f ON a.iata = f.carrier", ""),
+    ],
+)
+def test_columns_of_tables_of_the_catalog_are_judged_where_the_catalog_has_them(query: str, refused: str) -> None:
+    found = checked(f"{TABLES}INSERT INTO shown\n{query}", catalog=airlines_with_columns)
+    said = [f"{one.line - LINES}:{one.column} {one.sentence}" for one in found.refusals]
+    assert len(said) == bool(refused) and all(one.startswith(refused) for one in said), said
 
 
 def test_a_view_may_rename_its_columns_and_an_insert_name_some() -> None:

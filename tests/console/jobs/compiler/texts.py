@@ -6,6 +6,7 @@ import pytest
 
 from analytics.pipelines.plan import Plan
 from console.jobs.compiler.planning import Checked, check
+from console.jobs.compiler.rows import CatalogTable
 
 MNS = {
     "connector": "mns",
@@ -58,9 +59,9 @@ def write_job(columns: str, options: dict[str, str]) -> str:
     )
 
 
-def flights(schema: str, name: str) -> tuple[str, str] | None:
+def flights(schema: str, name: str) -> CatalogTable | None:
     """A catalog with the tables `demo.flights` and `demo.airlines`, where demo is the default schema."""
-    return ("demo", name) if schema in ("", "demo") and name in ("flights", "airlines") else None
+    return CatalogTable("demo", name) if schema in ("", "demo") and name in ("flights", "airlines") else None
 
 
 def checked(text: str, **given: object) -> Checked:
