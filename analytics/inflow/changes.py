@@ -12,12 +12,14 @@ An event is a CloudEvents 1.0 object whose `data` tells one row change:
     snapshot      true for READ
     unavailable   only there when the database did not send values that did not change: the names of these columns,
                   which `after` lacks
+    types         {column: type} of columns whose values do not tell by themselves what they are: dates and times, bits,
+                  sets, JSON, geometries, and arrays of them; not there without any
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -113,6 +115,7 @@ def event_of(
     position: str,
     transaction: str,
     unavailable: list[str] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> Event:
     """The event of a change. `identity` is the same whenever the same change is read, and no other change has it."""
     data: Event = {
@@ -130,6 +133,8 @@ def event_of(
     }
     if unavailable:
         data["unavailable"] = unavailable
+    if types:
+        data["types"] = types
     return {
         "specversion": "1.0",
         "id": identity,

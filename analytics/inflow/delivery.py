@@ -18,11 +18,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 from analytics.errors import AnalyticsError
+from analytics.inflow.debezium import taken_key
 from analytics.inflow.fields import MAX_BODY, EventRejected, Message
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
@@ -157,6 +158,9 @@ class Flow:
     is_ordered: bool = False
     #: The topics that a transformed event may name.
     routes: frozenset[str] = frozenset()
+    #: What makes of an event of the source those that the task is about, where they have another form; it raises
+    #: EventRejected. Each may have the key of its message, if it has none of its own, in the field KEY (`debezium`).
+    records: Callable[[Event], list[Event]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +208,23 @@ class Delivery:
                 event = None
             if not isinstance(event, dict):
                 self._fail(content, "The event is no JSON object.", 0)
-            elif self._flow.pattern.matches(event):
-                events.append(event)
-                origins.append(content)
-            else:
-                self.counts[Count.FILTERED] += 1
+                continue
+            for one in self._in_its_form(event, content):
+                if self._flow.pattern.matches(one):
+                    events.append(one)
+                    origins.append(content)
+                else:
+                    self.counts[Count.FILTERED] += 1
         return events, origins
+
+    def _in_its_form(self, event: Event, origin: bytes) -> list[Event]:
+        if self._flow.records is None:
+            return [event]
+        try:
+            return self._flow.records(event)
+        except EventRejected as error:
+            self._fail(origin, error.user_message, 0)
+            return []
 
     def _built(self, events: list[Event], origins: list[bytes]) -> Iterator[_Piece]:
         """The messages of the events, in their order; what fails is dealt with on the way."""
@@ -218,14 +233,20 @@ class Delivery:
                 topic, found = route(event)
                 if topic is not None and topic not in self._flow.routes:
                     raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
-                yield _Piece(Outgoing(self._flow.builder.build(found), topic, self._order(found)), origin)
+                key = None if self._flow.records is None else taken_key(found)
+                message = self._flow.builder.build(found)
+                if key is not None and message.key is None:
+                    message = replace(message, key=key)
+                yield _Piece(Outgoing(message, topic, self._order(found, key)), origin)
             except (EventRejected, TransformFailed) as error:
                 self._fail(origin, error.user_message, 0)
 
-    def _order(self, event: Event) -> str:
-        """The key whose messages keep their order: the table and its primary key, else the subject."""
+    def _order(self, event: Event, record_key: str | None) -> str:
+        """The key whose messages keep their order: a record's, the table and its primary key, else the subject."""
         if not self._flow.is_ordered:
             return ""
+        if record_key is not None:
+            return record_key
         data = event.get("data")
         key = data.get("primaryKey") if isinstance(data, dict) else None
         subject = str(event.get("subject") or "")
@@ -249,7 +270,7 @@ class Delivery:
             for index, reason in sorted(made.failed.items()):
                 self._fail(origins[index], reason, 1)
             self.counts[Count.TRANSFORMED] += len(made.events)
-            places = {str(event.get("id")): place for place, event in enumerate(events)}
+            places = {str(event["id"]): place for place, event in enumerate(events) if "id" in event}
             for event, origin in zip(made.events, made.origins, strict=True):
                 found = places.get(str(event.get("id"))) if origin is None else origin
                 yield event, text_of(event) if found is None else origins[found]

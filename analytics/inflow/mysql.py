@@ -29,7 +29,7 @@ from analytics.inflow.mysql_server import (
     translated,
 )
 from analytics.inflow.mysql_stream import LogStream
-from analytics.inflow.mysql_values import selected
+from analytics.inflow.mysql_values import selected, type_defined
 
 #: Changes and bytes of the log that one call gives at most; an event of the log is the smallest piece.
 PIECE_CHANGES = 1_000
@@ -281,6 +281,7 @@ class _Snapshot:
         for table in tables:
             expressions, convert = zip(*(selected(column) for column in table.columns), strict=True)
             names = [column.name for column in table.columns]
+            types = {column.name: kind for column in table.columns if (kind := type_defined(column))}
             self._cursor = self._connection.cursor()
             self._cursor.execute(f"SELECT {', '.join(expressions)} FROM {table.quoted}")  # noqa: S608 - quoted names
             for number, row in enumerate(self._cursor, 1):
@@ -288,11 +289,11 @@ class _Snapshot:
                     name: None if value is None else make(value)
                     for name, make, value in zip(names, convert, row, strict=True)
                 }
-                yield Change(SNAPSHOT, self._commit_ms, self._event(table, number, values))
+                yield Change(SNAPSHOT, self._commit_ms, self._event(table, number, values, types))
             self._cursor.close()
             self._execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
 
-    def _event(self, table: Table, number: int, values: dict[str, Any]) -> dict[str, Any]:
+    def _event(self, table: Table, number: int, values: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
         where = self.position.in_file
         return change_event(
             source=self._source,
@@ -307,4 +308,5 @@ class _Snapshot:
             after=values,
             position=where,
             transaction=where,
+            types=types,
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from analytics.inflow.changes import CaptureFailed, Change
 from analytics.inflow.mysql_binlog import Event, Kind, TableMap, Unreadable
 from analytics.inflow.mysql_position import Position
 from analytics.inflow.mysql_server import Table
-from analytics.inflow.mysql_values import Column, Decode, Read, reader
+from analytics.inflow.mysql_values import Column, Decode, Read, reader, type_in_log
 
 _BITS = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80)
 _COMMENTS = re.compile(r"\A(?:\s+|/\*(?!M?!).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)*", re.DOTALL)
@@ -60,6 +60,8 @@ class _Plan:
     hidden: tuple[str, ...] = ()
     """Names of columns that are not shown."""
     key: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Of columns whose values do not tell them."""
 
 
 def moment_text(commit_ms: int) -> str:
@@ -81,8 +83,24 @@ def change_event(
     after: dict[str, Any] | None,
     position: str,
     transaction: str,
+    types: Mapping[str, str],
 ) -> dict[str, Any]:
     """A change as a CloudEvent; `moment` is `moment_text(commit_ms)`."""
+    data: dict[str, Any] = {
+        "operation": operation,
+        "databaseName": schema,
+        "schemaName": None,
+        "tableName": table,
+        "primaryKey": key,
+        "before": before,
+        "after": after,
+        "commitTime": commit_ms,
+        "position": position,
+        "transaction": transaction,
+        "snapshot": operation == "READ",
+    }
+    if types:
+        data["types"] = types
     return {
         "specversion": "1.0",
         "id": identity,
@@ -91,19 +109,7 @@ def change_event(
         "time": moment,
         "subject": f"{schema}.{table}",
         "datacontenttype": "application/json",
-        "data": {
-            "operation": operation,
-            "databaseName": schema,
-            "schemaName": None,
-            "tableName": table,
-            "primaryKey": key,
-            "before": before,
-            "after": after,
-            "commitTime": commit_ms,
-            "position": position,
-            "transaction": transaction,
-            "snapshot": operation == "READ",
-        },
+        "data": data,
     }
 
 
@@ -235,7 +241,7 @@ class RowReader:
 
     def _emptied(self, event: Event, schema: str, table: str) -> None:
         if self._wanted(schema, table):
-            self._add(event, "TRUNCATE", schema, table, None, None, None)
+            self._add(event, "TRUNCATE", schema, table, _NO_PLAN, None, None)
 
     def _refuse_statement(self, schema: str, text: str) -> None:
         for target in _TARGET.finditer(text):
@@ -268,6 +274,7 @@ class RowReader:
         names = table.names or self._names_now(table, definition)
         described = binlog.described(table, is_mariadb=self._is_mariadb)
         columns: list[tuple[str, Read]] = []
+        types: dict[str, str] = {}
         for index, column_name in enumerate(names):
             now = by_name.get(column_name, Column(column_name, ""))
             column, decode = self._column(now, described[index])
@@ -275,9 +282,11 @@ class RowReader:
             if read is None:
                 raise Unreadable(f"a column of an unknown type {table.types[index]}: {schema}.{name}.{column_name}")
             columns.append((column_name, read))
+            if kind := type_in_log(table.types[index], table.metas[index], column):
+                types[column_name] = kind
         hidden = tuple(each for each in names if each.startswith(_HIDDEN) and each not in by_name)
         key = tuple(names[index] for index in table.key) if table.names else definition.key
-        return _Plan(body, table, tuple(columns), hidden, key)
+        return _Plan(body, table, tuple(columns), hidden, key, types)
 
     def _column(self, now: Column, told: binlog.Description) -> tuple[Column, Decode | None]:
         """A column as the log tells it, and as it is defined now in what the log does not tell."""
@@ -331,11 +340,11 @@ class RowReader:
                 after, at = _image(plan, data, at, rows.columns_after)
                 if len(rows.columns_after) < len(rows.columns):  # FULL_NODUP: only what is new
                     after = {**values, **after}
-                self._add(event, "UPDATE", schema, table, plan.key, values, after)
+                self._add(event, "UPDATE", schema, table, plan, values, after)
             elif is_insert:
-                self._add(event, "INSERT", schema, table, plan.key, None, values)
+                self._add(event, "INSERT", schema, table, plan, None, values)
             else:
-                self._add(event, "DELETE", schema, table, plan.key, values, None)
+                self._add(event, "DELETE", schema, table, plan, values, None)
 
     def _add(  # noqa: PLR0917 - once a row: names cost time
         self,
@@ -343,7 +352,7 @@ class RowReader:
         operation: str,
         schema: str,
         table: str,
-        key: tuple[str, ...] | None,
+        plan: _Plan,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
     ) -> None:
@@ -359,11 +368,12 @@ class RowReader:
             operation=operation,
             schema=schema,
             table=table,
-            key={name: values.get(name) for name in key} if key and values is not None else None,
+            key={name: values.get(name) for name in plan.key} if plan.key and values is not None else None,
             before=before,
             after=after,
             position=f"{self._file}:{event.end or self._end}",
             transaction=self._transaction,
+            types=plan.types,
         )
         if self._held is not None:
             self.ready.append(self._held)
@@ -371,6 +381,7 @@ class RowReader:
         self._held = Change(f"{self._start} +{self._number}@{self._transaction}", self._commit_ms, item)
 
 
+_NO_PLAN = _Plan(b"", TableMap(0, "", "", (), ()))
 _HANDLERS: dict[Kind, Callable[[RowReader, Event], None]] = {
     Kind.ROTATE: RowReader._rotate,
     Kind.FORMAT: RowReader._format,

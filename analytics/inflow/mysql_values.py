@@ -103,6 +103,29 @@ def reader(number: int, meta: int, column: Column, decode: Decode | None) -> Rea
     return fractions[number](meta) if number in fractions else None
 
 
+def type_in_log(number: int, meta: int, column: Column) -> str:
+    """The type of a column whose values do not tell it, such as `datetime(3)`; empty for others."""
+    if number == 16:
+        return f"bit({(meta >> 8) * 8 + (meta & 0xFF)})"
+    if number in (12, 18):
+        return f"datetime({meta if number == 18 else 0})"
+    if column.native == "json":
+        return "json"
+    if number == 255 and column.data_type == "point":
+        return "point"
+    return {10: "date", 14: "date", 11: "time", 19: "time", 245: "json", 248: "set", 255: "geometry"}.get(number, "")
+
+
+def type_defined(column: Column) -> str:
+    """The same of a column as it is defined."""
+    kind, length = column.data_type, _FSP.search(column.column_type)
+    if kind in _GEOMETRIES:
+        return "point" if kind == "point" else "geometry"
+    if kind in ("bit", "datetime"):
+        return f"{kind}({length[1] if length else 1 if kind == 'bit' else 0})"
+    return kind if kind in ("date", "time", "set", "json") else ""
+
+
 _WHOLE = {1: 1, 2: 2, 9: 3, 3: 4, 8: 8}
 
 

@@ -377,7 +377,8 @@ class PostgresCapture:
             TableColumn(column.name, self._types.convert(column.type_oid), column.in_identity)
             for column in relation.columns
         )
-        return Table(relation.schema, relation.name, columns, key)
+        types = self._types.names((column.name, column.type_oid, column.modifier) for column in relation.columns)
+        return Table(relation.schema, relation.name, columns, key, types)
 
     def _look_for_new_tables(self) -> None:
         """Add tables to the publication that were made meanwhile; their changes come from then on."""

@@ -23,7 +23,7 @@ from analytics.inflow.postgres_values import TYPES_QUERY, TypeRow, Types
 
 #: What is published of a table: its columns, and the condition that its rows must meet.
 _PUBLISHED = """
-SELECT t.relkind::text, to_jsonb(p)->>'rowfilter', a.attname::text, a.atttypid::bigint
+SELECT t.relkind::text, to_jsonb(p)->>'rowfilter', a.attname::text, a.atttypid::bigint, a.atttypmod
 FROM pg_publication_tables p
 JOIN pg_namespace s ON s.nspname = p.schemaname
 JOIN pg_class t ON t.relnamespace = s.oid AND t.relname = p.tablename
@@ -114,17 +114,18 @@ class Snapshot:
             columns = cursor.execute(_PUBLISHED, [self._publication, *name]).fetchall()
             if not columns:  # the patterns may have it, the publication does not
                 return None, ""
-            learn_types(self._connection, self._types, [oid for *_, oid in columns])
+            learn_types(self._connection, self._types, [oid for *_, oid, _ in columns])
             key = tuple(column for (column,) in cursor.execute(KEY_QUERY, list(name)).fetchall())
         except psycopg.Error as error:
             raise failure_of(error, self._slot) from error
         kind, condition = columns[0][:2]
-        listed = ", ".join(quoted(column) for _, _, column, _ in columns)
+        listed = ", ".join(quoted(column) for _, _, column, *_ in columns)
         where = f" WHERE {condition}" if condition else ""
         only = "" if kind == "p" else "ONLY "
-        described = tuple(TableColumn(column, self._types.convert(oid), False) for _, _, column, oid in columns)
+        described = tuple(TableColumn(column, self._types.convert(oid), False) for _, _, column, oid, _ in columns)
         statement = f"COPY (SELECT {listed} FROM {only}{quoted(*name)}{where}) TO STDOUT"  # noqa: S608  all quoted
-        return Table(name.schema, name.name, described, key), statement
+        types = self._types.names(column[2:] for column in columns)
+        return Table(name.schema, name.name, described, key, types), statement
 
     def _copied(self, statement: str) -> Iterator[bytes]:
         """The lines of a COPY, which libpq holds one at a time."""
@@ -171,6 +172,7 @@ class Snapshot:
             commit_ms=self._now_ms,
             position=place,
             transaction="",
+            types=table.types,
         )
         return Change(str(Position(self._lsn, in_snapshot=True)), self._now_ms, event)
 

@@ -12,7 +12,7 @@ in its log, and which of the rows of that place it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from analytics.inflow.changes import Change, Event, Operation, TablePatterns, Values, event_of
@@ -71,6 +71,8 @@ class Table(NamedTuple):
     name: str
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...]
+    types: Mapping[str, str]
+    """Of columns whose values do not tell them (`postgres_values.Types.name`)."""
 
 
 class Origin(NamedTuple):
@@ -201,6 +203,7 @@ class Transactions:
             position=place,
             transaction=self._transaction,
             unavailable=unavailable,
+            types=table.types,
         )
         self._held = (self._rows, event)
 

@@ -66,6 +66,7 @@ class Types:
 
     def __init__(self) -> None:
         self._known: dict[int, Convert] = dict(_BUILT_IN)
+        self._names: dict[int, str] = dict(_NAMES)
 
     def unknown(self, oids: Iterable[int]) -> list[int]:
         """The types that `learn` has to be told of."""
@@ -76,10 +77,28 @@ class Types:
         types = {row.oid: row for row in rows}
         for oid in types:
             self._known.setdefault(oid, self._made(oid, types))
+            self._names.setdefault(oid, self._named(oid, types))
 
     def convert(self, oid: int) -> Convert:
         """The function that makes JSON of a value of this type."""
         return self._known.get(oid, text)
+
+    def names(self, columns: Iterable[tuple[str, int, int]]) -> dict[str, str]:
+        """The types of columns whose values do not tell them, such as `timestamp(3)` and `date[]`.
+
+        Of each column the name, the number of its type, and the type's modifier.
+        """
+        found = ((name, self._names.get(oid, ""), modifier) for name, oid, modifier in columns)
+        return {name: _with_modifier(kind, modifier) for name, kind, modifier in found if kind}
+
+    def _named(self, oid: int, types: dict[int, TypeRow]) -> str:
+        row = types.get(oid)
+        if oid in self._names or row is None:
+            return self._names.get(oid, "")
+        if row.element:
+            element = self._named(row.element, types)
+            return f"{element}[]" if element else ""
+        return self._named(row.base, types) if row.base else "hstore" if row.name == "hstore" else ""
 
     def _made(self, oid: int, types: dict[int, TypeRow]) -> Convert:
         row = types.get(oid)
@@ -90,6 +109,12 @@ class Types:
         if row.base:
             return self._made(row.base, types)
         return _hstore if row.name == "hstore" else text
+
+
+def _with_modifier(kind: str, modifier: int) -> str:
+    """A type with the digits of its fraction, or its length."""
+    name = kind.removesuffix("[]")
+    return f"{name}({modifier}){kind[len(name) :]}" if modifier >= 0 and name in _WITH_MODIFIER else kind
 
 
 def text(raw: bytes) -> str:
@@ -221,3 +246,19 @@ _BUILT_IN: dict[int, Convert] = {
     3802: _json,  # jsonb
     5069: int,  # xid8
 }
+
+#: Types whose values, as JSON, do not tell them.
+_NAMES: dict[int, str] = {
+    114: "json",
+    600: "point",
+    1082: "date",
+    1083: "time",
+    1114: "timestamp",
+    1184: "timestamptz",
+    1186: "interval",
+    1266: "timetz",
+    1560: "bit",
+    1562: "varbit",
+    3802: "jsonb",
+}
+_WITH_MODIFIER = frozenset({"time", "timetz", "timestamp", "timestamptz", "bit"})

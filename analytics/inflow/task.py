@@ -26,7 +26,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analytics.inflow import parts, task_sinks, task_sources, task_transforms
+from analytics.inflow import debezium, parts, task_sinks, task_sources, task_transforms
 from analytics.inflow.delivery import Flow, RetryPolicy
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
@@ -48,6 +48,8 @@ BACKLOG = 1_000
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _LONGEST_DESCRIPTION = 255
 _PARTS = ("name", "description", "source", "pattern", "transform", "sink", "retry", "faults", *DEAD_LETTERS)
+#: What a sink is told of the source.
+_OF_EVENTS = ("messages", "interval", "envelope")
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Task:
         """All of it but where events come from and how the brokers are reached: what the sink is told."""
         return {
             "name": self.name,
-            "source": {name: self.source.parts[name] for name in ("messages", "interval")},
+            "source": {name: value for name, value in self.source.parts.items() if name in _OF_EVENTS},
             "pattern": self.pattern,
             "transform": None if self.transform is None else self.transform.to_document(),
             "sink": self.sink.to_document(),
@@ -115,6 +117,7 @@ class Task:
             has_dead_letters=bool(self.dead_letters),
             is_ordered=self.sink.is_ordered,
             routes=frozenset(self.sink.topics),
+            records=debezium.records if self.source.get("envelope") == task_sources.DEBEZIUM else None,
         )
 
     def plan(self) -> Plan:

@@ -3,7 +3,8 @@
     changes     without a kind, too: `log` is the folder of an event log. In its place `task` may name the change
                 tracking task that has one, and `group` the consumer group by which it is read: who starts the pipeline
                 gives its log then. `startTimeMs` (epoch ms) counts at the first consumption only; without it the task
-                begins with the first event that there is
+                begins with the first event that there is. `envelope` is the form of the events: cloudevents (without
+                it), or debezium for Debezium's records (`analytics.inflow.debezium`)
 
 Of every kind a batch has at most `messages` events (1 to 10,000; 100), and waits for at most `interval` seconds (0 to
 15; 3). Another kind is another entry in KINDS.
@@ -25,6 +26,9 @@ CHANGES = "changes"
 MOST_MESSAGES, MOST_INTERVAL = 10_000, 15
 """Limits of `messages` and `interval` (s)."""
 DEFAULT_MESSAGES, DEFAULT_INTERVAL = 100, 3
+DEBEZIUM = "debezium"
+ENVELOPES = ("cloudevents", DEBEZIUM)
+"""The forms that changes may have; the first one where a document names none."""
 LATEST_MS = 1 << 53
 """The last moment that a document may name, epoch ms."""
 PLACE = "source."
@@ -101,12 +105,20 @@ def _changes(found: Mapping[str, Any]) -> dict[str, Value]:
     for name in ("task", "group"):
         if value := parts.text(found, name, PLACE, optional=True):
             read[name] = parts.plain_name(f"{PLACE}{name}", value)
+    if (envelope := parts.choice(found, "envelope", ENVELOPES, PLACE)) != ENVELOPES[0]:
+        read["envelope"] = envelope
     if "log" in read and "task" in read:
         raise TaskError("source.task", "it has an event log of its own; none can be named beside it")
     return read
 
 
 KINDS: dict[str, Kind] = {
-    CHANGES: Kind(("log", "task", "group", "startTimeMs"), _changes, "events", place=("task", "log")),
+    CHANGES: Kind(
+        ("log", "task", "group", "startTimeMs", "envelope"),
+        _changes,
+        "events",
+        place=("task", "log"),
+        options=lambda read: {name: value for name, value in read.items() if name != "envelope"},
+    ),
 }
 """By what a document calls them."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.inflow import task_sinks
+from analytics.inflow.debezium import taken_key
 from analytics.inflow.fields import EventRejected
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
@@ -99,6 +100,7 @@ def travel(
     event = _sample(journey, sample, recent[0].event if recent else None, lambda: provider.example(source))
     if event is None:
         return journey
+    event = provider.formed(source, event)
     if pattern is not None:
         journey.reasons = pattern.explain(event)
         journey.passes = not journey.reasons
@@ -126,10 +128,18 @@ def _part(journey: Journey, part: Mapping[str, Any]) -> Task | None:
 def _seen(pattern: Pattern | None, one: Recent) -> Seen:
     event = one.event
     reasons = [] if pattern is None else pattern.explain(event)
-    data = event.get("data")
-    operation = str(data.get("operation", "")) if isinstance(data, dict) else ""
     passes = None if pattern is None else not reasons
-    return Seen(one.sequence, one.time_ms, str(event.get("subject", ""))[:200], operation[:40], passes, reasons)
+    subject, operation = _titles(event)
+    return Seen(one.sequence, one.time_ms, subject[:200], operation[:40], passes, reasons)
+
+
+def _titles(event: Event) -> tuple[str, str]:
+    """What an event is about, and what has happened to it."""
+    data, source = event.get("data"), event.get("source")
+    if isinstance(source, dict):  # a record of Debezium's
+        place = source.get("schema") or source.get("db")
+        return f"{place}.{source.get('table')}", str(event.get("op", ""))
+    return str(event.get("subject", "")), str(data.get("operation", "")) if isinstance(data, dict) else ""
 
 
 def _sample(journey: Journey, sample: str, recent: Event | None, example: Callable[[], Event]) -> Event | None:
@@ -198,9 +208,12 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
     for event in events:
         try:
             topic, rest = route(event)
+            is_record = isinstance(rest.get("source"), dict)
+            key = taken_key(rest) if is_record else None
             message = builder.build(rest)
         except (TransformFailed, EventRejected) as error:
             journey.messages.append(Built(error=error.user_message))
             continue
         body = message.body.decode("utf-8", "replace")[:_LONGEST_SHOWN]
-        journey.messages.append(Built(topic, body, message.properties, message.key, message.tag, message.unique_id))
+        key = message.key or key
+        journey.messages.append(Built(topic, body, message.properties, key, message.tag, message.unique_id))

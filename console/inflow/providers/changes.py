@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from analytics import lake
 from analytics.errors import AnalyticsError
-from analytics.inflow import task_sources
+from analytics.inflow import debezium, task_sources
 from analytics.inflow.event_reader import Reader
+from analytics.inflow.fields import EventRejected
 from analytics.inflow.task import Task
 from analytics.inflow.transform import Event
 from console.accounts.actor import Actor
@@ -54,9 +55,9 @@ class Changes(Provider):
 
     kind = task_sources.CHANGES
     title = "Data Transmission Service (DTS)"
-    fields = ("source", "group", "account", "password", "offset")
+    fields = ("source", "group", "account", "password", "offset", "envelope")
     required = ("source",)
-    places = {"task": "source", "log": "source", "group": "group", "startTimeMs": "offset"}
+    places = {"task": "source", "log": "source", "group": "group", "startTimeMs": "offset", "envelope": "envelope"}
     note = "inflow/_sources.html"
 
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
@@ -89,11 +90,22 @@ class Changes(Provider):
                 widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
                 help_text="Of the consumer group. It is checked when the group changes hands, and kept nowhere.",
             ),
+            "envelope": forms.ChoiceField(
+                label="Form of the events",
+                required=False,
+                choices=[("cloudevents", "CloudEvents"), (task_sources.DEBEZIUM, "Debezium")],
+                help_text="What pattern, transformation and fields are about. Debezium's records have before, after,"
+                " source, op and ts_ms.",
+            ),
         }
 
     def initial(self, source: Document) -> dict[str, Any]:
         task, group = source.get("task"), source.get("group")
-        return {"source": task or source.get("log"), "group": f"{task}/{group}" if task and group else ""}
+        return {
+            "source": task or source.get("log"),
+            "group": f"{task}/{group}" if task and group else "",
+            "envelope": source.get("envelope", task_sources.ENVELOPES[0]),
+        }
 
     def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
         chosen = told.get("source", "")
@@ -102,6 +114,8 @@ class Changes(Provider):
             found["group"] = told["group"]
         if told.get("offset") is not None:
             found["startTimeMs"] = told["offset"]
+        if told.get("envelope") == task_sources.DEBEZIUM:
+            found["envelope"] = told["envelope"]
         return found
 
     def unsent(self, actor: Actor) -> dict[str, Any]:
@@ -158,10 +172,20 @@ class Changes(Provider):
         except (Refused, AnalyticsError, OSError):
             return ()
         events = [(entry, event_of(entry.event)) for entry in reversed(entries)]
-        return [Recent(entry.sequence, entry.time_ms, event) for entry, event in events if event is not None]
+        formed = [(entry, self.formed(source, event)) for entry, event in events if event is not None]
+        return [Recent(entry.sequence, entry.time_ms, event) for entry, event in formed]
 
     def example(self, source: Document) -> Event:
-        return EXAMPLE
+        return self.formed(source, EXAMPLE)
+
+    def formed(self, source: Document, event: Event) -> Event:
+        """Of what is no change of a row there is no record: it stays what it is."""
+        if source.get("envelope") != task_sources.DEBEZIUM:
+            return event
+        try:
+            return debezium.records(event)[-1]
+        except EventRejected:
+            return event
 
 
 def _require_time(source: event_logs.Source, begin: object) -> None:

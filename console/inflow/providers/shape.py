@@ -88,6 +88,10 @@ class Provider:
         """The last events, the newest first; none where it cannot be read, or the actor may not see them."""
         return ()
 
+    def formed(self, source: Document, event: Event) -> Event:
+        """An event that is given, in the form that the task is about."""
+        return event
+
     def example(self, source: Document) -> Event:
         """An event as there may be one."""
         raise NotImplementedError

@@ -167,6 +167,19 @@ def test_while_one_types_an_event_travels(cast: Cast, log: EventLog, topics: Non
     assert shown.count("bg-green-lt") == 1  # of the recent ones
 
 
+def test_the_events_of_a_task_may_be_debeziums_records(cast: Cast, log: EventLog, topics: None) -> None:
+    change: dict[str, Any] = {"operation": "DELETE", "databaseName": "shop", "schemaName": None, "tableName": "orders"}
+    change |= {"primaryKey": {"id": 5}, "before": {"id": 5}, "after": None, "commitTime": 1, "position": "bin.000001:4"}
+    given = {"envelope": "debezium", "key_method": "not_specified", "pattern": '{"op": ["d"]}'}
+    given |= {"properties_parameters": '{"table": "$.source.table"}'}
+    sample = json.dumps({"type": "dts:Change", "id": "e:1", "data": change})
+    shown = sent(cast, "inflow.journey", **given, sample=sample).content.decode()
+    assert "passes" in shown and "<dt>Key</dt><dd>{&quot;id&quot;:5}</dd>" in shown
+    assert "&quot;op&quot;:&quot;d&quot;" in shown
+    assert sent(cast, "inflow.create", **given).status_code == 302
+    assert services.document_of(reloaded(cast))["source"]["envelope"] == "debezium"
+
+
 def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topics: None) -> None:
     given = {"transform": "expression", "expression": "{kind: type, data: data, gantrytopic: 'other'}", "pattern": ""}
     given["routes"] = "other, another"
