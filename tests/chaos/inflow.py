@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import shutil
@@ -414,6 +415,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="the same kills again")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended as after Ctrl-C
+    logging.getLogger("brokercore.client").setLevel(logging.CRITICAL)  # it tells each pull that a kill has met
     report = run(
         kills=arguments.kills,
         changes=arguments.changes,
