@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +138,12 @@ def summary(text: str) -> Summary:
         str(document.get("deadLetterTopic") or ""),
         document,
     )
+
+
+def source_trouble(actor: Actor, document: Mapping[str, Any]) -> str:
+    """Why no new event comes to the task now, as sentences; empty while events may come."""
+    source = document.get("source")
+    return providers.of(source).trouble(actor, source) if isinstance(source, dict) else ""
 
 
 def own_instances(actor: Actor) -> list[Instance]:

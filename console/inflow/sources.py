@@ -9,7 +9,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.pipelines.event_logs import Holder, Login, Source, require_source
 from console.tracking import access, queries, services
-from console.tracking.models import TrackingTask
+from console.tracking.models import State, TrackingTask
 from console.web.errors import Refused
 
 
@@ -59,7 +59,20 @@ def _source(task: TrackingTask) -> Source:
         task.last_ms,
         tuple(queries.groups(task).values_list("name", flat=True)),
         task.word,
+        _trouble(task),
         shows_events=True,
         access_method=f"{task.get_kind_display()} at {task.host}:{task.port}",
         instance=task.database,
     )
+
+
+def _trouble(task: TrackingTask) -> str:
+    """What is kept already is delivered meanwhile."""
+    if task.is_normal:
+        return ""
+    said = {
+        State.FAILED: task.sentence,
+        State.PAUSED: "No change is kept until it is resumed.",
+        State.DELETING: "It is being deleted.",
+    }.get(State(task.state), "No change is kept until a process captures it.")
+    return f"The change tracking task {task.name} is {task.word}. {said}"

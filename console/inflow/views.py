@@ -200,13 +200,15 @@ def _about(request: Request, task: Pipeline, tab: str) -> dict[str, Any]:
 def _live(request: Request, task: Pipeline) -> dict[str, Any]:
     now = samples.latest([task.pk]).get(task.pk)
     ran = pipelines.running_version(task)
+    summary = queries.summary(task.version.text if task.version else task.draft)
     return _about(request, task, "overview") | {
         "now": now,
         "waiting": now.waiting if now is not None and task.state in BUSY else (),
         "waits_for": pipelines.waits_for(task),
         "lake_notice": room.notice(task),
         "ran_version": ran,
-        "summary": queries.summary(task.version.text if task.version else task.draft),
+        "summary": summary,
+        "source_trouble": queries.source_trouble(request.actor, summary.document),
         "events": pipelines.events(task)[: pages.MOST_SHOWN],
     }
 

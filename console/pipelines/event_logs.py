@@ -36,6 +36,8 @@ class Source:
     groups: tuple[str, ...] = ()
     #: NORMAL, or what it is else, in its own words.
     state: str = NORMAL
+    #: Why no new event comes from it now, as sentences; empty while events may come.
+    trouble: str = ""
     #: Whether the actor may see events of it: rows of a database stand in them.
     shows_events: bool = False
     #: How its database is reached, and which one that is.

@@ -160,6 +160,12 @@ class Changes(Provider):
     def named(self, source: Document) -> str:
         return str(source.get("task") or source.get("log") or "")
 
+    def trouble(self, actor: Actor, source: Document) -> str:
+        if not source.get("task"):
+            return ""
+        found = event_logs.sources.get().source(actor, str(source["task"]))
+        return found.trouble if found is not None else ""
+
     def recent(self, actor: Actor, source: Document) -> Sequence[Recent]:
         if not source.get("task"):
             return ()

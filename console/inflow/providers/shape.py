@@ -82,6 +82,10 @@ class Provider:
         """What lists call the source."""
         raise NotImplementedError
 
+    def trouble(self, actor: Actor, source: Document) -> str:
+        """Why no new event comes now, as sentences; empty while events may come, or the actor may not read it."""
+        return ""
+
     # Events of it
 
     def recent(self, actor: Actor, source: Document) -> Sequence[Recent]:

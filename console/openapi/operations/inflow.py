@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.conf import settings
 from pydantic import Field, StringConstraints
 
+from console.accounts.actor import Actor
 from console.inflow import access, journey, queries, services
 from console.inflow.sample_events import LONGEST_SAMPLE
 from console.openapi.envelope import Page, cut, in_symbols, milliseconds
@@ -116,6 +117,7 @@ class TaskDo(TaskRow):
     """An inflow task with its document."""
 
     document: str = Field(description="As JSON.")
+    sourceReason: str = Field(description="Why no new event comes from the source now; empty while events may come.")
 
 
 class Reason(Result):
@@ -174,7 +176,7 @@ def list_tasks(call: Call, parameters: TaskList) -> Page:
     extension=True,
 )
 def get(call: Call, parameters: TaskOnly) -> TaskDo:
-    return _described(_task(call, parameters.task, access.QUERY))
+    return _described(call.actor, _task(call, parameters.task, access.QUERY))
 
 
 @operation(
@@ -198,7 +200,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
             login=Login(parameters.account, parameters.password),
             start=parameters.start,
         )
-    return _described(_task(call, made.name, access.CREATE))
+    return _described(call.actor, _task(call, made.name, access.CREATE))
 
 
 @operation(
@@ -222,7 +224,7 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
             document=document,
             login=Login(parameters.account, parameters.password),
         )
-    return _described(_task(call, task.name, access.UPDATE))
+    return _described(call.actor, _task(call, task.name, access.UPDATE))
 
 
 @operation(
@@ -341,8 +343,12 @@ def _task(call: Call, name: str, action: str) -> Pipeline:
         return access.require_task(call.actor, action, name)
 
 
-def _described(task: Pipeline) -> TaskDo:
-    return TaskDo(**_row(task, samples.latest([task.pk]).get(task.pk)), document=task.draft)
+def _described(actor: Actor, task: Pipeline) -> TaskDo:
+    return TaskDo(
+        **_row(task, samples.latest([task.pk]).get(task.pk)),
+        document=task.draft,
+        sourceReason=queries.source_trouble(actor, queries.summary(task.draft).document),
+    )
 
 
 def _row(task: Pipeline, now: samples.Now | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from analytics.inflow.event_log import EventLog
@@ -87,3 +88,24 @@ def test_a_log_of_the_platform_is_reached_by_its_task_alone(cast: Cast, tracked:
     for who in ("alice", "charlie"):
         with pytest.raises(Refused, match="bucket"):
             services.create(actor=cast.actor(who), document=document(cast, source={"log": tracked.log}))
+
+
+@pytest.mark.usefixtures("topics")
+def test_a_task_whose_source_keeps_no_changes_says_why(cast: Cast, tracked: TrackingTask) -> None:
+    """It runs all the same: what has been kept is delivered."""
+    alice = cast.actor("alice")
+    told = document(cast, source={"task": tracked.task_id, "group": "readers"})
+    services.create(actor=alice, document=told, login=READERS, start=False)
+
+    def shown(who: str) -> str:
+        return cast.client(who).get(reverse("inflow.detail", args=("orders-to-topic",))).content.decode()
+
+    assert "The change tracking task orders" not in shown("alice")
+    TrackingTask.objects.update(state=State.FAILED, code="SLOT_LOST", sentence="The slot gantry_x is lost.")
+    assert "The change tracking task orders is Failed. The slot gantry_x is lost." in shown("alice")
+    allow(cast, "nora", "dts:QueryInflowTask")
+    assert "gantry_x" not in shown("nora")
+    TrackingTask.objects.update(state=State.PAUSED, sentence="")
+    assert "orders is Paused. No change is kept until it is resumed." in shown("alice")
+    TrackingTask.objects.update(state=State.NORMAL, heartbeat_at=None)
+    assert "orders is Starting. No change is kept until a process captures it." in shown("alice")
