@@ -18,7 +18,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -39,6 +39,8 @@ MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,64}/[A-Za-z0-9!#$&^_.+-]{1,64}(
 _OF_JSON = re.compile(r"(?i)[^/;]+/(?:[^/;]+\+)?json *(?:;.*)?")
 _REQUIRED = ("id", "source", "type")
 _DATA = ("data", "data_base64", "datacontenttype")
+#: Digits of the id of a request.
+_ID = 32
 _NAME = re.compile(r"[a-z0-9]{1,64}")
 #: Bytes of an attribute in a header: servers take 8 KiB of one at least.
 _LONGEST_HEADER = 4096
@@ -67,6 +69,10 @@ class Requests:
             raise EventRejected("body", str(error)) from None
         return Message(body, headers, None, None, _id(event, body))
 
+    def whole(self, messages: Sequence[Message]) -> Message:
+        """The request of several events; where requests have one event, of the one that there is."""
+        return array_of(messages, self.content_type) if self._in_batches else messages[0]
+
     def _dressed(self, event: Mapping[str, Any], built: bytes) -> tuple[dict[str, str], bytes]:
         if self._mode == BODY:
             if self._in_batches and not _is_json(built):
@@ -77,15 +83,17 @@ class Requests:
         return _structured(attributes, data) if self._mode == STRUCTURED else _binary(attributes, data)
 
 
-def batch_of(bodies: list[bytes]) -> bytes:
-    """Bodies that are JSON, as one."""
-    return b"[" + b",".join(bodies) + b"]"
+def array_of(messages: Sequence[Message], content_type: str) -> Message:
+    """Requests whose bodies are JSON as one."""
+    body = b"[" + b",".join(one.body for one in messages) + b"]"
+    name = hashlib.sha256("".join(str(one.unique_id) for one in messages).encode()).hexdigest()[:_ID]
+    return Message(body, {CONTENT_TYPE: content_type}, None, None, name)
 
 
 def _id(event: Mapping[str, Any], body: bytes) -> str:
     """Of what a transform has made several of one event the bodies differ."""
     told = f"{event.get('source')}\n{event.get('id')}\n".encode(errors="replace")
-    return hashlib.sha256(told + body).hexdigest()[:32]
+    return hashlib.sha256(told + body).hexdigest()[:_ID]
 
 
 def _attributes(event: Mapping[str, Any]) -> dict[str, Any]:

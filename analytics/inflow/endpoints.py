@@ -13,16 +13,15 @@ the status and the beginning of the first line. Where a request may go is the li
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from analytics.inflow import lanes
-from analytics.inflow.cloud_events import CONTENT_TYPE, batch_of
+from analytics.inflow.cloud_events import array_of
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
 from analytics.inflow.http_line import Answer, Line, Unanswered, sign
 
@@ -110,21 +109,16 @@ class Endpoint:
 
     def _asked(self, line: Line, messages: Sequence[Outgoing]) -> Answer:
         found = [one.message for one in messages]
-        if self.batch > 1:
-            body = batch_of([one.body for one in found])
-            headers: Mapping[str, str] = {CONTENT_TYPE: self.batch_type}
-            name = hashlib.sha256("".join(str(one.unique_id) for one in found).encode()).hexdigest()[:32]
-        else:
-            body, headers, name = found[0].body, found[0].properties, str(found[0].unique_id)
+        request = array_of(found, self.batch_type) if self.batch > 1 else found[0]
         told = {
             "accept-encoding": "identity",
             "user-agent": "Gantry",
             **dict(self.headers),
-            **headers,
-            "x-gantry-request-id": name,
-            "x-gantry-signature": sign(self.key, body),
+            **request.properties,
+            "x-gantry-request-id": str(request.unique_id),
+            "x-gantry-signature": sign(self.key, request.body),
         }
-        return line.ask(body, told, self.timeout_s)
+        return line.ask(request.body, told, self.timeout_s)
 
     def _reason(self, line: Line, answer: Answer) -> str:
         if answer.is_elsewhere:

@@ -10,17 +10,20 @@ from typing import Any
 
 from django import forms
 
-from analytics.inflow import task_sources
+from analytics.inflow import task_sinks, task_sources
 from analytics.inflow.delivery import RetryPolicy
 from analytics.inflow.expressions import Language
 from analytics.inflow.fields import INPUTS, METHODS, Method
 from analytics.inflow.pattern import MAX_TEXT
 from analytics.inflow.task_sources import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
 from console.accounts.actor import Actor
-from console.inflow import providers, queries
+from console.inflow import offers, providers, sinks
 from console.inflow.providers import PROVIDERS
 from console.inflow.providers.shape import PLAIN, Provider
 from console.inflow.sample_events import LONGEST_SAMPLE
+from console.inflow.sinks import DESTINATIONS
+from console.inflow.sinks.shape import Destination
+from console.inflow.sinks.topic import TopicDestination
 from console.messaging.forms import MomentField
 from console.pipelines import event_logs
 from console.pipelines.event_logs import Login
@@ -41,14 +44,16 @@ _STEP_OF = {
     "pattern": "filtering",
     "transform": "transformation", "language": "transformation", "expression": "transformation",
     "url": "transformation",
-    "instance": "sink", "topic": "sink", "routes": "sink",
-    "retry": "properties", "faults": "properties", "dead_letters": "properties",
+    **{name: "sink" for one in DESTINATIONS.values() for name in ("sink_kind", *one.fields)},
+    "retry": "properties", "faults": "properties", "dead_kind": "properties", "dead_letters": "properties",
+    "dead_instance": "properties", "dead_queue": "properties",
 }  # fmt: skip
 _FIELD_OF = {
     "source.kind": "provider", "source.messages": "messages", "source.interval": "interval",
     "transform": "transform", "transform.kind": "transform",
     "transform.language": "language", "transform.expression": "expression", "transform.url": "url",
-    "sink.topic": "topic", "deadLetterTopic": "dead_letters",
+    "sink.kind": "sink_kind", "deadLetterTopic": "dead_letters", "deadLetterInstance": "dead_instance",
+    "deadLetterQueue": "dead_queue",
 }  # fmt: skip
 _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
     "path": ("JSONPath", forms.TextInput, 1024, {"placeholder": "$.data.tableName"}),
@@ -64,7 +69,7 @@ _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
 _PLACE = re.compile(r"sink\.(body|properties|key|tag)(?:\.(method|path|value|parameters|template))?.*")
 
 
-def field_of(place: str, provider: Provider) -> str:
+def field_of(place: str, provider: Provider, destination: Destination) -> str:
     """The field of the form for a place in the document, such as `sink.key.path`; the place itself for another."""
     if place.startswith("pattern"):
         return "pattern"
@@ -73,6 +78,8 @@ def field_of(place: str, provider: Provider) -> str:
     if found := _PLACE.fullmatch(place):
         return f"{found[1]}_{found[2] or 'method'}"
     if place.startswith("source.") and (name := provider.places.get(place.removeprefix("source."))):
+        return name
+    if place.startswith("sink.") and (name := destination.places.get(place.split(".")[1])):
         return name
     return _FIELD_OF.get(place, place)
 
@@ -159,16 +166,11 @@ class TaskForm(forms.Form):
         widget=forms.TextInput(attrs=PLAIN | {"placeholder": "https://functions.example.com/clean"}),
         help_text="It gets a JSON array of events by POST, and answers an array of events.",
     )
-    instance = forms.ChoiceField(label="Instance", required=False)
-    topic = forms.CharField(
-        label="Topic", max_length=127, widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"})
-    )
-    routes = forms.CharField(
-        label="Other topics",
+    sink_kind = forms.ChoiceField(
+        label="Service type",
+        choices=[(one.kind, one.title) for one in DESTINATIONS.values()],
         required=False,
-        max_length=8 * 1024,
-        widget=forms.TextInput(attrs=PLAIN),
-        help_text="Of the same instance, separated by commas. An event may go to one of them by its field gantrytopic.",
+        help_text="Where the messages go.",
     )
     retry = forms.ChoiceField(
         label="Retry policy",
@@ -188,12 +190,26 @@ class TaskForm(forms.Form):
         widget=forms.RadioSelect,
         initial="allowed",
     )
+    dead_kind = forms.ChoiceField(
+        label="Dead letters",
+        choices=[("", "none: what fails is discarded"), ("topic", "into a topic"), ("queue", "into a queue")],
+        required=False,
+    )
+    dead_instance = forms.ChoiceField(label="Instance of the dead-letter topic", required=False)
     dead_letters = forms.CharField(
         label="Dead-letter topic",
         required=False,
         max_length=127,
         widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"}),
-        help_text="Of the same instance. It gets the original event, with the reason in its properties.",
+        help_text="It gets the original event, with the reason in its properties. Of a task with a topic it is of the"
+        " same instance.",
+    )
+    dead_queue = forms.CharField(
+        label="Dead-letter queue",
+        required=False,
+        max_length=120,
+        widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-queues"}),
+        help_text="It gets the original event and the reason, as a JSON object.",
     )
     sample = forms.CharField(
         label="Sample event",
@@ -211,21 +227,25 @@ class TaskForm(forms.Form):
         base = providers.source_of(self._base)
         for one in PROVIDERS.values():
             self.fields |= one.made(actor, base if providers.of(base) is one else {})
-        self._offer_instances()
+        sink = sinks.sink_of(self._base)
+        for to in DESTINATIONS.values():
+            found = sink if sinks.of(sink) is to else {}
+            self.fields |= to.made(actor, found)
+            told = to.initial(actor, found)
+            self.initial.update({name: value for name, value in told.items() if value is not None})
+        self._offer_dead_letters()
         for part, title in PARTS.items():
             self._add_part(part, title)
         if document is not None:
             self.fields["name"].disabled = True
 
-    def _offer_instances(self) -> None:
-        own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in queries.own_instances(self._actor)]
-        sink = self._base.get("sink") or {}
-        if sink.get("accessId"):
-            own = [("", f"{sink.get('endpoint', '')}, with a key of its own"), *own]
-        elif self._base and not sink.get("instanceID"):
-            named = {one.instance_id: one.independent_naming for one in queries.own_instances(self._actor)}
-            self.initial["instance"] = next((name for name, independent in named.items() if not independent), "")
-        self.fields["instance"].choices = own  # type: ignore[attr-defined]
+    def _offer_dead_letters(self) -> None:
+        own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in offers.own_instances(self._actor)]
+        self.fields["dead_instance"].choices = own  # type: ignore[attr-defined]
+        is_known = bool(self._base.get("deadLetterTopic")) and not isinstance(self.destination, TopicDestination)
+        if is_known:
+            found = str(self._base.get("deadLetterInstance") or "")
+            self.initial["dead_instance"] = offers.instance_of(self._actor, found)
 
     def _add_part(self, part: str, title: str) -> None:
         methods = METHODS[part]
@@ -250,6 +270,22 @@ class TaskForm(forms.Form):
         """The provider that is chosen; that of the task which is changed, or the first, while nobody has chosen."""
         told = self["provider"].value()
         return PROVIDERS.get(str(told or ""), providers.of(providers.source_of(self._base)))
+
+    @property
+    def destination(self) -> Destination:
+        """The sink that is chosen; that of the task which is changed, or a topic, while nobody has chosen."""
+        told = self["sink_kind"].value()
+        return DESTINATIONS.get(str(told or ""), sinks.of(sinks.sink_of(self._base)))
+
+    @property
+    def sink_fields(self) -> list[dict[str, Any]]:
+        """The fields of all kinds of sinks, each with the kind that has it."""
+        return [{"field": self[name], "of": one.kind} for one in DESTINATIONS.values() for name in one.fields]
+
+    @property
+    def destinations(self) -> list[Destination]:
+        """All kinds of sinks."""
+        return list(DESTINATIONS.values())
 
     @property
     def source_fields(self) -> list[dict[str, Any]]:
@@ -282,12 +318,14 @@ class TaskForm(forms.Form):
         return group
 
     def clean(self) -> dict[str, Any]:
-        """What the chosen provider needs is there; what was chosen of another one does not matter."""
+        """What the chosen source and sink need is there; what was chosen of another one does not matter."""
         told = super().clean() or {}
-        of_others = {name for one in PROVIDERS.values() for name in one.fields} - set(self.chosen.fields)
-        for name in of_others & set(self.errors):
+        of_sources = {name for one in PROVIDERS.values() for name in one.fields} - set(self.chosen.fields)
+        of_sinks = {name for one in DESTINATIONS.values() for name in one.fields} - set(self.destination.fields)
+        for name in (of_sources | of_sinks) & set(self.errors):
             del self.errors[name]
-        for name in self.chosen.required:
+        dead = {"topic": ("dead_letters",), "queue": ("dead_queue",)}.get(told.get("dead_kind", ""), ())
+        for name in (*self.chosen.required, *self.destination.required, *dead):
             if not told.get(name) and name not in self.errors:
                 self.add_error(name, str(self.fields[name].error_messages["required"]))
         return told
@@ -306,9 +344,7 @@ class TaskForm(forms.Form):
             found["transform"] = {"kind": kind} | {name: told.get(name, "") for name in _TRANSFORMS[kind]}
         found["sink"] = self._sink(told)
         found |= {"retry": told.get("retry", ""), "faults": told.get("faults", "")}
-        if told.get("dead_letters"):
-            found["deadLetterTopic"] = told["dead_letters"]
-        return found
+        return found | self._dead_letters(told)
 
     @property
     def login(self) -> Login:
@@ -325,30 +361,31 @@ class TaskForm(forms.Form):
         return found | {name: told[name] for name in ("messages", "interval") if told.get(name) is not None}
 
     def _sink(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        before = self._base.get("sink") or {}
-        topic, instance = told.get("topic", ""), told.get("instance", "")
-        found: dict[str, Any] = {"topic": topic}
-        if before.get("accessId") and not instance:
-            kept = ("ordered", "endpoint", "instanceID", "accessId", "accessKey", "producerGroup")
-            found |= {name: before[name] for name in kept if name in before}
-        else:
-            if namespace := queries.namespace_of(self._actor, instance):
-                found["instanceID"] = namespace
-            if queries.is_ordered(self._actor, instance, topic):
-                found["ordered"] = True
-        for part in PARTS:
+        base, destination = sinks.sink_of(self._base), self.destination
+        found = destination.document(self._actor, told, base if sinks.of(base) is destination else {})
+        for part in destination.parts:
             if method := told.get(f"{part}_method"):
                 inputs: dict[str, Any] = {name: told.get(f"{part}_{name}", "") for name in INPUTS[Method(method)]}
                 if "parameters" in inputs:
                     inputs["parameters"] = _parameters(inputs["parameters"])
                 found[part] = {"method": method} | inputs
-        if routes := [name for one in told.get("routes", "").split(",") if (name := one.strip())]:
-            found["routes"] = routes
+        return found if destination.kind == task_sinks.TOPIC else {"kind": destination.kind, **found}
+
+    def _dead_letters(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        kind = told.get("dead_kind")
+        if kind == "queue":
+            return {"deadLetterQueue": told.get("dead_queue", "")}
+        if kind != "topic":
+            return {}
+        found = {"deadLetterTopic": told.get("dead_letters", "")}
+        namespace = offers.namespace_of(self._actor, told.get("dead_instance", ""))
+        if namespace and self.destination.kind != task_sinks.TOPIC:
+            found["deadLetterInstance"] = namespace
         return found
 
     def add_place_error(self, place: str, sentence: str) -> None:
         """What is wrong with a place of the document stands at its field, or above the form."""
-        field = field_of(place, self.chosen)
+        field = field_of(place, self.chosen, self.destination)
         self.add_error(field if field in self.fields else None, sentence)
 
     @property
@@ -359,10 +396,11 @@ class TaskForm(forms.Form):
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The parts of a message, each with its method and the inputs of all methods."""
+        """The parts of a message, each with its method and the inputs of all methods, and the sinks that have it."""
         return [
             {
                 "name": part,
+                "of": " ".join(one.kind for one in DESTINATIONS.values() if part in one.parts),
                 "method": self[f"{part}_method"],
                 "inputs": [
                     {
@@ -383,7 +421,7 @@ def _with_kind(provider: Provider, source: dict[str, Any]) -> dict[str, Any]:
 
 def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the form has for a document."""
-    source, sink = providers.source_of(document), document.get("sink") or {}
+    source, sink = providers.source_of(document), sinks.sink_of(document)
     provider = providers.of(source)
     transform = document.get("transform") or {}
     pattern = document.get("pattern") or ""
@@ -396,12 +434,12 @@ def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
         "pattern": pattern if isinstance(pattern, str) else json.dumps(pattern, indent=2, ensure_ascii=False),
         "transform": transform.get("kind", ""),
         **{name: transform.get(name) for names in _TRANSFORMS.values() for name in names},
-        "instance": sink.get("instanceID", ""),
-        "topic": sink.get("topic"),
-        "routes": ", ".join(sink.get("routes", ())),
+        "sink_kind": sinks.of(sink).kind,
         "retry": document.get("retry", RetryPolicy.BACKOFF),
         "faults": document.get("faults", "allowed"),
+        "dead_kind": "queue" if document.get("deadLetterQueue") else "topic" if document.get("deadLetterTopic") else "",
         "dead_letters": document.get("deadLetterTopic"),
+        "dead_queue": document.get("deadLetterQueue"),
     }
     found |= provider.initial(source)
     if source.get("startTimeMs") is not None:

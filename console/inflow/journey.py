@@ -5,13 +5,15 @@ What is wrong with one part is told with its place in the document, and does not
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from analytics.inflow import task_sinks
+from analytics.inflow.cloud_events import Requests
 from analytics.inflow.debezium import taken_key
-from analytics.inflow.fields import EventRejected
+from analytics.inflow.fields import EventRejected, Message
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
@@ -20,7 +22,7 @@ from analytics.inflow.task_transforms import ExpressionTransform, FunctionTransf
 from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
-from console.inflow import places, providers
+from console.inflow import places, providers, sinks
 from console.inflow.providers.shape import Recent
 from console.inflow.sample_events import LONGEST_SAMPLE, event_of, shown
 from console.pipelines import starts
@@ -77,6 +79,9 @@ class Journey:
     made: int | None = None
     note: str = ""
     messages: list[Built] = field(default_factory=list)
+    #: What kind of a sink the messages are for, and where that is.
+    kind: str = task_sinks.TOPIC
+    place: str = ""
 
 
 def travel(
@@ -198,8 +203,8 @@ def _opened(actor: Actor, told: TaskTransform, networks: Sequence[Network]) -> T
 
 
 def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event]) -> None:
-    sink = document.get("sink")
-    sink = sink if isinstance(sink, Mapping) else {}
+    sink = sinks.sink_of(document)
+    journey.kind, journey.place = sinks.of(sink).kind, sinks.of(sink).named(sink)
     try:
         builder = task_sinks.builder_of(sink)
     except TaskError as error:
@@ -214,6 +219,18 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
         except (TransformFailed, EventRejected) as error:
             journey.messages.append(Built(error=error.user_message))
             continue
-        body = message.body.decode("utf-8", "replace")[:_LONGEST_SHOWN]
+        if isinstance(builder, Requests):
+            message = builder.whole([message])
+        content = b64encode(message.body) if journey.kind == task_sinks.QUEUE and sink.get("base64") else message.body
+        body = content.decode("utf-8", "replace")[:_LONGEST_SHOWN]
+        properties = _headers(sink, message) if journey.kind == task_sinks.HTTP else message.properties
         key = message.key or key
-        journey.messages.append(Built(topic, body, message.properties, key, message.tag, message.unique_id))
+        journey.messages.append(Built(topic, body, properties, key, message.tag, message.unique_id))
+
+
+def _headers(sink: Mapping[str, Any], message: Message) -> dict[str, str]:
+    """Those of a request, as it would go out; of a secret its name."""
+    own = sink.get("headers")
+    told = {str(name).lower(): str(value) for name, value in own.items()} if isinstance(own, Mapping) else {}
+    ours = {"x-gantry-request-id": str(message.unique_id), "x-gantry-signature": "sha256=…"}
+    return {**told, **message.properties, **ours}

@@ -12,16 +12,11 @@ from django.db.models import QuerySet
 from analytics.inflow.delivery import Count
 from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines.reports import Reached
-from console.accounts.actor import Actor
 from console.accounts.models import Tenant
-from console.inflow import providers
-from console.instances.models import Instance
-from console.instances.queries import instances
+from console.inflow import providers, sinks
 from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, State
 from console.pipelines.samples import Now, behind_ms
-from console.topics import queries as topics
-from console.topics.models import OrderType, Topic
 
 STARTING, RUNNING, PAUSING, PAUSED, READY = "Starting", "Running", "Pausing", "Paused", "Ready"
 START_FAILED, DRAFT = "Start Failed", "Not started"
@@ -34,15 +29,11 @@ _WORDS = {
     State.FINISHED: PAUSED,
 }
 _COLOURS = {RUNNING: "green", STARTING: "azure", PAUSING: "yellow", READY: "orange", START_FAILED: "red"}
-ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
-"""Kinds of topics that keep an order."""
-#: Topics that a form offers, of an instance; others are typed.
-_MOST_OFFERED = 200
 FIGURES = {
     Count.READ: ("Read", "events of the source"),
     Count.FILTERED: ("Filtered", "the pattern says no"),
     Count.TRANSFORMED: ("Transformed", "events that the transform made"),
-    Count.DELIVERED: ("Delivered", "messages in topics"),
+    Count.DELIVERED: ("Delivered", "messages and requests that were taken"),
     Count.RETRIED: ("Retried", "deliveries that were tried again"),
     Count.FAILED: ("Failed", "events, after the last try"),
     Count.DEAD: ("Dead letters", "of those that failed"),
@@ -81,7 +72,9 @@ class Summary:
     """What a document says, for lists and figures."""
 
     source: str
-    topic: str
+    sink: str
+    #: What kind of a sink it is, as the wizard calls it.
+    sink_title: str = ""
     dead_letters: str = ""
     document: dict[str, Any] = field(default_factory=dict)
 
@@ -129,13 +122,13 @@ def summary(text: str) -> Summary:
         document = None
     if not isinstance(document, dict):
         return Summary("", "")
-    source, sink = document.get("source"), document.get("sink")
-    source = source if isinstance(source, dict) else {}
-    sink = sink if isinstance(sink, dict) else {}
+    source, sink = providers.source_of(document), sinks.sink_of(document)
+    destination = sinks.of(sink)
     return Summary(
         providers.of(source).named(source),
-        str(sink.get("topic") or ""),
-        str(document.get("deadLetterTopic") or ""),
+        destination.named(sink),
+        destination.title,
+        sinks.dead_letters_of(document),
         document,
     )
 
@@ -144,31 +137,3 @@ def source_trouble(actor: Actor, document: Mapping[str, Any]) -> str:
     """Why no new event comes to the task now, as sentences; empty while events may come."""
     source = document.get("source")
     return providers.of(source).trouble(actor, source) if isinstance(source, dict) else ""
-
-
-def own_instances(actor: Actor) -> list[Instance]:
-    """The account's instances, by name."""
-    return list(instances(actor.tenant).order_by("name"))
-
-
-def offered_topics(actor: Actor) -> list[tuple[str, list[str]]]:
-    """Topics to which the actor may publish, by instance; of many the first ones."""
-    return [
-        (
-            one.name,
-            list(topics.visible_topics(actor, one, "mq:PUB").values_list("name", flat=True)[:_MOST_OFFERED]),
-        )
-        for one in own_instances(actor)
-    ]
-
-
-def namespace_of(actor: Actor, instance_id: str) -> str:
-    """What a document calls an instance of the account: nothing for one without a namespace."""
-    found = next((one for one in own_instances(actor) if one.instance_id == instance_id), None)
-    return instance_id if found is not None and found.independent_naming else ""
-
-
-def is_ordered(actor: Actor, instance_id: str, topic: str) -> bool:
-    """Whether a topic of the account is one for messages with an order."""
-    kinds = Topic.objects.filter(instance__tenant=actor.tenant, instance__instance_id=instance_id, name=topic)
-    return kinds.filter(order_type__in=ORDERED).exists()

@@ -19,14 +19,14 @@ from analytics.inflow.task_transforms import ExpressionTransform
 from analytics.inflow.transform import TransformFailed
 from brokercore.names import wrap
 from console.accounts.actor import Actor
-from console.inflow import places, providers
+from console.inflow import places, providers, sinks
 from console.inflow.providers.shape import NOBODY, Document
-from console.inflow.queries import ORDERED
+from console.inflow.sinks.queue import require_queue
+from console.inflow.sinks.topic import require_kind
 from console.pipelines import event_logs, room, starts
 from console.pipelines import services as pipelines
 from console.pipelines.event_logs import Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
-from console.topics.models import OrderType, Topic
 from console.web.errors import Refused
 
 INVALID = "INFLOW_TASK_INVALID"
@@ -51,7 +51,8 @@ def look(*, actor: Actor, document: Document, before: Document | None = None) ->
         _require_expression(actor, task.transform)
     providers.PROVIDERS[task.source.kind].require(actor, task, before)
     starts.given(actor, task.plan())
-    _require_kind(task)
+    sinks.DESTINATIONS[task.sink.kind].require(actor, task)
+    _require_dead_letters(actor, task)
     return task
 
 
@@ -162,25 +163,13 @@ def _require_expression(actor: Actor, told: ExpressionTransform) -> None:
         expression.close()
 
 
-def _require_kind(task: Task) -> None:
-    """Topics take messages of one kind. Of a topic of another cluster nothing is known."""
-    sink = task.sink
-    if not isinstance(sink, TopicSink) or "accessId" in sink.reach:
-        return
-    namespace = sink.reach.get("instanceID", "")
-    for field, name, ordered in (
-        ("sink.topic", sink.topic, sink.is_ordered),
-        ("deadLetterTopic", task.dead_letters.topic, False),
-    ):
-        topic = Topic.objects.filter(physical_name=wrap(namespace, name)).first() if name else None
-        if topic is None:
-            continue
-        kind = OrderType(topic.order_type)
-        if (kind in ORDERED) != ordered or kind in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
-            wanted = "an ordered one, as the task keeps the order of keys," if ordered else "one of the kind Normal"
-            raise Refused(
-                "TOPIC_OF_OTHER_KIND", f"The topic {name} is of the kind {kind.label}; {wanted} is needed.", field
-            )
+def _require_dead_letters(actor: Actor, task: Task) -> None:
+    """They are where they can be written to. Of a topic beside that of the sink the sink knows."""
+    dead = task.dead_letters
+    if dead.queue:
+        require_queue(actor, "deadLetterQueue", dead.queue)
+    elif dead.topic and not isinstance(task.sink, TopicSink):
+        require_kind("deadLetterTopic", wrap(dead.instance, dead.topic))
 
 
 def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None, login: Login) -> None:

@@ -20,12 +20,12 @@ _DASH = "–"
 
 
 class TaskTable(tables.Table):  # type: ignore[misc]
-    """Name, state, source, topic, delay, rates and failed events."""
+    """Name, state, source, sink, delay, rates and failed events."""
 
     name = CellColumn(template_name="inflow/_name_cell.html", verbose_name="Task")
     state = tables.Column(verbose_name="State", empty_values=())
     source = tables.Column(verbose_name="Source", empty_values=(), orderable=False)
-    topic = tables.Column(verbose_name="Topic", empty_values=(), orderable=False)
+    sink = tables.Column(verbose_name="Sink", empty_values=(), orderable=False)
     delay = tables.Column(verbose_name="Behind", empty_values=(), orderable=False, attrs=_NUMBER)
     read = tables.Column(verbose_name="Read/s", empty_values=(), orderable=False, attrs=_NUMBER)
     delivered = tables.Column(verbose_name="Delivered/s", empty_values=(), orderable=False, attrs=_NUMBER)
@@ -44,8 +44,8 @@ class TaskTable(tables.Table):  # type: ignore[misc]
     def render_source(self, record: Pipeline) -> str:
         return summary(record.draft).source or _DASH
 
-    def render_topic(self, record: Pipeline) -> str:
-        return summary(record.draft).topic or _DASH
+    def render_sink(self, record: Pipeline) -> str:
+        return summary(record.draft).sink or _DASH
 
     def render_delay(self, record: Pipeline) -> SafeString:
         return duration(standing(record, self.nows.get(record.pk)).behind_ms)

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts.http import Request
-from console.inflow import access, figures, queries, services
+from console.inflow import access, figures, offers, queries, services
 from console.inflow import journey as journeys
 from console.inflow.forms import PARTS, STEPS, TaskForm, field_of, step_of
 from console.inflow.tables import TaskTable
@@ -220,7 +220,8 @@ def _wizard(request: Request, form: TaskForm, trial: journeys.Journey | None) ->
         "trial": trial,
         "steps": list(STEPS.items()),
         "step": form.step if form.is_bound and form.errors else request.POST.get("step", "source"),
-        "topics": queries.offered_topics(request.actor),
+        "topics": offers.offered_topics(request.actor),
+        "queues": offers.offered_queues(request.actor),
         "function_key": starts.function_key(request.actor.tenant),
         "wrong_steps": {step_of(name) for name in form.errors} if form.is_bound else set(),
     }
@@ -254,7 +255,7 @@ def _first(request: Request, form: TaskForm) -> journeys.Journey:
 
 def _label(form: TaskForm, place: str) -> str:
     """What the field of a place is called."""
-    name = field_of(place, form.chosen)
+    name = field_of(place, form.chosen, form.destination)
     found = form.fields.get(name)
     if found is None:
         return place

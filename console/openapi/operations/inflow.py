@@ -30,6 +30,7 @@ _SYMBOLS = {
     "GROUP_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
     "TOPIC_OF_OTHER_KIND": "BIZ_INFLOW_TASK_REFUSED",
     "TOPIC_NOT_FOUND": "BIZ_TOPIC_NOT_FOUND",
+    "QUEUE_NOT_FOUND": "BIZ_QUEUE_NOT_FOUND",
     "SECRET_NOT_FOUND": "BIZ_SECRET_NOT_FOUND",
     "DEPLOYED_MEANWHILE": "BIZ_INFLOW_TASK_STATE_INVALID",
     "NOT_DEPLOYED": "BIZ_INFLOW_TASK_STATE_INVALID",
@@ -42,7 +43,7 @@ _SYMBOLS = {
 }
 _MISSES = ("BIZ_INFLOW_TASK_NOT_FOUND",)
 _STATES = (*_MISSES, "BIZ_INFLOW_TASK_STATE_INVALID")
-_WRONG = ("BIZ_INFLOW_TASK_REFUSED", "BIZ_TOPIC_NOT_FOUND", "BIZ_SECRET_NOT_FOUND")
+_WRONG = ("BIZ_INFLOW_TASK_REFUSED", "BIZ_TOPIC_NOT_FOUND", "BIZ_QUEUE_NOT_FOUND", "BIZ_SECRET_NOT_FOUND")
 _FULL = ("BIZ_JOB_QUOTA_EXCEEDED", "BIZ_LAKE_QUOTA_EXCEEDED")
 _LONGEST_DOCUMENT = 256 * 1024
 
@@ -53,7 +54,7 @@ Document = Annotated[
     str,
     StringConstraints(strip_whitespace=False, min_length=1, max_length=_LONGEST_DOCUMENT),
     Field(
-        description="The task as JSON: name, source, pattern, transform, sink, retry, faults, deadLetterTopic.",
+        description="The task as JSON: name, source, pattern, transform, sink, retry, faults, dead letters.",
         examples=['{"name": "orders-to-topic", "source": {"task": "dtsdemo0001"}, "sink": {"topic": "orders"}}'],
     ),
 ]
@@ -100,7 +101,8 @@ class TaskRow(Result):
     reason: str = Field(description="Why it is in that state, starts again or waits; else empty.")
     waiting: str = Field(description="Why it waits before it tries again to deliver; empty while it does not.")
     source: str = Field(description="The change tracking task, or the event log.")
-    topic: str
+    topic: str = Field(description="That of the sink; empty where it is none.")
+    sink: str = Field(description="The topic, the queue or the endpoint.")
     version: int | None
     restarts: int = Field(description="After failures and lost workers, since it was started.")
     createTime: int = Field(description="Milliseconds since the epoch.")
@@ -128,11 +130,11 @@ class Reason(Result):
 
 
 class MessageDo(Result):
-    """A message that would be sent; `error` tells why none can be built."""
+    """A message or request that would be sent; `error` tells why none can be built."""
 
     topic: str = Field(description="That the event names; empty for the task's own.")
     body: str
-    properties: dict[str, str]
+    properties: dict[str, str] = Field(description="Of a request its headers.")
     key: str | None
     tag: str | None
     error: str
@@ -343,6 +345,11 @@ def _task(call: Call, name: str, action: str) -> Pipeline:
         return access.require_task(call.actor, action, name)
 
 
+def _topic_of(document: dict[str, Any]) -> str:
+    sink = document.get("sink")
+    return str(sink.get("topic") or "") if isinstance(sink, dict) else ""
+
+
 def _described(actor: Actor, task: Pipeline) -> TaskDo:
     return TaskDo(
         **_row(task, samples.latest([task.pk]).get(task.pk)),
@@ -360,7 +367,8 @@ def _row(task: Pipeline, now: samples.Now | None) -> dict[str, Any]:
         "reason": task.reason or pipelines.waits_for(task),
         "waiting": " ".join(one.sentence for one in now.waiting) if now is not None and task.state in BUSY else "",
         "source": summary.source,
-        "topic": summary.topic,
+        "topic": _topic_of(summary.document),
+        "sink": summary.sink,
         "version": task.version.number if task.version else None,
         "restarts": task.restarts,
         "createTime": milliseconds(task.created_at),

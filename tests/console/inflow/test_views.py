@@ -49,6 +49,7 @@ FORM = {
     "tag_value": "change",
     "retry": "backoff",
     "faults": "allowed",
+    "dead_kind": "topic",
     "dead_letters": "order_changes_dead",
 }
 
