@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from analytics.inflow.delivery import Count
 from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.pipelines.reports import Reached
+from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.inflow import providers, sinks
 from console.pipelines import queries as pipelines
