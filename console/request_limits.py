@@ -31,10 +31,12 @@ from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
 from django.urls import Resolver404, resolve
 
+from analytics.inflow.webhook import MOST_BODY_BYTES as HOOK_BYTES
 from console.accounts import mfa
 from console.accounts.models import User
 from console.accounts.visits import actor_of
 from console.catalog import buckets
+from console.feeds.middleware import PREFIX as HOOKS
 from console.openapi import envelope
 from console.openapi.calls import MAX_BODY_BYTES
 from console.openapi.rpc.middleware import RPC_PATH
@@ -166,12 +168,16 @@ class RequestLimits:
             key = claimed_key(_header(scope, b"authorization"), query, beginning.decode("latin-1"))
             if key or is_api(scope):
                 return self._holders.of(peer, key_digest(peer, key) if key else None)
+        if is_hook(scope):
+            return self._holders.of(peer, None)
         session = _cookies(scope).get(settings.SESSION_COOKIE_NAME)
         return self._holders.of(peer, session_digest(session) if session else None)
 
     async def _allowance(self, scope: Scope) -> Allowance:
         if is_api(scope):
             return Allowance(MAX_BODY_BYTES)
+        if is_hook(scope):
+            return Allowance(HOOK_BYTES)
         if settings.SESSION_COOKIE_NAME not in _cookies(scope):
             return Allowance(STRANGERS_BYTES)
         async with self._looks:
@@ -325,6 +331,12 @@ def is_api(scope: Scope) -> bool:
     """True for the addresses of the management API, which no session speaks for."""
     path: str = "/" + scope["path"].lstrip("/")
     return path.startswith("/json/") or path == RPC_PATH or (path == "/" and scope["method"] == "POST")
+
+
+def is_hook(scope: Scope) -> bool:
+    """True for the addresses of webhooks, for which no session speaks either."""
+    path: str = scope["path"]
+    return path.startswith(HOOKS)
 
 
 def allowance_of(scope: Scope) -> Allowance:

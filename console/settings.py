@@ -94,6 +94,9 @@ SQL_SYNC_BYTES = env_int("GANTRY_SQL_SYNC_BYTES", 64 * 1024**2, low=1024)
 # Statements of one account that run at a time, and that may wait for their turn.
 SQL_RUNNING_PER_TENANT = env_int("GANTRY_SQL_RUNNING_PER_TENANT", 4, low=1)
 SQL_WAITING_PER_TENANT = env_int("GANTRY_SQL_WAITING_PER_TENANT", 1000, low=1)
+# Requests to webhooks of one account, and bytes of their events, that may wait for their logs.
+WEBHOOK_WAITING_EVENTS = env_int("GANTRY_WEBHOOK_WAITING_EVENTS", 10_000, low=1)
+WEBHOOK_WAITING_BYTES = env_int("GANTRY_WEBHOOK_WAITING_BYTES", 64 << 20, low=8 << 20)
 # Messages that a step of an archive writes before it commits, and that one run writes at most.
 ARCHIVE_STEP_MESSAGES = env_int("GANTRY_ARCHIVE_STEP_MESSAGES", 1_000_000, low=1)
 ARCHIVE_RUN_MESSAGES = env_int("GANTRY_ARCHIVE_RUN_MESSAGES", 100_000_000, low=1)
@@ -204,6 +207,7 @@ INSTALLED_APPS = [
     "console.catalog",
     "console.sql",
     "console.archive",
+    "console.feeds",
     "console.tracking",
     "console.pipelines",
     "console.inflow",
@@ -215,6 +219,7 @@ INSTALLED_APPS = [
     "console.demo",
 ]
 MIDDLEWARE = [
+    "console.feeds.middleware.HookTokenMiddleware",
     "console.web.connections.TrustedProxyMiddleware",
     "console.web.middleware.RequestIdMiddleware",
     "console.web.middleware.ContentSecurityPolicyMiddleware",

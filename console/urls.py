@@ -20,6 +20,7 @@ urlpatterns = [
     path("", include("console.catalog.urls")),
     path("", include("console.sql.urls")),
     path("", include("console.jobs.urls")),
+    path("", include("console.feeds.urls")),
     path("", include("console.tracking.urls")),
     path("", include("console.inflow.urls")),
     path("", include("console.archive.urls")),

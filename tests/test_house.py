@@ -32,6 +32,7 @@ ALONE = {
     "console.audit.record.triggers",
     "console.audit.retention",
     "console.openapi.rpc.middleware",
+    "console.feeds.leases",
     # A format: of a file, a header, a chart, a statement.
     "console.audit.pages.export",
     "brokercore.smq.server.figures",

@@ -130,7 +130,10 @@ class Task:
         told = json.dumps(self.to_document(), ensure_ascii=False)
         calls = max(1, BACKLOG // int(self.source.parts["messages"]))
         read = self.source.table
-        source = Source(EVENTS, read.connector, (EVENT,), options={**read.options(self.source.parts), "calls": calls})
+        told_source = {**read.options(self.source.parts), "calls": calls}
+        if read.has_feed:
+            told_source["feed"] = self.name
+        source = Source(EVENTS, read.connector, (EVENT,), options=told_source)
         sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **self.sink.options()})
         options = [*source.options.items(), *sink.options.items()]
         named = [SECRET.findall(str(value)) for name, value in options if name in CREDENTIALS or name == HEADERS]

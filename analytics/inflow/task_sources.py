@@ -6,12 +6,20 @@
                 begins with the first event that there is. `envelope` is the form of the events: cloudevents (without
                 it), or debezium for Debezium's records (`analytics.inflow.debezium`)
 
+    webhook     requests by HTTP to an address of the task's own: `methods` ([POST]), `networks` from where they come
+                (anywhere), and `signature`, the header with the body's signature (none is asked for)
+    schedule    `event`, a JSON object ({}), whenever `cron` is due, five fields, in the `timeZone` (UTC)
+
+The events of the last two are kept in an event log of the task's own for `retentionDays` (1 to 365; 7); what it has not
+read by then it goes on without.
+
 Of every kind a batch has at most `messages` events (1 to 10,000; 100), and waits for at most `interval` seconds (0 to
 15; 3). Another kind is another entry in KINDS.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,10 +27,17 @@ from typing import Any, Literal
 
 from analytics.inflow import parts
 from analytics.inflow.parts import TaskError
+from analytics.inflow.schedule import Schedule, ScheduleError, read_event
+from analytics.inflow.webhook import Webhook, WebhookError
 from analytics.pipelines.plan import Value
 
 CHANGES = "changes"
 """The kind of a source that names none."""
+WEBHOOK, SCHEDULE = "webhook", "schedule"
+SETTINGS, RETENTION = "settings", "retentionDays"
+"""What a source with a log of its own has been told, as JSON, and for how long its events are kept."""
+MOST_DAYS, DEFAULT_DAYS = 365, 7
+"""Limits of `retentionDays`."""
 MOST_MESSAGES, MOST_INTERVAL = 10_000, 15
 """Limits of `messages` and `interval` (s)."""
 DEFAULT_MESSAGES, DEFAULT_INTERVAL = 100, 3
@@ -47,6 +62,8 @@ class Kind:
     place: tuple[str, ...]
     #: Makes the options of the table of all parts that were read.
     options: Callable[[Mapping[str, Value]], dict[str, Value]] = dict
+    #: Whether its events are in a log of the task's own, which goes by the task's name: the option `feed`.
+    has_feed: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +129,32 @@ def _changes(found: Mapping[str, Any]) -> dict[str, Value]:
     return read
 
 
+def _webhook(found: Mapping[str, Any]) -> dict[str, Value]:
+    try:
+        return _kept(found, Webhook.read(found).to_document())
+    except WebhookError as error:
+        raise TaskError(f"{PLACE}{error.part}", error.user_message) from None
+
+
+def _schedule(found: Mapping[str, Any]) -> dict[str, Value]:
+    zone = parts.text(found, "timeZone", PLACE, optional=True) or "UTC"
+    try:
+        schedule = Schedule.read(parts.text(found, "cron", PLACE), zone)
+        event = read_event(found.get("event", {}))
+    except ScheduleError as error:
+        raise TaskError(f"{PLACE}{error.part}", error.user_message) from None
+    return _kept(found, {"cron": schedule.cron, "timeZone": zone, "event": event})
+
+
+def _kept(found: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Value]:
+    days = parts.number(found, RETENTION, DEFAULT_DAYS, 1, MOST_DAYS, place=PLACE)
+    return {SETTINGS: json.dumps(told, ensure_ascii=False), RETENTION: days}
+
+
+def _of_feed(read: Mapping[str, Value]) -> dict[str, Value]:
+    return {**{name: read[name] for name in _BATCHING}, "skips": True}
+
+
 KINDS: dict[str, Kind] = {
     CHANGES: Kind(
         ("log", "task", "group", "startTimeMs", "envelope"),
@@ -119,6 +162,12 @@ KINDS: dict[str, Kind] = {
         "events",
         place=("task", "log"),
         options=lambda read: {name: value for name, value in read.items() if name != "envelope"},
+    ),
+    WEBHOOK: Kind(
+        ("methods", "networks", "signature", RETENTION), _webhook, "events", place=(), options=_of_feed, has_feed=True
+    ),
+    SCHEDULE: Kind(
+        ("cron", "timeZone", "event", RETENTION), _schedule, "events", place=(), options=_of_feed, has_feed=True
     ),
 }
 """By what a document calls them."""

@@ -368,6 +368,7 @@ def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> Data
         calls=int(options.get("calls", 1)),
         interval_ms=round(float(options.get("interval", 3)) * 1000),
         start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
+        skips=bool(options.get("skips", False)),
     )
     events_source.folder_of(place.state, source.name).mkdir(exist_ok=True)
     label = label_of("events", source.name)

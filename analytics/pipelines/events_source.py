@@ -66,6 +66,8 @@ class EventsSource:
     interval_ms: int = 3000
     #: Where a pipeline without a checkpoint begins: the first event of this time or later; None for the first there is.
     start_ms: int | None = None
+    #: Whether it goes on with the first event there is where those before were removed unread.
+    skips: bool = False
 
     def tell(self, reached: Reached) -> None:
         """Write down where it stands. Raises OSError where the state is gone."""
@@ -113,7 +115,9 @@ class _Progress:
             now = self._reader.range()
             self._tell(after, now)
             if after + 1 < now.first:
-                raise Trimmed(now.first)
+                if not self._source.skips:
+                    raise Trimmed(now.first)
+                after = now.first - 1
             if after > now.last:
                 raise Ahead(now.last)
             pending, clock = now.last - after, time.monotonic()
@@ -193,7 +197,12 @@ class EventsReader(DataSourceStreamReader):
             while after < until:
                 try:
                     entries = reader.read(after, min(_AT_ONCE, until - after), _AT_ONCE_BYTES)
-                except (Trimmed, Ahead, LogDamaged, OSError) as error:
+                except Trimmed as trimmed:
+                    if not self._source.skips:
+                        self._source.failed(trimmed)
+                    after = trimmed.first - 1
+                    continue
+                except (Ahead, LogDamaged, OSError) as error:
                     self._source.failed(error)
                 if not entries:
                     self._source.failed(Ahead(after))

@@ -8,7 +8,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from analytics.inflow import task_sinks
 from analytics.inflow.cloud_events import Requests
@@ -82,6 +85,8 @@ class Journey:
     #: What kind of a sink the messages are for, and where that is.
     kind: str = task_sinks.TOPIC
     place: str = ""
+    #: The next moments at which the source gives an event, where that is known.
+    due: Sequence[datetime] = ()
 
 
 def travel(
@@ -100,7 +105,8 @@ def travel(
     pattern = _pattern(document, journey)
     source = providers.source_of(document)
     provider = providers.of(source)
-    recent = provider.recent(actor, source)
+    recent = provider.recent_of(actor, source, str(document.get("name") or ""))
+    journey.due = provider.due(source, timezone.now())
     journey.recent = [_seen(pattern, one) for one in recent]
     event = _sample(journey, sample, recent[0].event if recent else None, lambda: provider.example(source))
     if event is None:

@@ -11,10 +11,14 @@ from django.db.models import QuerySet
 
 from analytics.inflow.delivery import Count
 from analytics.inflow.task import EVENTS, MESSAGES
+from analytics.inflow.webhook import Webhook
 from analytics.pipelines.reports import Reached
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
+from console.feeds import queries as feeds
 from console.inflow import providers, sinks
+from console.inflow.providers.shape import Recent
+from console.inflow.sample_events import shown
 from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, State
 from console.pipelines.samples import Now, behind_ms
@@ -138,3 +142,26 @@ def source_trouble(actor: Actor, document: Mapping[str, Any]) -> str:
     """Why no new event comes to the task now, as sentences; empty while events may come."""
     source = document.get("source")
     return providers.of(source).trouble(actor, source) if isinstance(source, dict) else ""
+
+
+def command_of(task: Pipeline, address: str) -> str:
+    """A command that sends an event to the webhook of a task; empty without an address."""
+    if not address:
+        return ""
+    feed = feeds.feed(task.tenant, task.name)
+    hook = Webhook.read(feed.told if feed is not None else {})
+    method = "" if hook.methods[0] == "POST" else f" -X {hook.methods[0]}"
+    body = """'{"id": 7, "state": "paid"}'"""
+    lines = [f"curl{method} {address}", "-H 'content-type: application/json'", "-H 'idempotency-key: order-7'"]
+    if hook.signature:
+        digest = f"$(printf %s {body} | openssl dgst -sha256 -hmac \"$KEY\" -r | cut -d' ' -f1)"
+        lines.append(f'-H "{hook.signature}: sha256={digest}"')
+    return " \\\n  ".join([*lines, f"-d {body}"])
+
+
+def received(one: Recent) -> dict[str, Any]:
+    """An event of a task's own log, as its page shows it."""
+    data = one.event.get("data")
+    data = data if isinstance(data, dict) else {}
+    title = f"{data.get('method', '')} {data.get('path', '')}".strip() or str(one.event.get("type", ""))
+    return {"sequence": one.sequence, "time_ms": one.time_ms, "title": title[:200], "text": shown(one.event)}

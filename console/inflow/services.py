@@ -19,6 +19,10 @@ from analytics.inflow.task_transforms import ExpressionTransform
 from analytics.inflow.transform import TransformFailed
 from brokercore.names import wrap
 from console.accounts.actor import Actor
+from console.audit import record as audit
+from console.feeds import queries as feeds
+from console.feeds import services as feed_services
+from console.feeds.middleware import PREFIX as HOOKS
 from console.inflow import places, providers, sinks
 from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.sinks.queue import require_queue
@@ -30,6 +34,8 @@ from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
 from console.web.errors import Refused
 
 INVALID = "INFLOW_TASK_INVALID"
+ADDRESS, KEY = "address", "key"
+"""Of a webhook, what can be made anew."""
 
 
 def read(document: Document) -> Task:
@@ -89,12 +95,15 @@ def change(*, actor: Actor, pipeline: Pipeline, document: Document, login: Login
     _hold(actor, pipeline, task, before, login)
     version = pipelines.deploy(actor=actor, pipeline=pipeline, text=text_of(document), plan=task.plan())
     pipeline.refresh_from_db()
+    if pipeline.state in BUSY:
+        _begun(pipeline, document)
     if pipeline.state in BUSY and pipeline.started_version_id != version.pk:
         origin = StartFrom.NOTHING if moved else StartFrom.CHECKPOINT
         pipelines.restart(actor=actor, pipeline=pipeline, start_from=origin)
     return version
 
 
+@transaction.atomic
 def begin(*, actor: Actor, pipeline: Pipeline) -> None:
     """Start the task where it stopped, or where its document says when it never ran, or read another source then.
 
@@ -104,13 +113,43 @@ def begin(*, actor: Actor, pipeline: Pipeline) -> None:
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
-    origin = StartFrom.NOTHING if _has_moved(pipeline) else StartFrom.CHECKPOINT
+    others = _begun(pipeline, _document(pipeline.version.text if pipeline.version else ""))
+    origin = StartFrom.NOTHING if others or _has_moved(pipeline) else StartFrom.CHECKPOINT
     pipelines.start(actor=actor, pipeline=pipeline, start_from=origin, judged=pipeline.version)
 
 
+@transaction.atomic
 def pause(*, actor: Actor, pipeline: Pipeline) -> None:
     """Stop the task; what it has begun is delivered. Raises Refused when it does not run."""
     pipelines.stop(actor=actor, pipeline=pipeline)
+    provider = providers.of(providers.source_of(document_of(pipeline)))
+    provider.paused(actor.tenant, event_logs.holder_of(pipeline))
+
+
+@transaction.atomic
+def renew_webhook(*, actor: Actor, pipeline: Pipeline, part: str = ADDRESS) -> str:
+    """A new address (its path), or a new key for signatures, of a task whose source is a webhook; told this once.
+
+    The one before is refused from now on. Raises Refused for a task with another source.
+    """
+    feed = feeds.feed(pipeline.tenant, pipeline.name)
+    if feed is None or feed.kind != task_sources.WEBHOOK:
+        raise Refused("NO_WEBHOOK", f"The source of {pipeline.name} is no webhook.", "task")
+    made = feed_services.renew_key(feed) if part == KEY else f"{HOOKS}{feed_services.renew_token(feed)}"
+    audit.record(actor, "pipelines.inflow.renew_webhook", pipeline.name, detail={"part": part})
+    return made
+
+
+def new_webhook(*, actor: Actor, pipeline: Pipeline) -> tuple[str, str]:
+    """The path of the first address of a task that was just made, and its key where signatures are asked for.
+
+    Both are empty where its source is no webhook.
+    """
+    source = providers.source_of(document_of(pipeline))
+    if source.get("kind") != task_sources.WEBHOOK:
+        return "", ""
+    key = renew_webhook(actor=actor, pipeline=pipeline, part=KEY) if source.get("signature") else ""
+    return renew_webhook(actor=actor, pipeline=pipeline), key
 
 
 @transaction.atomic
@@ -150,6 +189,11 @@ def _has_moved(pipeline: Pipeline) -> bool:
         return False
     before, after = (task_sources.place_of(_document(one.text).get("source")) for one in (ran, now))
     return before != after
+
+
+def _begun(pipeline: Pipeline, document: Document) -> bool:
+    provider = providers.of(providers.source_of(document))
+    return provider.begun(pipeline.tenant, event_logs.holder_of(pipeline), pipeline.started_at)
 
 
 def _require_expression(actor: Actor, told: ExpressionTransform) -> None:

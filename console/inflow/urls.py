@@ -19,6 +19,7 @@ urlpatterns += [
     path("inflow/<str:name>/log/", views.task_log, name="inflow.log"),
     path("inflow/<str:name>/versions/", views.task_versions, name="inflow.versions"),
     path("inflow/<str:name>/versions/<int:number>/", views.task_version, name="inflow.version"),
+    path("inflow/<str:name>/webhook/", views.task_webhook, name="inflow.webhook"),
     path("inflow/<str:name>/enable/", views.task_enable, name="inflow.enable"),
     path("inflow/<str:name>/pause/", views.task_pause, name="inflow.pause"),
     path("inflow/<str:name>/delete/", views.task_delete, name="inflow.delete"),

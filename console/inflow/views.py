@@ -12,10 +12,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
+from analytics.inflow.webhook import Webhook
 from console.accounts.http import Request
-from console.inflow import access, figures, offers, queries, services
+from console.feeds import queries as feeds
+from console.inflow import access, figures, offers, providers, queries, services
 from console.inflow import journey as journeys
 from console.inflow.forms import PARTS, STEPS, TaskForm, field_of, step_of
 from console.inflow.tables import TaskTable
@@ -51,6 +54,9 @@ def task_create(request: Request) -> HttpResponse:
                 document=form.document,
                 login=form.login,
             )
+            address, key = services.new_webhook(actor=request.actor, pipeline=made)
+            if address:
+                return _webhook(request, made, address, key)
             messages.success(request, f"The task {made.name} is starting.")
             return redirect("inflow.detail", made.name)
     return forms.show(request, "inflow/wizard.html", form, _wizard(request, form, trial))
@@ -92,7 +98,7 @@ def journey(request: Request) -> HttpResponse:
 @require_GET
 def task_detail(request: Request, name: str) -> HttpResponse:
     task = access.task(request, name, access.QUERY)
-    return render(request, "inflow/detail.html", _live(request, task))
+    return render(request, "inflow/detail.html", _live(request, task) | _feed(request, task))
 
 
 @require_GET
@@ -136,6 +142,21 @@ def task_version(request: Request, name: str, number: int) -> HttpResponse:
     task = access.task(request, name, access.QUERY)
     context = _about(request, task, "versions") | pages.version(request, task, number)
     return render(request, "inflow/version.html", context)
+
+
+@require_POST
+def task_webhook(request: Request, name: str) -> HttpResponse:
+    """A new address of a webhook, or a new key: the answer carries it, this once."""
+    task = access.task(request, name, access.UPDATE)
+    is_key = request.POST.get("part") == services.KEY
+    try:
+        made = services.renew_webhook(
+            actor=request.actor, pipeline=task, part=services.KEY if is_key else services.ADDRESS
+        )
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("inflow.detail", name)
+    return _webhook(request, task, *(("", made) if is_key else (made, "")))
 
 
 def task_enable(request: Request, name: str) -> HttpResponse:
@@ -211,6 +232,29 @@ def _live(request: Request, task: Pipeline) -> dict[str, Any]:
         "source_trouble": queries.source_trouble(request.actor, summary.document),
         "events": pipelines.events(task)[: pages.MOST_SHOWN],
     }
+
+
+def _webhook(request: Request, task: Pipeline, address: str, key: str) -> HttpResponse:
+    """What is shown once."""
+    found = request.build_absolute_uri(address) if address else ""
+    context = _about(request, task, "overview") | {"address": found, "key": key}
+    return render(request, "inflow/webhook.html", context | {"command": queries.command_of(task, found)})
+
+
+def _feed(request: Request, task: Pipeline) -> dict[str, Any]:
+    """Of a task whose source has a log of the task's own."""
+    feed = feeds.feed(task.tenant, task.name)
+    if feed is None:
+        return {}
+    source = providers.source_of(services.document_of(task))
+    provider = providers.of(source)
+    context: dict[str, Any] = {
+        "feed": feed,
+        "stored": feeds.range_of(feed),
+        "times": provider.due(feed.told, timezone.now()),
+        "received": [queries.received(one) for one in provider.recent_of(request.actor, source, task.name)],
+    }
+    return context | ({"hook": Webhook.read(feed.told)} if feed.kind == feeds.WEBHOOK else {})
 
 
 def _wizard(request: Request, form: TaskForm, trial: journeys.Journey | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from console.accounts.actor import Actor, acting_later
 from console.accounts.models import Tenant
 from console.catalog import locations, targets
 from console.catalog import queries as catalog
+from console.feeds import queries as feeds
 from console.instances import broker
 from console.instances.models import Cluster
 from console.pipelines import access, addresses, event_logs, queries, services
@@ -166,7 +167,13 @@ def given(starter: Actor, plan: Plan) -> dict[str, dict[str, Value]]:
 
 
 def _log(starter: Actor, options: Options) -> str:
-    """The event log of a source: that of the named task, or a folder of the account's that the starter may read."""
+    """The event log of a source: that of the named task, or a folder of the account's that the starter may read.
+
+    A log of the task's own, of a task that is not made yet, is none so far.
+    """
+    if "feed" in options:
+        feed = feeds.feed(starter.tenant, str(options["feed"]))
+        return "" if feed is None else feeds.log_of(feed)
     if "task" in options:
         return event_logs.require_source(starter, str(options["task"])).log
     if "log" not in options:
@@ -237,7 +244,7 @@ def function_key(tenant: Tenant) -> str:
 def _decider(starter: Actor, given: Mapping[str, Options]) -> Decide | None:
     """What the starter may read of the lake; the logs that were given are none of the account's buckets."""
     decide = locations.decider(starter, locations.READ)
-    logs = {parse_location(str(options["log"])) for options in given.values() if "log" in options}
+    logs = {parse_location(str(options["log"])) for options in given.values() if options.get("log")}
     if decide is None or not logs:
         return decide
     asked = decide

@@ -34,6 +34,7 @@ from analytics.inflow.event_reader import Reader
 from analytics.inflow.segments import MOST_EVENT_BYTES, NewEntry, runs
 from console.accounts.models import Tenant
 from console.catalog import storage
+from console.feeds.filling import Filler
 from console.sql.heartbeats import worker_name
 from console.tracking import addresses, lifecycle, retention
 from console.tracking.lifecycle import Lease, LeaseLost
@@ -307,13 +308,15 @@ class Process:
 
     def __init__(self) -> None:
         self.name = worker_name()
+        self._filler = Filler(self.name)
         self._lives: dict[int, Life] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = threading.Event()
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Capture until `end`; `ready` is called once the first look is done."""
+        """Capture, and fill feeds, until `end`; `ready` is called once the first look is done."""
+        self._filler.start()
         while not self._ending.is_set():
             try:
                 self.look()
@@ -379,6 +382,7 @@ class Process:
         for life in lives:
             life.leave()
         deadline = time.monotonic() + _END_S
+        self._filler.end(_END_S)
         for life in lives:
             life.thread.join(max(0.0, deadline - time.monotonic()))
         for life in self._held():  # busy with a database that does not answer: the next one fences it off

@@ -142,6 +142,21 @@ def test_a_log_that_was_trimmed_or_replaced_is_told(log: EventLog, source: Event
         latest(EventsReader(source), 40)
 
 
+def test_who_may_skip_goes_on_with_the_first_event_that_is_still_there(log: EventLog, source: EventsSource) -> None:
+    for number in range(1, 40):
+        fill(log, number, size=1000)
+    log.trim(most_bytes=16_000)
+    reader = EventsReader(replace(source, skips=True))
+    first = reader.initialOffset()["events"] + 1
+    assert first > 1
+    assert latest(reader, 0) == first + 4
+    assert read(reader, 0, first + 4) == list(range(first, first + 5))
+    assert read(reader, 0, first - 1) == []
+    log.trim(before_ms=1_000_000)
+    assert latest(reader, first + 4) == 39
+    assert read(reader, first + 4, 39) == []
+
+
 def test_a_log_that_cannot_be_read_is_told(log: EventLog, source: EventsSource) -> None:
     fill(log, *range(1, 9))
     (segment,) = log.folder.glob("run-*/*.log")

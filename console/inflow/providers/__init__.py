@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from analytics.inflow import task_sources
 from console.inflow.providers.changes import Changes
+from console.inflow.providers.feeds import Schedules, Webhooks
 from console.inflow.providers.shape import Document, Provider
 
-PROVIDERS: Mapping[str, Provider] = {one.kind: one for one in (Changes(),)}
+PROVIDERS: Mapping[str, Provider] = {one.kind: one for one in (Changes(), Webhooks(), Schedules())}
 """In the order in which the wizard offers them."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
@@ -78,6 +79,13 @@ class Provider:
     def release(self, tenant: Tenant, holder: Holder) -> None:
         """What the holder holds is free."""
 
+    def begun(self, tenant: Tenant, holder: Holder, since: datetime | None) -> bool:
+        """The task is asked to start, as it was at `since`; whether its events are others than those of then."""
+        return False
+
+    def paused(self, tenant: Tenant, holder: Holder) -> None:
+        """A user has paused the task."""
+
     def named(self, source: Document) -> str:
         """What lists call the source."""
         raise NotImplementedError
@@ -95,6 +103,14 @@ class Provider:
     def formed(self, source: Document, event: Event) -> Event:
         """An event that is given, in the form that the task is about."""
         return event
+
+    def recent_of(self, actor: Actor, source: Document, name: str) -> Sequence[Recent]:
+        """The same where the source is the log of the task of this name."""
+        return self.recent(actor, source)
+
+    def due(self, source: Document, moment: datetime) -> Sequence[datetime]:
+        """The next moments behind this one at which it gives an event, where that is known."""
+        return ()
 
     def example(self, source: Document) -> Event:
         """An event as there may be one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from pydantic import Field, StringConstraints
@@ -25,6 +25,8 @@ _SYMBOLS = {
     "NAME_TAKEN": "BIZ_INFLOW_TASK_EXISTED",
     "SOURCE_MISSING": "BIZ_INFLOW_TASK_REFUSED",
     "SOURCE_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
+    "LAKE_REMOTE": "BIZ_INFLOW_TASK_REFUSED",
+    "NO_WEBHOOK": "BIZ_INFLOW_TASK_REFUSED",
     "SOURCE_NOT_NORMAL": "BIZ_INFLOW_TASK_REFUSED",
     "OFFSET_OUT_OF_RANGE": "BIZ_INFLOW_TASK_REFUSED",
     "GROUP_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
@@ -84,6 +86,10 @@ class TaskCreate(TaskSave):
     start: Annotated[Boolean, Field(description="Whether it starts at once.")] = True
 
 
+class WebhookRenew(TaskOnly):
+    part: Annotated[Literal["address", "key"], Field(description="address, or key: that of signatures.")] = "address"
+
+
 class TaskTest(Parameters):
     document: Document
     sample: Annotated[
@@ -120,6 +126,19 @@ class TaskDo(TaskRow):
 
     document: str = Field(description="As JSON.")
     sourceReason: str = Field(description="Why no new event comes from the source now; empty while events may come.")
+
+
+class WebhookDo(Result):
+    """What was made for a webhook, and is told this once."""
+
+    path: str = Field(description="Of the address, behind that of the console; empty when none was made.")
+    key: str = Field(description="What the signatures of requests are made with; empty when none was made.")
+
+
+class TaskMade(TaskDo):
+    """A new inflow task."""
+
+    webhook: WebhookDo | None = Field(description="Of a task whose source is a webhook; it is not told again.")
 
 
 class Reason(Result):
@@ -187,12 +206,12 @@ def get(call: Call, parameters: TaskOnly) -> TaskDo:
     summary="Create a message inflow task",
     description="It is started unless told otherwise, and runs with the rights of who creates it.",
     parameters=TaskCreate,
-    result=TaskDo,
+    result=TaskMade,
     changes=True,
     errors=("BIZ_INFLOW_TASK_EXISTED", *_WRONG, *_FULL),
     extension=True,
 )
-def create(call: Call, parameters: TaskCreate) -> TaskDo:
+def create(call: Call, parameters: TaskCreate) -> TaskMade:
     with in_symbols(_SYMBOLS):
         document = _read(parameters.document)
         access.require_right(call.actor, access.CREATE, _name_of(document))
@@ -202,7 +221,9 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
             login=Login(parameters.account, parameters.password),
             start=parameters.start,
         )
-    return _described(call.actor, _task(call, made.name, access.CREATE))
+        path, key = services.new_webhook(actor=call.actor, pipeline=made)
+    described = _described(call.actor, _task(call, made.name, access.CREATE))
+    return TaskMade(**dict(described), webhook=WebhookDo(path=path, key=key) if path else None)
 
 
 @operation(
@@ -281,6 +302,25 @@ def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     with in_symbols(_SYMBOLS):
         services.delete(actor=call.actor, pipeline=task)
     return NOTHING
+
+
+@operation(
+    "inflow/renewWebhook",
+    service="Inflow",
+    summary="Make a new address, or a new key, of a webhook",
+    description="It is told this once. What was there before is refused from then on.",
+    parameters=WebhookRenew,
+    result=WebhookDo,
+    changes=True,
+    errors=(*_MISSES, "BIZ_INFLOW_TASK_REFUSED"),
+    extension=True,
+)
+def renew_webhook(call: Call, parameters: WebhookRenew) -> WebhookDo:
+    task = _task(call, parameters.task, access.UPDATE)
+    with in_symbols(_SYMBOLS):
+        made = services.renew_webhook(actor=call.actor, pipeline=task, part=parameters.part)
+    is_key = parameters.part == services.KEY
+    return WebhookDo(path="" if is_key else made, key=made if is_key else "")
 
 
 @operation(

@@ -237,7 +237,7 @@ def test_without_scripts_a_trial_is_the_page_again(cast: Cast, log: EventLog, to
 
 def test_a_form_that_nobody_has_sent_shows_where_an_event_would_go(cast: Cast, topics: None) -> None:
     shown = page(cast, "inflow.create")
-    assert "An example of a change" in shown and "There is no change tracking task" in shown
+    assert "An example of an event" in shown and "There is no change tracking task" in shown
 
 
 def test_the_list_shows_state_source_topic_delay_and_rates(cast: Cast, task: Pipeline) -> None:

@@ -55,6 +55,7 @@ MATRIX: dict[str, str] = {
     "inflow/start":                           "! I - - - - X X",
     "inflow/stop":                            "! I - - - - X X",
     "inflow/delete":                          "! I - - - - . .",
+    "inflow/renewWebhook":                     "! I - - - - W W",
     "inflow/test":                            "! . - - - - . .",
     "job/list":                             "! . - - - - . .",
     "job/get":                              "! J - - - - . .",

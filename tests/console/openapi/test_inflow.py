@@ -86,4 +86,27 @@ def test_an_event_is_tried_on_a_document(alice: Caller, cast: Cast, log: EventLo
 
 def test_every_operation_of_a_task_is_one_of_ours() -> None:
     found = [operation for path, operation in OPERATIONS.items() if path.startswith("inflow/")]
-    assert len(found) == 8 and all(one.extension and one.service == "Inflow" for one in found)
+    assert len(found) == 9 and all(one.extension and one.service == "Inflow" for one in found)
+
+
+def test_the_address_of_a_webhook_is_told_when_it_is_made_and_not_again(
+    alice: Caller, cast: Cast, topics: None
+) -> None:
+    source = {"kind": "webhook", "signature": "x-gantry-signature"}
+    made = alice.data("inflow/create", document=json.dumps(document(cast, source=source)))
+    assert (made["source"], set(made["webhook"])) == ("Webhook", {"path", "key"})
+    assert "webhook" not in alice.data("inflow/get", task=NAME)
+    address = alice.data("inflow/renewWebhook", task=NAME)
+    key = alice.data("inflow/renewWebhook", task=NAME, part="key")
+    assert address["path"].startswith("/hooks/") and address["path"] != made["webhook"]["path"]
+    assert key["key"] not in ("", made["webhook"]["key"])
+    assert (address["key"], key["path"]) == ("", "")
+    assert alice.symbol("inflow/renewWebhook", task=NAME, part="both") != "SUCCESS"
+    trail = json.dumps(list(Entry.objects.values()), default=str)
+    assert not any(one in trail for one in (address["path"].rpartition("/")[2], key["key"], made["webhook"]["key"]))
+
+
+def test_a_task_with_another_source_has_no_webhook(alice: Caller, cast: Cast, log: EventLog, topics: None) -> None:
+    made = alice.data("inflow/create", document=json.dumps(document(cast)))
+    assert made["webhook"] is None
+    assert alice.symbol("inflow/renewWebhook", task=NAME) == "BIZ_INFLOW_TASK_REFUSED"

@@ -324,6 +324,8 @@ MATRIX: list[Row] = [
     Row("inflow.log", JOB, ACMES_JOB),
     Row("inflow.versions", JOB, ACMES_JOB),
     Row("inflow.version", (*JOB, "99"), MISSING_FILE),
+    Row("inflow.webhook", JOB, CHANGE, "post"),
+    Row("feeds.receive", ("unknown",), Statuses(404, 404, 404, 404, 404, 404, 404), "post"),
     Row("inflow.enable", JOB, ACMES_JOB),
     Row("inflow.enable", JOB, NOT_DEPLOYED, "post"),
     Row("inflow.pause", JOB, ACMES_JOB),
