@@ -96,8 +96,8 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
     "AliyunDTSFullAccess": ("Track changes of databases, and let them flow into topics", _document("dts:*")),
     "AliyunDTSReadOnlyAccess": (
-        "See change tracking tasks, without the rows in their events",
-        _document("dts:QueryTrackingTask"),
+        "See change tracking and inflow tasks, without the rows in their events",
+        _document("dts:QueryTrackingTask", "dts:QueryInflowTask"),
     ),
 }
 

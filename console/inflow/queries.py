@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from analytics.inflow import task_sources
 from analytics.inflow.delivery import Count
 from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.inflow.webhook import Webhook
@@ -82,6 +83,20 @@ class Summary:
     sink_title: str = ""
     dead_letters: str = ""
     document: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> object:
+        """Events of a batch at most."""
+        return self._of_source("messages", task_sources.DEFAULT_MESSAGES)
+
+    @property
+    def interval(self) -> object:
+        """How long a batch waits for them, s."""
+        return self._of_source("interval", task_sources.DEFAULT_INTERVAL)
+
+    def _of_source(self, name: str, otherwise: int) -> object:
+        source = self.document.get("source")
+        return source.get(name, otherwise) if isinstance(source, dict) else otherwise
 
 
 def tasks(tenant: Tenant, text: str = "") -> QuerySet[Pipeline]:

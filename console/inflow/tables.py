@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import django_tables2 as tables
@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from console.inflow.queries import standing, summary
-from console.pipelines.models import Pipeline
+from console.pipelines.models import BUSY, Pipeline
 from console.pipelines.samples import Now
 from console.web.paging import CellColumn, column
 from console.web.templatetags.gantry import duration, number
@@ -30,6 +30,7 @@ class TaskTable(tables.Table):  # type: ignore[misc]
     read = tables.Column(verbose_name="Read/s", empty_values=(), orderable=False, attrs=_NUMBER)
     delivered = tables.Column(verbose_name="Delivered/s", empty_values=(), orderable=False, attrs=_NUMBER)
     failed = tables.Column(verbose_name="Failed", empty_values=(), orderable=False, attrs=_NUMBER)
+    actions = tables.Column(verbose_name="Actions", empty_values=(), orderable=False, attrs=_NUMBER)
 
     class Meta:
         order_by = "name"
@@ -37,6 +38,8 @@ class TaskTable(tables.Table):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.nows: Mapping[int, Now] = {}
+        #: What the visitor may do with the task of a name, by the words of pages.
+        self.may: Callable[[str], Mapping[str, bool]] = lambda name: {}
 
     def render_state(self, record: Pipeline) -> SafeString:
         return state_badge(record, self.nows.get(record.pk))
@@ -58,6 +61,10 @@ class TaskTable(tables.Table):  # type: ignore[misc]
 
     def render_failed(self, record: Pipeline) -> SafeString:
         return number(standing(record, self.nows.get(record.pk)).failed)
+
+    def render_actions(self, record: Pipeline) -> SafeString:
+        context = {"record": record, "is_busy": record.state in BUSY, "may": self.may(record.name)}
+        return render_to_string("inflow/_actions_cell.html", context)
 
 
 def state_badge(task: Pipeline, now: Now | None) -> SafeString:

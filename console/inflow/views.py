@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -37,6 +38,7 @@ def task_list(request: Request) -> HttpResponse:
     tenant = access.tasks(request, access.QUERY)
     text = search_text(request)
     table = configured(request, TaskTable(queries.tasks(tenant, text)))
+    table.may = partial(_may, request)
     table.nows = samples.latest([row.record.pk for row in table.paginated_rows])
     context = {"table": table, "q": text, "may_create": access.may(request.actor, access.CREATE)}
     return htmx.page(request, "inflow/list.html", "inflow/_list.html", context)
@@ -204,15 +206,19 @@ def _confirmed(request: Request, task: Pipeline, verb: str, act: Callable[[], No
     return response
 
 
+def _may(request: Request, name: str) -> dict[str, bool]:
+    """What the visitor may do with the task of a name."""
+    return {word: access.may(request.actor, action, name) for word, action in _ACTIONS.items()}
+
+
 def _about(request: Request, task: Pipeline, tab: str) -> dict[str, Any]:
     """The task, the tab that is open, and what the visitor may do with it; templates of pipelines call it a job."""
-    may = {word: access.may(request.actor, action, task.name) for word, action in _ACTIONS.items()}
     standing = queries.standing(task, samples.latest([task.pk]).get(task.pk))
     return {
         "task": task,
         "job": task,
         "tab": tab,
-        "may": may,
+        "may": _may(request, task.name),
         "is_busy": task.state in BUSY,
         "standing": standing,
     }

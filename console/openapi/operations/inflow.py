@@ -12,7 +12,19 @@ from console.accounts.actor import Actor
 from console.inflow import access, journey, queries, services
 from console.inflow.sample_events import LONGEST_SAMPLE
 from console.openapi.envelope import Page, cut, in_symbols, milliseconds
-from console.openapi.registry import NOTHING, Boolean, Call, Choice, Nothing, Parameters, Positive, Result, operation
+from console.openapi.operations import history
+from console.openapi.registry import (
+    NOTHING,
+    Boolean,
+    Call,
+    ListPage,
+    ListSize,
+    Nothing,
+    Paged,
+    Parameters,
+    Result,
+    operation,
+)
 from console.pipelines import queries as pipelines
 from console.pipelines import samples
 from console.pipelines.event_logs import Login
@@ -68,8 +80,20 @@ class TaskOnly(Parameters):
 
 class TaskList(Parameters):
     task: Annotated[str, Field(max_length=127, description="Part of the names looked for, in any case.")] = ""
-    currentPage: Positive = Field(default=1, description="The page, from 1.")
-    pageSize: Annotated[int, Field(ge=1, le=100), Choice] = Field(default=20, description="Tasks a page, 1 to 100.")
+    currentPage: ListPage = 1
+    pageSize: Annotated[ListSize, Field(description="Tasks a page, 1 to 100.")] = 20
+
+
+class TaskPage(Paged, TaskOnly):
+    pass
+
+
+class TaskVersion(history.VersionOnly, TaskOnly):
+    pass
+
+
+class TaskLog(history.LogBehind, TaskOnly):
+    pass
 
 
 class TaskSave(Parameters):
@@ -321,6 +345,61 @@ def renew_webhook(call: Call, parameters: WebhookRenew) -> WebhookDo:
         made = services.renew_webhook(actor=call.actor, pipeline=task, part=parameters.part)
     is_key = parameters.part == services.KEY
     return WebhookDo(path="" if is_key else made, key=made if is_key else "")
+
+
+@operation(
+    "inflow/versions",
+    service="Inflow",
+    summary="Versions of a message inflow task, the newest first",
+    parameters=TaskPage,
+    result=history.VersionRow,
+    paged=True,
+    errors=_MISSES,
+    extension=True,
+)
+def versions(call: Call, parameters: TaskPage) -> Page:
+    return history.versions(parameters, _task(call, parameters.task, access.QUERY))
+
+
+@operation(
+    "inflow/version",
+    service="Inflow",
+    summary="The document of a version",
+    parameters=TaskVersion,
+    result=history.VersionDo,
+    errors=(*_MISSES, history.NO_VERSION),
+    extension=True,
+)
+def version(call: Call, parameters: TaskVersion) -> history.VersionDo:
+    return history.version(_task(call, parameters.task, access.QUERY), parameters.version)
+
+
+@operation(
+    "inflow/events",
+    service="Inflow",
+    summary="What happened to a message inflow task, the newest first",
+    parameters=TaskPage,
+    result=history.EventDo,
+    paged=True,
+    errors=_MISSES,
+    extension=True,
+)
+def events(call: Call, parameters: TaskPage) -> Page:
+    return history.events(parameters, _task(call, parameters.task, access.QUERY))
+
+
+@operation(
+    "inflow/log",
+    service="Inflow",
+    summary="The log of a message inflow task",
+    description=history.ABOUT_LOG,
+    parameters=TaskLog,
+    result=list[history.LogLine],
+    errors=_MISSES,
+    extension=True,
+)
+def log(call: Call, parameters: TaskLog) -> list[history.LogLine]:
+    return history.log(_task(call, parameters.task, access.QUERY), parameters.after)
 
 
 @operation(

@@ -14,6 +14,7 @@ from console.jobs.compiler.words import LONGEST_TEXT
 from console.jobs.graph import Node
 from console.jobs.tables import live_point
 from console.openapi.envelope import INVOKE, THROTTLED, Page, cut, in_symbols, milliseconds, page_of
+from console.openapi.operations import history
 from console.openapi.registry import (
     NOTHING,
     Boolean,
@@ -23,13 +24,12 @@ from console.openapi.registry import (
     Nothing,
     Paged,
     Parameters,
-    Positive,
     Result,
     operation,
 )
-from console.pipelines import journal, queries, samples
+from console.pipelines import queries, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, State, Version
+from console.pipelines.models import BUSY, Kind, Pipeline, Savepoint, StartFrom, State
 from console.web.errors import Refused
 
 SYMBOLS = {
@@ -113,16 +113,16 @@ class SavepointOnly(JobOnly):
     savepoint: Annotated[str, Field(min_length=1, max_length=19, description="ID of the savepoint.", examples=["7"])]
 
 
-class VersionOnly(JobOnly):
-    version: Positive = Field(description="Number of the version.")
-
-
 class JobPage(Paged, JobOnly):
     pass
 
 
-class JobLog(JobOnly):
-    after: Annotated[str, Field(max_length=32, description="The cursor of the last line that is known.")] = ""
+class JobVersion(history.VersionOnly, JobOnly):
+    pass
+
+
+class JobLog(history.LogBehind, JobOnly):
+    pass
 
 
 class JobRow(Result):
@@ -236,41 +236,6 @@ class Kept(Validated):
     text: str = Field(description="As it is kept: without secrets.")
 
 
-class VersionRow(Result):
-    """A version."""
-
-    version: int
-    author: str
-    createTime: int = Field(description="Milliseconds since the epoch.")
-
-
-class VersionDo(VersionRow):
-    """A version with its text."""
-
-    text: str
-
-
-class EventDo(Result):
-    """Something that happened to a job."""
-
-    event: str = Field(
-        description="A state; claimed, lost, restarting, deployed, savepoint, savepoint deleted, lake full, "
-        "lake has room."
-    )
-    message: str
-    version: int | None
-    time: int = Field(description="Milliseconds since the epoch.")
-
-
-class LogLine(Result):
-    """A line of a job's log."""
-
-    cursor: str
-    level: str = Field(description="info, warning, error, or print for rows of a table `print`.")
-    text: str
-    time: int = Field(description="Milliseconds since the epoch.")
-
-
 class SavepointDo(Result):
     """A savepoint."""
 
@@ -372,15 +337,15 @@ def validate(call: Call, parameters: TextOnly) -> Validated:
     description="The next start runs it; what runs goes on with its version. A text that is deployed already makes no "
     "new version.",
     parameters=JobWithText,
-    result=VersionRow,
+    result=history.VersionRow,
     changes=True,
     errors=(*_MISSES, "BIZ_JOB_TEXT_REFUSED"),
     extension=True,
 )
-def deploy(call: Call, parameters: JobWithText) -> VersionRow:
+def deploy(call: Call, parameters: JobWithText) -> history.VersionRow:
     job = _job(call, parameters, access.UPDATE)
     with in_symbols(SYMBOLS):
-        return VersionRow(**_version(services.deploy(actor=call.actor, pipeline=job, text=parameters.text)))
+        return history.row_of(services.deploy(actor=call.actor, pipeline=job, text=parameters.text))
 
 
 @operation(
@@ -454,31 +419,26 @@ def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
     service="Job",
     summary="Versions of a SQL job, the newest first",
     parameters=JobPage,
-    result=VersionRow,
+    result=history.VersionRow,
     paged=True,
     errors=_MISSES,
     extension=True,
 )
 def versions(call: Call, parameters: JobPage) -> Page:
-    found = queries.versions(_job(call, parameters, access.QUERY))
-    return page_of(parameters, found, lambda version: VersionRow(**_version(version)))
+    return history.versions(parameters, _job(call, parameters, access.QUERY))
 
 
 @operation(
     "job/version",
     service="Job",
     summary="The text of a version",
-    parameters=VersionOnly,
-    result=VersionDo,
-    errors=(*_MISSES, "BIZ_VERSION_NOT_FOUND"),
+    parameters=JobVersion,
+    result=history.VersionDo,
+    errors=(*_MISSES, history.NO_VERSION),
     extension=True,
 )
-def version(call: Call, parameters: VersionOnly) -> VersionDo:
-    job = _job(call, parameters, access.QUERY)
-    found = queries.version(job, parameters.version)
-    if found is None:
-        raise Refused("BIZ_VERSION_NOT_FOUND", f"{job.name} has no version {parameters.version}.", "version")
-    return VersionDo(**_version(found), text=found.text)
+def version(call: Call, parameters: JobVersion) -> history.VersionDo:
+    return history.version(_job(call, parameters, access.QUERY), parameters.version)
 
 
 @operation(
@@ -486,34 +446,27 @@ def version(call: Call, parameters: VersionOnly) -> VersionDo:
     service="Job",
     summary="What happened to a SQL job, the newest first",
     parameters=JobPage,
-    result=EventDo,
+    result=history.EventDo,
     paged=True,
     errors=_MISSES,
     extension=True,
 )
 def events(call: Call, parameters: JobPage) -> Page:
-    found = queries.events(_job(call, parameters, access.QUERY))
-    return page_of(
-        parameters,
-        found,
-        lambda one: EventDo(event=one.kind, message=one.sentence, version=one.version, time=milliseconds(one.at)),
-    )
+    return history.events(parameters, _job(call, parameters, access.QUERY))
 
 
 @operation(
     "job/log",
     service="Job",
     summary="The log of a SQL job, with the rows of its tables print",
-    description=f"The newest {journal.MOST_SHOWN} lines, or those behind a cursor; the oldest first. "
-    f"A log keeps {journal.MOST_KEPT:,} lines, 1 MiB at most; older ones are gone.",
+    description=history.ABOUT_LOG,
     parameters=JobLog,
-    result=list[LogLine],
+    result=list[history.LogLine],
     errors=_MISSES,
     extension=True,
 )
-def log(call: Call, parameters: JobLog) -> list[LogLine]:
-    lines = journal.lines(_job(call, parameters, access.QUERY).pk, parameters.after)
-    return [LogLine(cursor=one.cursor, level=one.level, text=one.text, time=one.at_ms) for one in lines]
+def log(call: Call, parameters: JobLog) -> list[history.LogLine]:
+    return history.log(_job(call, parameters, access.QUERY), parameters.after)
 
 
 @operation(
@@ -670,7 +623,3 @@ def _validated(checked: Checked) -> dict[str, Any]:
         "tables": [".".join(one) for one in (plan.tables if plan else ())],
         "secrets": list(plan.secrets if plan else ()),
     }
-
-
-def _version(version: Version) -> dict[str, Any]:
-    return {"version": version.number, "author": version.author, "createTime": milliseconds(version.created_at)}

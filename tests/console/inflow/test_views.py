@@ -249,6 +249,20 @@ def test_the_list_shows_state_source_topic_delay_and_rates(cast: Cast, task: Pip
     assert "No task matches the search" in page(cast, "inflow.list", part=True, q="nothing")
 
 
+def test_the_list_offers_what_a_visitor_may_do_with_each_task(cast: Cast, task: Pipeline) -> None:
+    found = page(cast, "inflow.list")
+    assert all(f'aria-label="{verb} orders-to-topic"' in found for verb in ("Enable", "Edit", "Delete"))
+    assert "of 200 events, or after 0 s" in page(cast, "inflow.detail", "orders-to-topic")
+    Pipeline.objects.update(state=State.RUNNING)
+    found = page(cast, "inflow.list")
+    assert 'aria-label="Pause orders-to-topic"' in found and 'aria-label="Enable' not in found
+    from tests.console.inflow.test_services import allow
+
+    allow(cast, "nora", "dts:QueryInflowTask")
+    assert "orders-to-topic" in page(cast, "inflow.list", who="nora")
+    assert 'aria-label="Pause' not in page(cast, "inflow.list", who="nora")
+
+
 def test_the_list_costs_the_same_for_few_and_many(cast: Cast) -> None:
     counts = []
     page(cast, "inflow.list")  # what is asked once a session

@@ -10,7 +10,7 @@ from analytics.inflow.event_log import EventLog
 from analytics.pipelines.reports import InsertReport, Reached, Report
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
-from console.pipelines import lifecycle, samples
+from console.pipelines import journal, lifecycle, samples
 from console.pipelines.models import Pipeline
 from tests.console.inflow.conftest import SOURCE, change, document, log, no_message, topics
 from tests.console.openapi.caller import Caller
@@ -35,6 +35,14 @@ def test_a_task_is_made_changed_paused_started_and_deleted(
     assert alice.symbol("inflow/stop", task=NAME) == "BIZ_INFLOW_TASK_STATE_INVALID"
     changed = alice.data("inflow/update", document=json.dumps(document(cast, pattern={})))
     assert (changed["version"], changed["state"]) == (2, "Paused")
+    assert [one["version"] for one in alice.data("inflow/versions", task=NAME)] == [2, 1]
+    assert json.loads(alice.data("inflow/version", task=NAME, version="1")["text"]) == document(cast)
+    assert alice.symbol("inflow/version", task=NAME, version="3") == "BIZ_VERSION_NOT_FOUND"
+    assert [one["event"] for one in alice.data("inflow/events", task=NAME)] == [
+        "deployed", "stopped", "starting", "deployed",
+    ]  # fmt: skip
+    journal.write(cast.acme.uid, Pipeline.objects.get(name=NAME).pk, "info", "one")
+    assert [one["text"] for one in alice.data("inflow/log", task=NAME)] == ["one"]
     assert alice.symbol("inflow/start", task=NAME) == "SUCCESS"
     assert alice.symbol("inflow/delete", task=NAME) == "SUCCESS"
     assert alice.symbol("inflow/get", task=NAME) == "BIZ_INFLOW_TASK_NOT_FOUND"
@@ -86,7 +94,7 @@ def test_an_event_is_tried_on_a_document(alice: Caller, cast: Cast, log: EventLo
 
 def test_every_operation_of_a_task_is_one_of_ours() -> None:
     found = [operation for path, operation in OPERATIONS.items() if path.startswith("inflow/")]
-    assert len(found) == 9 and all(one.extension and one.service == "Inflow" for one in found)
+    assert len(found) == 13 and all(one.extension and one.service == "Inflow" for one in found)
 
 
 def test_the_address_of_a_webhook_is_told_when_it_is_made_and_not_again(
