@@ -269,7 +269,8 @@ def _rules(
         writes=[str(path) for path in (scratch, *lake)],
         ports=None if held is None else [*held, *_ports(settings)],
         listens=held or (),
-        names=held is None or settings.storage is not None or bool(os.environ.get("GANTRY_NAMESRV")),
+        # Ports that were opened are of functions and endpoints, whose names have to be looked up.
+        names=held is None or bool(settings.storage or os.environ.get("GANTRY_NAMESRV") or settings.engine_ports),
     )
 
 

@@ -153,6 +153,12 @@ class Line:
                 " platform's administrator opens by GANTRY_ENGINE_PORTS.",
                 is_forbidden=True,
             )
+        if isinstance(error, socket.gaierror) and _asks_no_name_server():
+            return Unanswered(
+                f"The name {self.host} cannot be looked up: the engine asks name servers only where the platform's"
+                " administrator has opened ports by GANTRY_ENGINE_PORTS.",
+                is_forbidden=True,
+            )
         return Unanswered(self._sentence(error, answer_s))
 
     def _sentence(self, error: OSError | HTTPException, answer_s: float) -> str:
@@ -169,6 +175,15 @@ class Line:
                 return f"The connection to {self.host} broke before the whole answer was there."
             case _:
                 return f"What {self.host} answered is no HTTP: {_reason(error)}."
+
+
+def _asks_no_name_server() -> bool:
+    """Whether this process may not use UDP, as behind the wall around the engine."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM):
+            return False
+    except OSError:
+        return True
 
 
 class _ForbiddenError(OSError):

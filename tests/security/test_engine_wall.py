@@ -21,6 +21,7 @@ import pytest
 from analytics import errors, jvm, lake, settings, wall
 from analytics import session as spark_session
 from analytics.lake import allowed_paths
+from brokercore import addresses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,6 +191,36 @@ def test_no_socket_goes_round_the_list_of_ports(folder: Path, opened: str) -> No
 def test_the_first_packet_of_a_connection_takes_no_data_along(attack: Attack, server: int) -> None:
     assert attack(f"socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', {server}))") == "PermissionError"
     assert attack(f"socket.socket().sendmsg([b'x'], [], 0x20000000, ('127.0.0.1', {server}))") == "PermissionError"
+
+
+def test_a_request_to_an_endpoint_that_the_wall_keeps_is_told_with_the_setting_that_opens_it(
+    folder: Path, server: int
+) -> None:
+    packages = [Path(wall.__file__).parent, Path(addresses.__file__).parent]
+    for package in packages:
+        (folder / package.name).symlink_to(package)
+    programs = [sys.prefix, sys.base_prefix, *map(str, packages)]
+    rules = wall.Rules(programs=programs, writes=[str(folder)])
+    script = (
+        f"import sys\nsys.path.insert(0, {str(folder)!r})\nfrom ipaddress import ip_network\n"
+        "from analytics.inflow.http_line import Line, Unanswered\n"
+        "for url in sys.argv[1:]:\n"
+        "    try: Line(url, networks=[ip_network('127.0.0.0/8')]).ask(b'', {}, 20)\n"
+        "    except Unanswered as error: print(error.is_forbidden, error.user_message)\n"
+    )
+    urls = (f"http://127.0.0.1:{server}/", "http://nobody.example.com/")
+    command = wall.command(rules, [sys.executable, "-c", script, *urls])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert not done.returncode, done.stderr
+    port, name = done.stdout.splitlines()
+    assert port == (
+        f"True The endpoint at 127.0.0.1 cannot be reached: the engine may not connect to its port {server}, which the"
+        " platform's administrator opens by GANTRY_ENGINE_PORTS."
+    )
+    assert name == (
+        "True The name nobody.example.com cannot be looked up: the engine asks name servers only where the platform's"
+        " administrator has opened ports by GANTRY_ENGINE_PORTS."
+    )
 
 
 def test_a_unix_socket_such_as_redis_has_cannot_be_reached(attack: Attack, folder: Path) -> None:
