@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+#: Finds the addresses of a name, as `resolve` does.
+Resolve = Callable[[str], list[str]]
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the interface part is this, then the IPv4 address
 #: What `ipaddress` of some releases calls global, and is the business of one network: NAT64 of one's own (RFC 8215),

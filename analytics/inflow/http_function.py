@@ -20,9 +20,9 @@ import threading
 import uuid
 from collections.abc import Collection, Sequence
 
-from analytics.inflow.http_line import Line, Resolve, Unanswered, sign
+from analytics.inflow.http_line import Line, Unanswered, sign
 from analytics.inflow.transform import Event, Transformed, TransformFailed, pieces
-from brokercore.addresses import Network, resolve
+from brokercore.addresses import Network, Resolve, resolve
 
 #: How long a function has for its answer, with the resolving of its name and the connecting, s.
 ANSWER_S = 30.0

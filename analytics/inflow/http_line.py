@@ -17,7 +17,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, RemoteDisconnected
@@ -25,9 +25,7 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from analytics.errors import AnalyticsError
-from brokercore.addresses import Network, may_reach, resolve
-
-Resolve = Callable[[str], list[str]]
+from brokercore.addresses import Network, Resolve, may_reach, resolve
 
 _LONGEST_URL = 2048
 _VISIBLE = re.compile(r"[\x21-\x7e]+")

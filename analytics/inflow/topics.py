@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from analytics.inflow import lanes
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
-from brokercore.client import Admin, Credentials, Message, Producer
+from analytics.pipelines.producers import TIMEOUT_MS, Address
+from brokercore.client import Admin, Credentials, Message
 from brokercore.client.errors import (
     BrokerError,
     ClientError,
@@ -30,43 +29,8 @@ log = logging.getLogger(__name__)
 
 UNIQUE_ID = "INFLOW_UNIQ_KEY"
 """The property that has the unique id which the message had where its event comes from; the broker gives its own."""
-_MOST_PRODUCERS = 8
-_TIMEOUT_MS = 10_000
 #: What a broker says of a message with the key of an order where the topic is none for them, or the other way round.
 _OTHER_KIND = re.compile(r"message was sent to topic .*, which takes")
-
-_lock = threading.Lock()
-#: Of this process, which Spark uses again for many batches of one task or another.
-_producers: OrderedDict[Address, Producer] = OrderedDict()
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a producer sends, and as who."""
-
-    namesrv: str
-    key_id: str
-    secret: str = field(repr=False)
-    group: str
-    #: The instance, where topics are named with it.
-    namespace: str = ""
-
-    def producer(self) -> Producer:
-        """That of this process."""
-        with _lock:
-            producer = _producers.get(self)
-            if producer is None:
-                producer = _producers[self] = Producer(
-                    self.namesrv,
-                    Credentials(self.key_id, self.secret),
-                    self.group,
-                    namespace=self.namespace,
-                    timeout_ms=_TIMEOUT_MS,
-                )
-            _producers.move_to_end(self)
-            if len(_producers) > _MOST_PRODUCERS:
-                _producers.popitem(last=False)[1].close()
-            return producer
 
 
 @dataclass(frozen=True)
@@ -89,7 +53,7 @@ class TopicTarget:
     def require(self) -> None:
         """Raise Misset for a topic that is not there. One whose name servers do not answer now may be."""
         key = Credentials(self.address.key_id, self.address.secret)
-        with Admin(self.address.namesrv, key, timeout_ms=_TIMEOUT_MS) as admin:
+        with Admin(self.address.namesrv, key, timeout_ms=TIMEOUT_MS) as admin:
             for topic in self.topics:
                 try:
                     admin.topics.route(wrap(self.address.namespace, topic))

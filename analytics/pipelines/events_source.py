@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
@@ -29,6 +29,7 @@ from analytics.inflow.segments import Entry, LogDamaged
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset
 from analytics.pipelines.plan import file_name
 from analytics.pipelines.reports import Reached
+from analytics.pipelines.table_source import TableSource, made
 
 #: Of the events of a batch, unless one alone has more, bytes; and of what is handed on at a time.
 MOST_BYTES, _AT_ONCE_BYTES, _AT_ONCE = 16 << 20, 4 << 20, 1000
@@ -217,21 +218,10 @@ class EventsReader(DataSourceStreamReader):
         """Nothing is kept open that matters."""
 
 
-class EventsTable(DataSource):
-    """The base of the classes that `source_class` makes."""
+class EventsTable(TableSource):
+    """The events of one log, in one column."""
 
     source: EventsSource
-    columns: str
-    label: str
-
-    @classmethod
-    def name(cls) -> str:
-        """The provider's name in the session."""
-        return cls.label
-
-    def schema(self) -> str:
-        """One column."""
-        return self.columns
 
     def streamReader(self, schema: StructType) -> EventsReader:  # noqa: N802  Spark's
         """A reader of the log."""
@@ -240,5 +230,4 @@ class EventsTable(DataSource):
 
 def source_class(label: str, source: EventsSource, columns: str) -> type[EventsTable]:
     """A source under the provider name `label` that reads this log and nothing else."""
-    made: dict[str, Any] = {"source": source, "columns": columns, "label": label, "__module__": __name__}
-    return type("EventsOfOneLog", (EventsTable,), made)
+    return made(EventsTable, label, source, columns)

@@ -45,7 +45,7 @@ _transforms: OrderedDict[InflowSink, Transform] = OrderedDict()
 
 @dataclass(frozen=True)
 class InflowSink:
-    """Everything that a writer needs; the secrets are in no plan and no log, as with `mns.source_class`."""
+    """Everything that a writer needs; the secrets are in no plan and no log, as with `table_source`."""
 
     name: str
     #: The task, as JSON.

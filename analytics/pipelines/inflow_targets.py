@@ -20,8 +20,9 @@ from analytics.inflow.endpoints import Endpoint
 from analytics.inflow.queues import QueueTarget, Service
 from analytics.inflow.task import Task
 from analytics.inflow.task_sinks import HEADERS, PRODUCER_GROUP, DeadLetters, HttpSink, QueueSink, TopicSink
-from analytics.inflow.topics import Address, TopicTarget
+from analytics.inflow.topics import TopicTarget
 from analytics.pipelines.plan import SECRET
+from analytics.pipelines.producers import Address
 
 Options = Mapping[str, Any]
 

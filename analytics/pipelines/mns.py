@@ -1,17 +1,15 @@
 """Spark's source `mns`: the messages of one queue, each once (intake, spool).
 
-A source has no options here: address and key are part of a class made for one pipeline (`source_class`), which Spark
-only ever pickles. No plan, catalog, event or log has them.
+Address and key are part of a class made for one pipeline (`table_source`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
@@ -19,6 +17,7 @@ from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.intake import Intake
 from analytics.pipelines.queue_source import QueueSource
 from analytics.pipelines.spool import Spool
+from analytics.pipelines.table_source import TableSource, made
 
 _LOOK_S = 0.05
 Offset = dict[str, int]
@@ -89,21 +88,10 @@ class MnsReader(DataSourceStreamReader):
             self._intake.close()
 
 
-class MnsSource(DataSource):
-    """The base of the classes that `source_class` makes."""
+class MnsSource(TableSource):
+    """The messages of one queue."""
 
     source: QueueSource
-    columns: str
-    label: str
-
-    @classmethod
-    def name(cls) -> str:
-        """The provider's name in the session."""
-        return cls.label
-
-    def schema(self) -> str:
-        """The columns of the bodies."""
-        return self.columns
 
     def streamReader(self, schema: StructType) -> MnsReader:  # noqa: N802  Spark's
         """A reader of the queue."""
@@ -112,5 +100,4 @@ class MnsSource(DataSource):
 
 def source_class(label: str, source: QueueSource, columns: str) -> type[MnsSource]:
     """A source under the provider name `label` that reads this queue and nothing else."""
-    made: dict[str, Any] = {"source": source, "columns": columns, "label": label, "__module__": __name__}
-    return type("MnsSourceOfOneQueue", (MnsSource,), made)
+    return made(MnsSource, label, source, columns)

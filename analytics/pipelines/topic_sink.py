@@ -7,7 +7,7 @@ after a crash or a lost answer: at least once, as with the vendor's.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,8 +24,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from analytics.pipelines.connector_errors import ConnectorFailed
+from analytics.pipelines.producers import Address
 from analytics.pipelines.waits import Pauses, Together
-from brokercore.client import Credentials, Message, Producer
+from brokercore.client import Message
 from brokercore.client.errors import BrokerError, ClientError, InvalidMessage
 
 #: Of a request: far below what a broker takes, and enough that its round trip does not count.
@@ -34,17 +35,11 @@ _MOST_BYTES, _MOST_MESSAGES = 2 << 20, 1000
 _UNDER_WAY = 2
 #: Of a message's own properties in a request.
 _MESSAGE_OVERHEAD = 200
-_MOST_PRODUCERS = 8
-_TIMEOUT_MS = 10_000
-
-_lock = threading.Lock()
-#: Of this process, which Spark uses again for many tasks of one pipeline or another.
-_producers: OrderedDict[TopicSink, Producer] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class TopicSink:
-    """Everything that a writer needs; the secret is in no plan and no log, as with `mns.source_class`."""
+    """Everything that a writer needs; the secret is in no plan and no log, as with `table_source`."""
 
     namesrv: str
     topic: str
@@ -62,6 +57,11 @@ class TopicSink:
     #: The table, and the folder of the pipeline's state, where it is told that the table waits; none for neither.
     table: str = field(default="", compare=False)
     state: str = field(default="", compare=False)
+
+    @property
+    def address(self) -> Address:
+        """Where it is sent, and as who."""
+        return Address(self.namesrv, self.key_id, self.secret, self.group, self.namespace)
 
     def bodies(self, rows: pa.RecordBatch) -> list[bytes]:
         """A body for each row. Raises ConnectorFailed for what the encoding has no characters for."""
@@ -87,7 +87,7 @@ class TopicSink:
             pauses.end()
 
     def _sent(self, bodies: Sequence[bytes], pauses: Pauses) -> int:
-        producer = _producer(self)
+        producer = self.address.producer()
         messages = [Message(self.topic, body, self.tag) for body in bodies]
         reason = ""
         for attempt in range(self.retries + 1):
@@ -113,23 +113,6 @@ def _may_pass(error: ClientError) -> bool:
     if isinstance(error, BrokerError):
         return bool(error.retriable)
     return not isinstance(error, InvalidMessage)
-
-
-def _producer(sink: TopicSink) -> Producer:
-    with _lock:
-        producer = _producers.get(sink)
-        if producer is None:
-            producer = _producers[sink] = Producer(
-                sink.namesrv,
-                Credentials(sink.key_id, sink.secret),
-                sink.group,
-                namespace=sink.namespace,
-                timeout_ms=_TIMEOUT_MS,
-            )
-        _producers.move_to_end(sink)
-        if len(_producers) > _MOST_PRODUCERS:
-            _producers.popitem(last=False)[1].close()
-        return producer
 
 
 def _chunks(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

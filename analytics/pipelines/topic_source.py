@@ -14,13 +14,14 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.decoding import batch_of
 from analytics.pipelines.receiver import PATIENCE_S, PAUSE_S
+from analytics.pipelines.table_source import TableSource, made
 from analytics.pipelines.values import SQL, Times, converter
 from analytics.sources import mq
 from brokercore.client import Admin, MessageQueue, StoredMessage
@@ -348,21 +349,10 @@ class TopicReader(DataSourceReader):
         yield from self._source.read(partition.value)
 
 
-class TopicTable(DataSource):
-    """The base of the classes that `source_class` makes."""
+class TopicTable(TableSource):
+    """The messages of one topic."""
 
     source: TopicSource
-    columns: str
-    label: str
-
-    @classmethod
-    def name(cls) -> str:
-        """The provider's name in the session."""
-        return cls.label
-
-    def schema(self) -> str:
-        """The columns of the table."""
-        return self.columns
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802
         """For a stream."""
@@ -375,5 +365,4 @@ class TopicTable(DataSource):
 
 def source_class(label: str, source: TopicSource, columns: str) -> type[TopicTable]:
     """A source under the provider name `label` that reads this topic and nothing else."""
-    made: dict[str, Any] = {"source": source, "columns": columns, "label": label, "__module__": __name__}
-    return type("TopicSourceOfOneTopic", (TopicTable,), made)
+    return made(TopicTable, label, source, columns)

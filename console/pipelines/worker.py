@@ -38,6 +38,7 @@ from console.pipelines.models import Pipeline, State
 from console.sql.heartbeats import worker_name
 from console.sql.worker import ENGINE_LOST_EXIT, ENGINE_UNAVAILABLE_EXIT
 from console.web.errors import Refused
+from console.web.holding import Hold
 
 if TYPE_CHECKING:
     from analytics.pipelines.reports import Reached
@@ -84,7 +85,8 @@ class Life:
         self._hidden: dict[str, str] = {}
         self._stop = threading.Event()
         self._leave = threading.Event()
-        self._lost = threading.Event()
+        loss = partial(LeaseLost, f"pipeline {lease.pipeline_id} is not {lease.worker}'s any more")
+        self._hold = Hold(f"pipeline {lease.pipeline_id}", loss, BEAT_S)
         self.thread = threading.Thread(target=self._live, name=f"pipeline {lease.pipeline_id}", daemon=True)
 
     @property
@@ -108,7 +110,7 @@ class Life:
 
     def lose(self) -> None:
         """Another one has it: end it, and write nothing."""
-        self._lost.set()
+        self._hold.lose()
 
     def _live(self) -> None:
         try:
@@ -126,7 +128,7 @@ class Life:
         from analytics.pipelines import runner
 
         try:
-            spec = self._insist(lambda: starts.spec_of(self.lease))
+            spec = self._hold.insist(lambda: starts.spec_of(self.lease))
             self._hidden = self._telling.hidden = starts.hidden(spec)
             self.name = spec.pipeline
             running = runner.start(spec)
@@ -141,13 +143,13 @@ class Life:
 
     def _keep(self, running: Running) -> None:
         """Until its end, whatever it comes by. Raises LeaseLost."""
-        self._require_lease()
-        self._insist(lambda: lifecycle.run(self.lease))
+        self._hold.require()
+        self._hold.insist(lambda: lifecycle.run(self.lease))
         self._ran = time.monotonic()
         self._telling.say(f"Its queries run in {self.lease.worker}, with the number {self.lease.fence}.")
         looked = time.monotonic()
         while not running.wait(LOOK_S):
-            self._require_lease()
+            self._hold.require()
             if self._stop.is_set():
                 self._carry_out_stop(running)
                 return
@@ -168,7 +170,7 @@ class Life:
                 return
         self._look(running, last=True)
         if running.failure is None:
-            self._insist(lambda: lifecycle.finish(self.lease))
+            self._hold.insist(lambda: lifecycle.finish(self.lease))
             self._telling.say("It has come to its end.")
         else:
             self._end(running.failure)
@@ -181,24 +183,6 @@ class Life:
         except Error as error:
             log.warning("how far pipeline %s has read is not kept: %s", self.lease.pipeline_id, error)
             connection.close()
-
-    def _insist(self, ask: Callable[[], T]) -> T:
-        """Ask the database until it answers: what has come to its end does not run again because of an outage.
-
-        Raises LeaseLost.
-        """
-        while True:
-            self._require_lease()
-            try:
-                return ask()
-            except Error as error:
-                log.warning("pipeline %s waits for the database: %s", self.lease.pipeline_id, error)
-                connection.close()
-                self._lost.wait(BEAT_S)
-
-    def _require_lease(self) -> None:
-        if self._lost.is_set():
-            raise LeaseLost(f"pipeline {self.lease.pipeline_id} is not {self.lease.worker}'s any more")
 
     def _refusal(self) -> Exception | None:
         """Why its starter may not run it any more; None while that is so, or cannot be told."""
@@ -225,23 +209,23 @@ class Life:
 
     def _carry_out_stop(self, running: Running) -> None:
         asked = Pipeline.objects.values_list("stop_with_savepoint", flat=True)
-        wanted = self._insist(lambda: asked.get(pk=self.lease.pipeline_id))
+        wanted = self._hold.insist(lambda: asked.get(pk=self.lease.pipeline_id))
         try:
             folder = running.stop(f"{self.lease.fence:08}" if wanted else "")
         except errors.AnalyticsError as error:
             self._end(error)
             return
-        self._require_lease()
+        self._hold.require()
         self._look(running, last=True)
         if folder:
-            self._insist(lambda: lifecycle.keep_savepoint(self.lease, folder))
+            self._hold.insist(lambda: lifecycle.keep_savepoint(self.lease, folder))
         # Said before: behind the stop of one that is deleted there is no log any more.
         self._telling.say("It has stopped." if not folder else f"It has stopped, with the savepoint {folder}.")
-        self._insist(lambda: lifecycle.stop(self.lease))
+        self._hold.insist(lambda: lifecycle.stop(self.lease))
 
     def _end(self, error: Exception) -> None:
         """Write down why it ended, or could not be started. Raises LeaseLost."""
-        self._require_lease()
+        self._hold.require()
         if isinstance(error, errors.PipelineFenced):
             if error.number is None:
                 raise LeaseLost(error.user_message) from error
@@ -263,9 +247,9 @@ class Life:
         line, for_good = getattr(error, "line", None), isinstance(error, _FOR_GOOD)
         halted = isinstance(error, errors.PipelineEnded) and not error.is_misset
         if isinstance(error, errors.EngineBusy):
-            self._insist(lambda: lifecycle.lose(self.lease, reason))
+            self._hold.insist(lambda: lifecycle.lose(self.lease, reason))
         else:
-            self._insist(lambda: lifecycle.fail(self.lease, reason, line=line, for_good=for_good, halted=halted))
+            self._hold.insist(lambda: lifecycle.fail(self.lease, reason, line=line, for_good=for_good, halted=halted))
         self._telling.say(reason, "error")
 
 

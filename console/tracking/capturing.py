@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import Error, close_old_connections, connection
@@ -40,6 +41,7 @@ from console.tracking import addresses, lifecycle, retention
 from console.tracking.lifecycle import Lease, LeaseLost
 from console.tracking.models import LEASE, State, TrackingTask
 from console.web.errors import Refused
+from console.web.holding import Hold
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -77,7 +79,8 @@ class Life:
         self._told: dict[str, Any] = {}
         self._figures: dict[str, Any] = {}
         self._stop = threading.Event()
-        self._lost = threading.Event()
+        loss = partial(LeaseLost, f"task {lease.pk} is not {lease.worker}'s any more")
+        self._hold = Hold(f"task {lease.pk}", loss, LOOK_S)
         self._wake = threading.Event()
         self.thread = threading.Thread(target=self._live, name=f"tracking {lease.pk}", daemon=True)
 
@@ -93,7 +96,7 @@ class Life:
 
     def lose(self) -> None:
         """Another one has it, or nobody may: end, and write nothing."""
-        self._lost.set()
+        self._hold.lose()
         self._wake.set()
 
     def take_figures(self) -> dict[str, Any]:
@@ -120,8 +123,8 @@ class Life:
         failures = 0
         while not self._stop.is_set():
             self._wake.clear()
-            self._require_lease()
-            task = self._insist(lambda: lifecycle.task_of(self.lease))
+            self._hold.require()
+            task = self._hold.insist(lambda: lifecycle.task_of(self.lease))
             self._revision = task.revision
             if task.state == State.DELETING:
                 self._remove(task)
@@ -133,7 +136,7 @@ class Life:
                 continue
             failures = 1 if self._has_begun else failures + 1
             log.warning("task %s: %s", task.task_id, failure.sentence)
-            self._insist(lambda told=failure: lifecycle.fail(self.lease, told))  # type: ignore[misc]
+            self._hold.insist(lambda told=failure: lifecycle.fail(self.lease, told))  # type: ignore[misc]
             connection.close()  # nothing is asked for a while
             self._wake.wait(_pause(failure.code, failures))
 
@@ -169,7 +172,7 @@ class Life:
             with sources.opened(source, task.patterns, position, snapshot=task.snapshot) as capture:
                 # Before anything else: without a position MySQL's next capture would begin where the log ends then.
                 place = {"position": capture.position, "position_at": kept.last}
-                self._insist(lambda: lifecycle.normal(self.lease, **place))
+                self._hold.insist(lambda: lifecycle.normal(self.lease, **place))
                 connection.close()
                 self._has_begun = True
                 self._follow(capture, writer)
@@ -178,14 +181,14 @@ class Life:
         """Where to go on; None for a beginning."""
         if task.begins_anew:
             sources.remove(source)
-            self._insist(lambda: lifecycle.tell(self.lease, position="", position_at=kept.last, begins_anew=False))
+            self._hold.insist(lambda: lifecycle.tell(self.lease, position="", position_at=kept.last, begins_anew=False))
             return None
         return (task.position if kept.last <= task.position_at else kept.last_position()) or None
 
     def _follow(self, capture: Any, writer: _Writer) -> None:
         while not (self._wake.is_set() or self._stop.is_set()):
             changes = capture.changes(WAIT_S)
-            self._require_lease()
+            self._hold.require()
             if changes:
                 writer.append(changes)
                 capture.confirm(changes[-1].position)
@@ -205,27 +208,12 @@ class Life:
                     break
             self._wake.clear()
             self._wake.wait(_REMOVAL_S)
-            self._require_lease()
+            self._hold.require()
         else:
             return
         lake.remove(task.log)
         storage.changed(task.tenant)
-        self._insist(lambda: lifecycle.forget(self.lease))
-
-    def _insist(self, ask: Callable[[], T]) -> T:
-        """Ask the console's database until it answers. Raises LeaseLost."""
-        while True:
-            self._require_lease()
-            try:
-                return ask()
-            except Error as error:
-                log.warning("task %s waits for the console's database: %s", self.lease.pk, error)
-                connection.close()
-                self._lost.wait(LOOK_S)
-
-    def _require_lease(self) -> None:
-        if self._lost.is_set():
-            raise LeaseLost(f"task {self.lease.pk} is not {self.lease.worker}'s any more")
+        self._hold.insist(lambda: lifecycle.forget(self.lease))
 
 
 @dataclass

@@ -16,11 +16,12 @@ import pytest
 
 from analytics.errors import PipelineEnded, PipelineFailed
 from analytics.inflow.delivery import Misset, Outgoing, RetryPolicy, Undelivered
-from analytics.inflow.topics import Address, TopicTarget
+from analytics.inflow.topics import TopicTarget
 from analytics.pipelines import inflow_sink, waits
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped, failure_of
 from analytics.pipelines.inflow_sink import InflowSink
 from analytics.pipelines.inflow_targets import Target
+from analytics.pipelines.producers import Address
 from tests.inflow.tasks import change
 from tests.support.broker import eventually
 

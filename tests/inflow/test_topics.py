@@ -9,7 +9,8 @@ import pytest
 
 from analytics.inflow.delivery import REASON, Misset, Outgoing, Undelivered
 from analytics.inflow.fields import MAX_BODY, Message
-from analytics.inflow.topics import UNIQUE_ID, Address, TopicTarget
+from analytics.inflow.topics import UNIQUE_ID, TopicTarget
+from analytics.pipelines.producers import Address
 from brokercore.client import Producer
 from brokercore.client.errors import BrokerUnreachable
 from tests.pipelines.jobs import Ground

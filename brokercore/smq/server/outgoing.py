@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from brokercore.addresses import Network, may_reach, resolve
+from brokercore.addresses import Network, Resolve, may_reach, resolve
 from brokercore.server.errors import SettingsError
 from brokercore.smq.wire.notifications import push_target
 
@@ -44,8 +44,6 @@ _MOST_ADDRESSES = 8
 
 #: Whose push it is that a connection is opened for.
 _owner: ContextVar[str] = ContextVar("owner")
-
-Resolve = Callable[[str], list[str]]
 
 
 class PushError(Exception):
