@@ -10,6 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from tests.chaos import campaign, harms
+from tests.chaos.targets import JOBS_JVM
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended as after Ctrl-C
     chance = random.Random(arguments.seed)
     report = campaign.run(
-        lambda targets: harms.short() if arguments.short else harms.endless(targets.names, chance),
+        lambda targets: harms.short() if arguments.short else harms.endless([*targets.names, JOBS_JVM], chance),
         seed=arguments.seed,
         rate=arguments.rate,
         minutes=arguments.minutes,

@@ -19,6 +19,7 @@ from tests.chaos import harms
 from tests.chaos.figures import Report
 from tests.chaos.harms import DISK, Harm, NotBackError
 from tests.chaos.load import Load
+from tests.chaos.shops import postgres_shop
 from tests.chaos.targets import Targets
 from tests.support.disk import ROOT_ONLY, folder_or_disk
 from tests.support.product import ROOT, SLOWNESS, Product, eventually, free_ports
@@ -46,12 +47,12 @@ def run(deeds: Callable[[Targets], Iterable[Harm]], *, seed: int, rate: int, min
     """Do `deeds` until they end or `minutes` have passed; what came of it."""
     report = Report(seed=seed)
     chance = random.Random(f"{seed} pauses")
-    with _copy(report) as (product, disk):
+    with postgres_shop() as shop, _copy(report) as (product, disk):
         targets = Targets(product)
         say(f"started in {product.started_in:.0f} s; seed {seed}, {rate} messages a second")
         records = product.home.with_name(f"{product.home.name}.records")
         records.mkdir()
-        load = Load(product.demo, records, rate=rate, seed=seed)
+        load = Load(product.demo, records, shop, rate=rate, seed=seed)
         try:
             began = time.monotonic()
             for harm in deeds(targets):
@@ -124,6 +125,7 @@ def _settle(load: Load, report: Report) -> None:
     report.queue_lost = _what_stays(lambda: sent - set(queue))
     report.queue_acknowledged, report.queue_received = len(sent), queue.total()
     report.pages = load.pages.counts
+    report.changes = load.inflow.settled()
 
 
 def _what_stays(waiting: Callable[[], set[str]]) -> set[str]:

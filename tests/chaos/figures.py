@@ -8,6 +8,7 @@ from statistics import median
 
 from tests.bench.figures import table
 from tests.chaos.harms import DISK, KILL, Harm
+from tests.chaos.inflow_figures import Report as Changes
 
 
 @dataclass
@@ -38,6 +39,9 @@ class Report:
     missing: set[str] = field(default_factory=set)
     pages: Counter[str] = field(default_factory=Counter)
 
+    changes: Changes | None = None
+    """Of a database, into a topic."""
+
     queue_acknowledged: int = 0
     queue_received: int = 0
     queue_lost: set[str] = field(default_factory=set)
@@ -61,6 +65,8 @@ class Report:
         ):
             if names:
                 found.append(f"{len(names)} {what}: {', '.join(sorted(names)[:10])}")
+        if self.changes is not None:
+            found += self.changes.verdict()
         if broken := self.pages["broken"]:
             found.append(f"{broken} pages or calls of the API were answered with an error that says nothing (5xx).")
         return found
@@ -86,6 +92,7 @@ class Report:
             "notices due": self.tasks - len(self.stuck),
             "notices received, doubled ones too": self.notices,
             "**notices missing**": len(self.missing),
+            **(self.changes.counts() if self.changes is not None else {}),
             "pages and API calls answered": self.pages["answered"],
             "refused, in a sentence or without an answer": self.pages["refused"],
             "**answered with a bare 5xx**": self.pages["broken"],

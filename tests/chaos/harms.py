@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tests.chaos.targets import GUARD, JVM, LAUNCHER, Process, Targets
+from tests.chaos.targets import GUARD, JOBS_JVM, JVM, LAUNCHER, Process, Targets
 from tests.support.disk import resize
 from tests.support.product import SLOWNESS, eventually
 
@@ -57,7 +57,7 @@ def short() -> Iterator[Harm]:
     yield Harm(KILL, ("smq",))
     yield Harm(DISK, seconds=6)
     yield Harm(KILL, ("worker", "sql"))
-    yield Harm(KILL, ("tracking",))
+    yield Harm(KILL, ("tracking", JOBS_JVM))
     yield Harm(STOP, ("redis",), 4)
     yield Harm(KILL, (LAUNCHER,))
 

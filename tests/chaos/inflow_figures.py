@@ -110,6 +110,16 @@ class Report:
             seen.add(arrival.change)
         return found
 
+    def counts(self) -> dict[str, int]:
+        """In a few lines."""
+        distinct = {arrival.change for arrival in self.arrivals}
+        return {
+            "changes of a database acknowledged as committed": len(self.acknowledged),
+            "arrived in their topic": len(distinct),
+            "doubled: arrived again": len(self.repeated),
+            "**lost** or **out of order**": len(self.committed - distinct) + len(self.out_of_order),
+        }
+
     def _after(self, at: float) -> str:
         """After which kill a moment was."""
         place = bisect_right([kill.at for kill in self.kills], at)

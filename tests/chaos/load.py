@@ -23,6 +23,8 @@ from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.wire.errors import SmqError
 from console.openapi.authentication import SIGNATURE, sign
 from tests.brokercore.crash.records import Client, Notebook
+from tests.chaos.inflow_load import Inflow
+from tests.chaos.shops import Shop
 from tests.support.sql_client import SqlClient
 
 #: Seconds after which an answer is not waited for any longer.
@@ -30,6 +32,9 @@ ANSWER_SECONDS = 30.0
 
 #: The queue of the queue service that is sent to.
 QUEUE = "chaos"
+
+#: Changes a second of rows of a database; they are caught up with between two kills on a machine that is busy, too.
+CHANGES = 25
 
 #: Threads that send.
 SENDERS = 4
@@ -48,8 +53,9 @@ STATEMENTS = (
 class Load:
     """Producers and consumers in processes of their own, SQL and pages in threads; `stop` ends what makes new work."""
 
-    def __init__(self, demo: dict[str, Any], folder: Path, *, rate: int, seed: int) -> None:
+    def __init__(self, demo: dict[str, Any], folder: Path, shop: Shop, *, rate: int, seed: int) -> None:
         self.demo = demo
+        self.inflow = Inflow(demo, shop, rate=CHANGES, seed=seed)
         keys = demo["access_key_id"], demo["access_key_secret"]
         place = {"namespace": demo["instance_id"], "keys": keys}
         pause = SENDERS / rate
@@ -70,6 +76,7 @@ class Load:
         self.statements.stop()
         self.pages.stop()
         self.queue_sender.stop()
+        self.inflow.stop()
         self.producer.finish()
 
     def close(self) -> None:
@@ -78,6 +85,7 @@ class Load:
         self.pages.stop()
         self.queue_sender.stop()
         self.queue_receiver.stop()
+        self.inflow.close()
         for client in (self.producer, self.consumer, self.notices):
             client.close()
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import psycopg
 import pymysql
 
-from tests.chaos.inflow_figures import Change
+from tests.chaos.inflow_figures import Change, Report
 from tests.inflow.databases import LISTENS, PASSWORD, listening_postgres, run
 from tests.support.mariadb import PASSWORD as ROOTS_PASSWORD
 from tests.support.mariadb import MariaDbServer, mariadb_server
@@ -125,13 +125,20 @@ class MariaDb:
 
 
 @contextmanager
+def postgres_shop() -> Iterator[Shop]:
+    """One whose server comes with the packages of the tests."""
+    with listening_postgres(durable=True) as server:
+        yield Postgres(server)
+
+
+@contextmanager
 def shops() -> Iterator[tuple[Shop, ...]]:
     """Both of them, as durable as one has them: what is committed survives a kill."""
     with (
-        listening_postgres(durable=True) as postgres,
+        postgres_shop() as postgres,
         mariadb_server(innodb_flush_log_at_trx_commit="1", sync_binlog="1") as mariadb,
     ):
-        yield Postgres(postgres), MariaDb(mariadb)
+        yield postgres, MariaDb(mariadb)
 
 
 class Writer:
@@ -230,11 +237,6 @@ class Writers:
         """How many were acknowledged as committed."""
         return sum(writer.changes for writer in self._all)
 
-    @property
-    def transactions(self) -> int:
-        """How many were tried."""
-        return sum(len(writer.tried) for writer in self._all)
-
     def go(self, rate: float) -> None:
         """So many changes a second from now on, all writers together."""
         for writer in self._all:
@@ -251,25 +253,16 @@ class Writers:
         for writers in self._writers.values():
             writers[0].change_everything()
 
-    def acknowledged(self) -> dict[Change, float]:
-        """The changes whose commit was answered, and when."""
-        return {
-            change: at
-            for shop, writers in self._writers.items()
-            for writer in writers
-            for writing, at in writer.answered.items()
-            for change in _changes(shop, writer, writing)
-        }
-
-    def committed(self) -> set[Change]:
-        """The changes of the transactions that the databases have."""
-        found: set[Change] = set()
+    def tell(self, report: Report) -> None:
+        """What was tried, what was answered, and what the databases have of it."""
+        report.tried = sum(len(writer.tried) for writer in self._all)
         for shop in self._shops:
             kept = {str(row[0]) for row in shop.run("SELECT writing FROM ledger")}
             for writer in self._writers[shop.name]:
+                for writing, at in writer.answered.items():
+                    report.acknowledged |= dict.fromkeys(_changes(shop.name, writer, writing), at)
                 for writing in writer.tried.keys() & kept:
-                    found.update(_changes(shop.name, writer, writing))
-        return found
+                    report.committed.update(_changes(shop.name, writer, writing))
 
 
 def change_of(shop: str, row: dict[str, Any]) -> Change:
