@@ -37,10 +37,9 @@ PROCESSES = (JOBS_JVM, "pipelines", "tracking", "broker", "redis")
 HASTY = 5
 #: Seconds: the longest pause before the next kill; how long a database is away more.
 PAUSE, AWAY = 6.0, 3.0
-#: Changes a second at first, and the bounds of it: the highest is no more than a shared machine takes.
-FIRST_RATE, LEAST_RATE, MOST_RATE = 100.0, 30.0, 400.0
-#: Acknowledged changes that may be on their way; with more of them the rate is the least until some have arrived.
+#: Acknowledged changes that may be on their way, and changes a second: with more on their way it is the lower rate.
 MOST_BEHIND = 4_000
+RATE, RATE_BEHIND = 400.0, 30.0
 #: Bytes of the home's disk. It is memory, but only what lies on it.
 DISK_BYTES = 8 << 30
 KEPT = ROOT / "test-results" / "chaos-inflow"
@@ -59,22 +58,19 @@ class Campaign:
     #: Changes that are to be acknowledged in all.
     changes: int
     say: Callable[[str], None]
-    #: Changes a second that are wanted now.
-    rate: float = FIRST_RATE
 
     def kill_all(self, kills: int) -> None:
-        """One after the other, and then what is left of the changes. Raises NotBackError."""
+        """One after the other, each when its part of the changes has flowed, and then the last part.
+
+        Raises NotBackError.
+        """
         chance = random.Random(self.report.seed)
-        began = time.time()
         for done, name in enumerate(self._turns(kills, chance), 1):
-            self._kill(name, f"{done}. {name}", chance, is_hasty=chance.randrange(HASTY) == 0 and done < kills)
+            is_hasty = chance.randrange(HASTY) == 0 and done < kills
+            self._kill(name, f"{done}. {name}", chance, is_hasty=is_hasty)
             self._let_flow(chance.uniform(0, PAUSE))
-            if left := kills - done:
-                wanted = (self.changes - self.writers.changes) * done / (left * (time.time() - began))
-                self.rate = max(LEAST_RATE, min(MOST_RATE, wanted))
-        self.rate = MOST_RATE
-        while self.writers.changes < self.changes:
-            self._let_flow(0.5)
+            while not is_hasty and self.writers.changes < self.changes * done / kills:
+                self._let_flow(0.2)
 
     def until_flows(self, since: float) -> float:
         """When a change that was made after `since` has come out of every topic, epoch s. Raises NotBackError."""
@@ -97,7 +93,7 @@ class Campaign:
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             is_behind = self.writers.changes - self.consumer.distinct > MOST_BEHIND
-            self.writers.go(LEAST_RATE if is_behind else self.rate)
+            self.writers.go(RATE_BEHIND if is_behind else RATE)
             _pause(min(left, 0.2))
 
     def _turns(self, kills: int, chance: random.Random) -> list[str]:
