@@ -56,6 +56,10 @@ class Capturing:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready tracking\n"
 
+    def send(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def end(self, number: int = signal.SIGTERM) -> None:
         if self._process is not None:
             self._process.send_signal(number)
@@ -238,6 +242,36 @@ def test_a_pause_ends_the_capture_and_a_lost_slot_is_begun_anew(
     until_normal(task)
     insert(*orders, 2)
     assert ids(task, 2) == [1, 2]
+
+
+def test_a_slot_that_the_server_gives_up_amid_the_flow_is_told_and_begun_anew(
+    alice: Actor, orders: tuple[PostgresServer, str], capturing: Capturing
+) -> None:
+    """The process stands still for longer than `max_slot_wal_keep_size` bears."""
+    server, _ = orders
+    run(server, "ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+    try:
+        task = make(alice, orders)
+        capturing.start()
+        until_normal(task)
+        insert(*orders, 1)
+        assert ids(task, 1) == [1]
+        capturing.send(signal.SIGSTOP)
+        insert(*orders, 2)
+        patience = Patience(WAIT_S, 0.1)
+        lost = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{task.slot}' AND wal_status = 'lost'"
+        while not run(server, lost):
+            assert not patience.is_over()
+            run(server, "CREATE TABLE IF NOT EXISTS noise (a int)", "SELECT pg_switch_wal()", "CHECKPOINT")
+        capturing.send(signal.SIGCONT)
+        failed = until(task, lambda now: now.code == "SLOT_LOST")
+        assert failed.state == State.FAILED and "max_slot_wal_keep_size" in failed.sentence and failed.mend
+        services.resume(actor=alice, task=task, anew=True)
+        until_normal(task)
+        insert(*orders, 3)
+        assert ids(task, 2)[-1] == 3
+    finally:
+        run(server, "ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()", "DROP TABLE noise")
 
 
 def test_a_deleted_task_leaves_nothing(alice: Actor, orders: tuple[PostgresServer, str], capturing: Capturing) -> None:
