@@ -21,6 +21,10 @@ from launcher.process import Child, Reaper
 #: Seconds before a dead child is started again: doubled with each death in a row, from the first up to the last.
 BACKOFF_FIRST, BACKOFF_LAST = 1.0, 30.0
 
+#: The longest that a service which is started again may take to get ready, s: each time that it was not in time it gets
+#: twice as long, for on a busy machine it would never be there if it were killed at the same point each time.
+PATIENCE_LAST = 900.0
+
 #: Seconds of life after which a death is no longer in a row with the one before.
 SETTLED = 60.0
 
@@ -109,7 +113,7 @@ class Supervisor:
         began = time.monotonic()
         try:
             child = await self._start(service)
-            if trouble := await self._until_ready(service, child):
+            if trouble := await self._until_ready(service, child, service.deadline):
                 raise LauncherError(_failure(service, child, trouble))
         except LauncherError as error:
             if not service.optional:
@@ -121,7 +125,7 @@ class Supervisor:
             f"{service.name} {'ready' if service.ready else 'done'} after {time.monotonic() - began:.1f} s"
         )
         self._ready[service.name].set()
-        backoff, began = BACKOFF_FIRST, time.monotonic()
+        backoff, began, patience = BACKOFF_FIRST, time.monotonic(), service.deadline
         while service.ready:
             status = await self._until_ended(service, child)
             backoff = BACKOFF_FIRST if time.monotonic() - began > SETTLED else backoff
@@ -139,10 +143,12 @@ class Supervisor:
                 # Somebody holds what the service needs, and lets go of it sooner or later: the next turn tries again.
                 self._output.say(str(error))
                 continue
-            if trouble := await self._until_ready(service, child):
+            if trouble := await self._until_ready(service, child, patience):
                 self._output.say(f"{service.name} {trouble}")
                 child.kill()
+                patience = max(service.deadline, min(patience * 2, PATIENCE_LAST))
             else:
+                patience = service.deadline
                 self._output.say(f"{service.name} is ready again")
 
     async def _give_up(self, service: Service) -> None:
@@ -182,13 +188,13 @@ class Supervisor:
         self._guard.watch(child.pid)
         return child
 
-    async def _until_ready(self, service: Service, child: Child) -> str | None:
-        """Return None once the child is ready (a one-off: done), else what went wrong."""
+    async def _until_ready(self, service: Service, child: Child, patience: float) -> str | None:
+        """Return None once the child is ready (a one-off: done), else what went wrong, after `patience` s at most."""
         probe: asyncio.Future[Any] = (
             asyncio.ensure_future(service.ready(child)) if service.ready else asyncio.shield(child.ended)
         )
         try:
-            await asyncio.wait([probe, child.ended], timeout=service.deadline, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([probe, child.ended], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
             probe.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -196,7 +202,7 @@ class Supervisor:
         if child.ended.done():
             status = child.ended.result()
             return None if status == 0 and not service.ready else f"{_ending(status)} before it was ready"
-        return f"was not ready within {service.deadline:.0f} s" if probe.cancelled() else None
+        return f"was not ready within {patience:.0f} s" if probe.cancelled() else None
 
     async def _until_ended(self, service: Service, child: Child) -> int:
         """Do what belongs beside a child that is ready; return its exit status."""

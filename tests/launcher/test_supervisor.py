@@ -110,6 +110,24 @@ def test_it_ends_when_a_service_is_not_ready_in_time(launch: Launch) -> None:
     assert launched.living() == []
 
 
+def test_it_gives_what_starts_slowly_again_more_time_until_it_is_ready(launch: Launch, tmp_path: Path) -> None:
+    """A machine may be so busy that nothing starts in its usual time: killed each time, it would never be there."""
+    slow_from_then_on = """
+import os, pathlib, signal, time
+mark = pathlib.Path({mark!r})
+if mark.exists():
+    time.sleep(2.5)
+mark.touch()
+print("ready", flush=True)
+signal.pause()
+""".format(mark=str(tmp_path / "mark"))
+    launched = launch(f"""service("slow", {slow_from_then_on!r}, deadline=2.0)""")
+    launched.await_line("all ready")
+    os.kill(launched.living()[0], signal.SIGKILL)
+    launched.await_line("slow was not ready within 2 s")
+    launched.await_line("slow is ready again")
+
+
 def test_it_stops_while_it_still_starts(launch: Launch) -> None:
     launched = launch("""service("late", NEVER_READY), service("top", GETS_READY, "late")""")
     launched.await_line("still trying")
