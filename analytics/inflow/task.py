@@ -32,7 +32,7 @@ from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
 from analytics.inflow.task_sinks import DEAD_LETTERS, HEADERS, DeadLetters, TaskSink
 from analytics.inflow.task_sources import TaskSource
-from analytics.inflow.task_transforms import TaskTransform
+from analytics.inflow.task_transforms import SqlTransform, TaskTransform
 from analytics.inflow.transform import Transform
 from analytics.pipelines.plan import CREDENTIALS, SECRET, Column, Insert, Plan, Settings, Sink, Source
 from brokercore.addresses import Network
@@ -143,6 +143,7 @@ class Task:
             views=(),
             inserts=(Insert(MESSAGES, f"select {EVENT.name} from {EVENTS}", line=0),),  # noqa: S608  all of it is ours
             settings=Settings(batch_interval_ms=_BATCH_MS, restart_delay_ms=_RESTART_MS),
+            tables=self.transform.tables if isinstance(self.transform, SqlTransform) else (),
             secrets=tuple(sorted({one for found in named for one in found})),
         )
 

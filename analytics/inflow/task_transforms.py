@@ -11,11 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from analytics.errors import AnalyticsError, QueryRefused
 from analytics.inflow import parts
 from analytics.inflow.expressions import BATCH_S, Expression, Language
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.transform import Transform, TransformFailed
+from analytics.sql import outline
 from brokercore.addresses import Network
 
 
@@ -96,9 +102,40 @@ class FunctionTransform:
         return HttpFunction(self.url, function_key, networks=networks)
 
 
+@dataclass(frozen=True)
+class SqlTransform:
+    """A query over each batch, with joins to tables of the catalog. What is made of events only the engine knows."""
+
+    kind: ClassVar[str] = "sql"
+    place: ClassVar[str] = "transform.sql"
+    sql: str
+    #: (schema, table) of the catalog that it names.
+    tables: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> SqlTransform:
+        """Raises TaskError; whether Spark takes it, and one event at a time, is told when the task starts."""
+        parts.known("a transform of the kind sql", found, ("kind", "sql"), "transform.")
+        sql = parts.text(found, "sql", "transform.")
+        try:
+            outline.check(sql)
+            return cls(sql, tables_of(sql))
+        except AnalyticsError as error:
+            raise TaskError(cls.place, error.user_message) from None
+
+    def to_document(self) -> dict[str, Any]:
+        """All of it."""
+        return {"kind": self.kind, "sql": self.sql}
+
+    def made(self, function_key: bytes, networks: Collection[Network]) -> Transform:
+        """Raises TransformFailed: the engine makes it of each batch."""
+        raise TransformFailed("A query is made by the engine over a whole batch.")
+
+
 _TRANSFORMS: dict[str, Callable[[Mapping[str, Any]], TaskTransform]] = {
     "expression": ExpressionTransform.read,
     "function": FunctionTransform.read,
+    "sql": SqlTransform.read,
 }
 
 
@@ -117,3 +154,36 @@ def _told_at(place: str) -> Iterator[None]:
         yield
     except TransformFailed as error:
         raise TaskError(place, error.user_message) from None
+
+
+def tables_of(sql: str) -> tuple[tuple[str, str], ...]:
+    """The tables of the catalog that a query names, (schema, table), without Spark: rights are asked before it starts.
+
+    It decides nothing: what Spark's own parser finds beside these the guard refuses. Raises QueryRefused for what is no
+    SELECT over `events`.
+    """
+    try:
+        statements = sqlglot.parse(sql, read="databricks")
+    except (SqlglotError, RecursionError) as error:
+        found = getattr(error, "errors", None)
+        place = f" at line {found[0]['line']}, column {found[0]['col']}" if found and found[0].get("line") else ""
+        raise QueryRefused(f"This is no SELECT{place}.") from None
+    query = statements[0] if len(statements) == 1 else None
+    if not isinstance(query, exp.Query):
+        raise QueryRefused("One SELECT over the table events is allowed.")
+    common = {one.alias_or_name.lower() for one in query.find_all(exp.CTE)}
+    tables: set[tuple[str, str]] = set()
+    reads_events = False
+    for table in query.find_all(exp.Table):
+        schema, name = table.db, table.name
+        if not name or (not schema and name.lower() in common):
+            continue
+        if not schema and name.lower() == "events":
+            reads_events = True
+        elif not schema:
+            raise QueryRefused(f"There is no table {name}; a table of the catalog is named with its schema.")
+        else:
+            tables.add((schema, name))
+    if not reads_events:
+        raise QueryRefused("The query has to read the table events.")
+    return tuple(sorted(tables))

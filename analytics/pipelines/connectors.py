@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
+    from analytics.pipelines.inflow_sql import BatchSql
     from analytics.pipelines.queue_source import QueueSource
     from analytics.pipelines.reports import Reached
     from analytics.sources.mq import Topic
@@ -414,6 +415,9 @@ class Output:
     step: Callable[[DataFrame], DataFrame] = lambda rows: rows
     #: Which rows make an empty message, which no broker takes: they are left out and counted by this name.
     empty: tuple[str, SparkColumn] | None = None
+    #: Where a query is made over each batch: what does it and writes.
+    by_batch: BatchSql | None = None
+    sql: str = ""
 
     def _kept(self, rows: DataFrame, *, counted: bool) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
@@ -473,8 +477,10 @@ def _to_inflow(sink: Sink, place: Place) -> Output:
     from analytics.inflow.delivery import Misset
     from analytics.inflow.parts import TaskError
     from analytics.inflow.task import Task
+    from analytics.inflow.task_transforms import SqlTransform
     from analytics.inflow.transform import TransformFailed
     from analytics.pipelines import inflow_sink, inflow_targets
+    from analytics.pipelines.inflow_sql import BatchSql
 
     options = place.options(sink)
     if "task" not in options:
@@ -497,6 +503,8 @@ def _to_inflow(sink: Sink, place: Place) -> Output:
     inflow_sink.folder_of(place.state, sink.name).mkdir(exist_ok=True)
     label = label_of("inflow", sink.name)
     place.spark.dataSource.register(inflow_sink.sink_class(label, to))
+    if isinstance(to.task.transform, SqlTransform):
+        return Output(label, by_batch=BatchSql(place.spark, label, to.task.pattern), sql=to.task.transform.sql)
     return Output(label, step=lambda rows: rows.coalesce(1))
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_network
@@ -21,14 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from analytics.inflow.delivery import Count, Delivery, Misset, Stopped
+from analytics.inflow.delivery import Count, Delivery, Misset, Stopped, text_of
 from analytics.inflow.expressions import Expression
+from analytics.inflow.sql_rows import Made, Row
 from analytics.inflow.task import Task
-from analytics.inflow.transform import Transform, TransformFailed
+from analytics.inflow.task_transforms import SqlTransform
+from analytics.inflow.transform import MOST_BYTES, MOST_EVENTS, Transform, TransformFailed
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped
+from analytics.pipelines.inflow_sql import EVENT, FAILED, ROW_OF_EVENT
 from analytics.pipelines.inflow_targets import Target
 from analytics.pipelines.plan import file_name
 from analytics.pipelines.waits import Pauses
@@ -61,13 +64,18 @@ class InflowSink:
         """The task. Raises TaskError."""
         return _task(self.document)
 
+    @property
+    def is_query(self) -> bool:
+        """Whether its transform is a query over each batch (`inflow_sql`)."""
+        return isinstance(self.task.transform, SqlTransform)
+
     def transform(self) -> Transform | None:
         """A new transform, to be closed by its user. Raises TransformFailed."""
         return self.task.made_transform(self.function_key, [ip_network(one) for one in self.networks.split(",") if one])
 
     def require(self) -> None:
         """Raise what is wrong with the task: TaskError, TransformFailed for what is no expression, Misset."""
-        transform = self.transform()
+        transform = None if self.is_query else self.transform()
         if transform is not None:
             try:
                 if isinstance(transform, Expression):
@@ -91,12 +99,21 @@ class InflowSink:
 
     def deliver(self, batches: Iterator[pa.RecordBatch]) -> int:
         """Deliver the events of one batch of Spark's; returns how many. Raises ConnectorFailed."""
+        return self._deliver(_calls(batches, self.messages))
+
+    def deliver_made(self, batches: Iterator[pa.RecordBatch]) -> int:
+        """Deliver one batch of which a query has made rows (`inflow_sql`). Raises ConnectorFailed."""
+        events, made = _of_query(batches)
+        return self._deliver(_cut(events, self.messages), made)
+
+    def _deliver(self, calls: Iterator[list[bytes]], transform: Transform | None = None) -> int:
         kept = Counters(Path(self.state), self.name)
         waits = _Waits(self, kept)
         rows = 0
         try:
-            delivery = waits.delivery = Delivery(self.task.flow(self.kept_transform()), self.target, waits)
-            for events in _calls(batches, self.messages):
+            flow = self.task.flow(transform or self.kept_transform())
+            delivery = waits.delivery = Delivery(flow, self.target, waits)
+            for events in calls:
                 delivery.deliver(events)
                 rows += len(events)
         except Stopped as error:
@@ -183,17 +200,52 @@ def read_counters(state: str | Path, sink: str) -> dict[str, int]:
 
 def _calls(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[bytes]]:
     """The events of one batch, so many at a time."""
+    return _cut((event or b"" for batch in batches for event in batch.column(0).to_pylist()), most)
+
+
+def _cut(events: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
     held: list[bytes] = []
     size = 0
-    for batch in batches:
-        for event in batch.column(0).to_pylist():
-            if held and (len(held) >= most or size + len(event) > _MOST_BYTES):
-                yield held
-                held, size = [], 0
-            held.append(event or b"")
-            size += len(held[-1])
+    for event in events:
+        if held and (len(held) >= most or size + len(event) > _MOST_BYTES):
+            yield held
+            held, size = [], 0
+        held.append(event)
+        size += len(event)
     if held:
         yield held
+
+
+def _of_query(batches: Iterator[pa.RecordBatch]) -> tuple[list[bytes], Made]:
+    """The events of a batch in their order, and what a query made of them. Raises ConnectorMisset for too much."""
+    found: list[tuple[int, int, bytes, str | None]] = []
+    size = 0
+    for batch in batches:
+        found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        size += batch.nbytes
+        if size > _MOST_BYTES + MOST_BYTES or len(found) > MOST_EVENTS:
+            raise ConnectorMisset(
+                f"The query makes more than {MOST_BYTES >> 20} MiB, or {MOST_EVENTS:,} rows, of a batch; a smaller"
+                " batch may be what it takes."
+            )
+    found.sort(key=lambda row: row[0])
+    events = {number: content or b"" for number, kind, content, _ in found if kind == EVENT}
+    keys = {number: _key(event) for number, event in events.items()}
+    rows: dict[int, list[Row]] = {}
+    failed: dict[bytes, str] = {}
+    for number, kind, content, topic in found:
+        if kind == FAILED:
+            failed[keys[number]] = content.decode()
+        elif kind != EVENT:
+            rows.setdefault(number, []).append(Row(content or b"null", kind == ROW_OF_EVENT, topic))
+    return [events[number] for number in sorted(events)], Made({keys[one]: made for one, made in rows.items()}, failed)
+
+
+def _key(event: bytes) -> bytes:
+    try:
+        return text_of(json.loads(event))
+    except (ValueError, RecursionError):
+        return event
 
 
 @dataclass
@@ -214,6 +266,17 @@ class InflowWriter(DataSourceStreamArrowWriter):
         return Delivered(self._sink.deliver(iterator))
 
 
+class InflowBatchWriter(DataSourceArrowWriter):
+    """Delivers one batch of which a query has made rows."""
+
+    def __init__(self, sink: InflowSink) -> None:
+        self._sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Delivered:
+        """Deliver all of it."""
+        return Delivered(self._sink.deliver_made(iterator))
+
+
 class InflowTable(DataSource):
     """The base of the classes that `sink_class` makes."""
 
@@ -228,6 +291,10 @@ class InflowTable(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> InflowWriter:  # noqa: N802  Spark's
         """For a stream."""
         return InflowWriter(self.sink)
+
+    def writer(self, schema: StructType, overwrite: bool) -> InflowBatchWriter:
+        """For a batch of one that a query was made over."""
+        return InflowBatchWriter(self.sink)
 
 
 def sink_class(label: str, sink: InflowSink) -> type[InflowTable]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from analytics import lake
@@ -34,6 +35,7 @@ from analytics.errors import (
 )
 from analytics.lake import allowed_paths
 from analytics.pipelines import checkpoints, connectors, intake, waits
+from analytics.pipelines.batch_gate import BatchGate
 from analytics.pipelines.connector_errors import failure_of, said
 from analytics.pipelines.connectors import Place
 from analytics.pipelines.counts import reads
@@ -48,6 +50,8 @@ from analytics.sql import failures, guard, sessions, spelling
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from analytics.pipelines.inflow_sql import Judged
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +121,9 @@ class Pipeline:
         #: Of each source whether its rows end.
         self._ends = {one.name: is_batch or one.ends for one in spec.plan.sources}
         self._queries: list[StreamingQuery | None] = [None] * len(spec.plan.inserts)
+        #: By the insert, the query over each of its batches, and why one of them could not be written.
+        self._judged: dict[int, Judged] = {}
+        self._unwritten: dict[int, AnalyticsError] = {}
         self._sources: list[QueueSource] = []
         #: What the scheduler was told: how many tasks wait, by run of a query, or by the tag of rows that end.
         self._waiting: dict[str, int] = {}
@@ -271,7 +278,14 @@ class Pipeline:
             with _of_statement(insert.line):
                 rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
             counted = place.counts.counted(rows, f"insert:{number}")
-            found.append(_Ready(number, insert, counted, connectors.output(sink, place)))
+            output = connectors.output(sink, place)
+            if output.by_batch is not None:
+                self._judged[number] = partial(names.judged, output.sql, insert.line)
+                try:
+                    output.by_batch.require(self._judged[number])
+                except Exception as error:
+                    raise _refusal(error, insert.line) from error
+            found.append(_Ready(number, insert, counted, output))
         for queue in self._sources:
             read_by = [one.number for one in found if reads(one.rows, source_key(queue.name))]
             queue.note_readers([self._folders[number] for number in read_by])
@@ -291,11 +305,34 @@ class Pipeline:
         writer = one.output.stream(one.rows).outputMode(one.insert.output)
         writer = writer.option("checkpointLocation", f"{place.url.rstrip('/')}/{self._folders[one.number]}")
         writer = writer.trigger(processingTime=f"{place.settings.batch_interval_ms} milliseconds")
+        gate = None if one.output.by_batch is None else BatchGate(place.spark)
+        if gate is not None:
+            gate.put_into(writer)
         try:
             query: StreamingQuery = writer.start()
         except AnalysisException as error:  # what no stream can do
             raise _as_failure(error, one.insert.line) from error
+        if gate is not None:
+            work = threading.Thread(target=self._hand_on, args=(place, one, query, gate), daemon=True)
+            work.start()
         return query
+
+    def _hand_on(self, place: Place, one: _Ready, query: StreamingQuery, gate: BatchGate) -> None:
+        """Write the batches of a stream over each of which a query is made, in a thread, until it has ended."""
+        try:
+            with _in_session(place.spark, self.spec.tenant, self._tag_of_batches):
+                while query.isActive:
+                    batch = gate.take()
+                    if batch is None:
+                        continue
+                    failure: AnalyticsError | None = None
+                    try:
+                        one.output.by_batch.write(batch, self._judged[one.number])  # type: ignore[union-attr]
+                    except Exception as error:  # noqa: BLE001  it ends the stream, by which the pipeline ends
+                        failure = self._unwritten[one.number] = _as_failure(error, one.insert.line)
+                    gate.done(None if failure is None else failure.user_message)
+        except Exception as error:  # noqa: BLE001  the border of the thread
+            self._fail(_as_failure(error, one.insert.line))
 
     def _watch(self, executors: Executors) -> None:
         """Until the pipeline is stopped, or ends by itself."""
@@ -316,7 +353,8 @@ class Pipeline:
         for number, insert in enumerate(self.spec.plan.inserts if processes else ()):
             if tasks := processes.get(insert.sink, 0):
                 query = self._queries[number]
-                waiting[self._tag_of_writing if query is None else query.runId] = tasks
+                tag = self._tag_of_batches if number in self._judged else self._tag_of_writing
+                waiting[tag if query is None or number in self._judged else query.runId] = tasks
         context = self._session.sparkContext  # type: ignore[union-attr]
         for work in waiting | self._waiting:
             if waiting.get(work) != self._waiting.get(work):
@@ -329,7 +367,7 @@ class Pipeline:
                 continue
             _take(self._watches[number], query)
             if not query.isActive:
-                raise _ended(query, self.spec.plan.inserts[number].line)
+                raise self._unwritten.get(number) or _ended(query, self.spec.plan.inserts[number].line)
 
     def _fail(self, failure: AnalyticsError) -> None:
         with self._lock:
@@ -427,6 +465,11 @@ class Pipeline:
         """
         return f"{self._tag}-{self.spec.number}-ends"
 
+    @property
+    def _tag_of_batches(self) -> str:
+        """What those for batches over which a query is made bear: the stream waits for them, and does not own them."""
+        return f"{self._tag}-{self.spec.number}-batches"
+
     def _begin_to_end(self) -> None:
         with self._going_on:
             self._ending.set()
@@ -462,6 +505,8 @@ class Pipeline:
                     break  # the batch is repeated
                 time.sleep(_LOOK_S)
             query.stop()
+            if number in self._judged:
+                self._session.sparkContext.cancelJobsWithTag(self._tag_of_batches)  # type: ignore[union-attr]
             _take(self._watches[number], query)
         except Exception as error:  # noqa: BLE001  what does not stop is fenced off by the next runner
             log.warning("insert %s of %s does not stop: %s", number, self.spec.pipeline, error)
@@ -498,15 +543,23 @@ class _Names:
         """The rows of a query that the guard lets through. Raises QueryRefused and QueryFailed, which name the line."""
         from pyspark.sql import DataFrame
 
+        plan = self.judged(sql, line)
+        try:
+            jvm: Any = self._spark._jvm
+            rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
+        except Exception as error:
+            raise _refusal(error, line) from error
+        return DataFrame(rows, self._spark)
+
+    def judged(self, sql: str, line: int) -> Any:
+        """The plan of a query that the guard lets through, whose tables are there. Raises as `query`."""
         known = {schema: [table.name for table in listed] for schema, listed in self._spec.tables.items()}
         try:
             guarded = guard.check(self._spark, sql, schema=_OWN, tables=known | {_OWN: self._own})
             self._tables.register((pair for pair in guarded.relations if pair[0] != _OWN), self._spec.decide)
-            jvm: Any = self._spark._jvm
-            rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, guarded.plan)
         except Exception as error:
             raise _refusal(error, line) from error
-        return DataFrame(rows, self._spark)
+        return guarded.plan
 
 
 @contextmanager

@@ -39,11 +39,13 @@ STEPS = {
     "properties": "Task properties",
 }
 #: What each kind of transform is told.
-_TRANSFORMS = {"expression": ("language", "expression"), "function": ("url",)}
+_TRANSFORMS = {"expression": ("language", "expression"), "function": ("url",), "sql": ("sql",)}
+_QUERY = """select e.id, e.after:amount::decimal(10,2) as amount, c.name
+from events e left join shop.customers c on c.id = e.after:customer::int"""
 _STEP_OF = {
     "pattern": "filtering",
     "transform": "transformation", "language": "transformation", "expression": "transformation",
-    "url": "transformation",
+    "url": "transformation", "sql": "transformation",
     **{name: "sink" for one in DESTINATIONS.values() for name in ("sink_kind", *one.fields)},
     "retry": "properties", "faults": "properties", "dead_kind": "properties", "dead_letters": "properties",
     "dead_instance": "properties", "dead_queue": "properties",
@@ -52,6 +54,7 @@ _FIELD_OF = {
     "source.kind": "provider", "source.messages": "messages", "source.interval": "interval",
     "transform": "transform", "transform.kind": "transform",
     "transform.language": "language", "transform.expression": "expression", "transform.url": "url",
+    "transform.sql": "sql",
     "sink.kind": "sink_kind", "deadLetterTopic": "dead_letters", "deadLetterInstance": "dead_instance",
     "deadLetterQueue": "dead_queue",
 }  # fmt: skip
@@ -140,6 +143,7 @@ class TaskForm(forms.Form):
             ("", "none"),
             ("expression", "an expression over each event"),
             ("function", "a function of yours, by HTTP"),
+            ("sql", "a query (SQL) over each batch, with tables of the catalog"),
         ],
         required=False,
         widget=forms.RadioSelect,
@@ -165,6 +169,14 @@ class TaskForm(forms.Form):
         max_length=2048,
         widget=forms.TextInput(attrs=PLAIN | {"placeholder": "https://functions.example.com/clean"}),
         help_text="It gets a JSON array of events by POST, and answers an array of events.",
+    )
+    sql = forms.CharField(
+        label="Query",
+        required=False,
+        max_length=64 * 1024,
+        widget=forms.Textarea(attrs=_CODE | {"rows": 8, "placeholder": _QUERY}),
+        help_text="One SELECT over the table events. A column event is the event from here on; else the columns are its"
+        " data. The column gantrytopic routes it.",
     )
     sink_kind = forms.ChoiceField(
         label="Service type",

@@ -21,7 +21,7 @@ from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.task import Task
-from analytics.inflow.task_transforms import ExpressionTransform, FunctionTransform, TaskTransform
+from analytics.inflow.task_transforms import ExpressionTransform, FunctionTransform, SqlTransform, TaskTransform
 from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
@@ -179,6 +179,11 @@ def _transformed(
         return []
     if isinstance(task.transform, FunctionTransform) and networks is None:
         journey.note = "The function is asked when you choose Try it; the message below is made of the event as it is."
+        return [event]
+    if isinstance(task.transform, SqlTransform):
+        journey.note = (
+            "A query is made by the engine once the task runs; the message below is made of the event as it is."
+        )
         return [event]
     transform = _opened(actor, task.transform, networks or ())
     place = task.transform.place

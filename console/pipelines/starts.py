@@ -163,7 +163,23 @@ def given(starter: Actor, plan: Plan) -> dict[str, dict[str, Value]]:
             found[table.name.lower()] = {"log": _log(starter, options)}
         elif table.connector == "inflow":
             found[table.name.lower()] = _inflow(starter, table, options)
+            _require_tables(starter, plan)
     return found
+
+
+def _require_tables(starter: Actor, plan: Plan) -> None:
+    """The tables of the catalog that a task's query names, which its starter may query. Raises Refused."""
+    if not plan.tables:
+        return
+    readable = {
+        (schema.lower(), table.name.lower())
+        for schema, tables in catalog.readable_schemas(starter).items()
+        for table in tables
+    }
+    for schema, table in plan.tables:
+        if (schema.lower(), table.lower()) not in readable:
+            sentence = f"There is no table {schema}.{table} that may be queried."
+            raise Refused("TABLE_NOT_FOUND", sentence, "transform.sql")
 
 
 def _log(starter: Actor, options: Options) -> str:

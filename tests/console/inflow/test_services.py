@@ -14,6 +14,7 @@ from analytics.inflow.event_log import EventLog
 from analytics.pipelines.plan import Plan
 from console.accounts.models import Policy, User
 from console.audit.models import Entry
+from console.catalog.models import ExternalTable, Schema
 from console.inflow import queries, services
 from console.pipelines import lifecycle, starts
 from console.pipelines.lifecycle import Lease
@@ -89,6 +90,31 @@ def test_events_route_themselves_only_where_the_starter_may_publish(cast: Cast, 
     assert services.create(actor=cast.actor("alice"), document=told).name == "orders-to-topic"
 
 
+def test_a_query_takes_the_right_to_each_table_as_long_as_it_runs(cast: Cast, log: EventLog, topics: None) -> None:
+    schema = Schema.objects.create(tenant=cast.acme, name="shop")
+    for name in ("customers", "secrets"):
+        columns = [{"name": "id", "type": "int"}]
+        ExternalTable.objects.create(schema=schema, name=name, location=f"oss://acme/{name}/", columns=columns)
+    allow(cast, "nora", "mq:*", "dts:*", "dla:ReadBucket")
+    told = {
+        name: document(cast, transform={"kind": "sql", "sql": f"select e.event from events e join shop.{name} on true"})
+        for name in ("customers", "secrets")
+    }
+    with pytest.raises(Refused, match=r"no table shop\.customers"):
+        services.look(actor=cast.actor("nora"), document=told["customers"])
+    allow(cast, "nora", "dla:SubmitQuery", resource="acs:dla:*:*:shop/customers")
+    with pytest.raises(Refused, match=r"no table shop\.secrets") as refused:
+        services.look(actor=cast.actor("nora"), document=told["secrets"])
+    assert refused.value.field == "transform.sql"
+    task = services.create(actor=cast.actor("nora"), document=told["customers"])
+    lease = claimed(task)
+    assert [one.name for one in starts.spec_of(lease).tables["shop"]] == ["customers"]
+    starts.require_still(lease)
+    ExternalTable.objects.filter(name="customers").delete()
+    with pytest.raises(Refused, match=r"no table shop\.customers"):
+        starts.require_still(lease)
+
+
 def test_topics_take_the_right_to_publish_the_dead_letters_too(cast: Cast, log: EventLog, topics: None) -> None:
     allow(cast, "nora", "dla:ReadBucket")
     with pytest.raises(PermissionDenied, match="mq:PUB"):
@@ -126,6 +152,8 @@ JSONATA = {"kind": "expression", "language": "jsonata", "expression": "$"}
         ("transform", JSONATA | {"expression": "merge(@, {})"}, "transform.expression", "character 7"),
         ("transform", JSONATA | {"language": "xslt"}, "transform.language", "It is jmespath or jsonata"),
         ("transform", {"kind": "function", "url": "ftp://x"}, "transform.url", "begins with http"),
+        ("transform", {"kind": "sql", "sql": "select from"}, "transform.sql", "This is no SELECT"),
+        ("transform", {"kind": "sql", "sql": "select * from events, s.none"}, "transform.sql", "no table s.none"),
         ("sink.topic", "nowhere", "sink.topic", "There is no topic"),
         ("sink.topic", "in_order", "sink.topic", "of the kind Partitionally ordered"),
         ("sink.ordered", True, "sink.topic", "of the kind Normal; an ordered one"),

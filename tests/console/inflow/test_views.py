@@ -126,6 +126,7 @@ def test_a_form_of_a_task_makes_its_document_again(cast: Cast, log: EventLog, to
         ({"transform": "expression", "language": "jsonata", "expression": "{a: b}]"}, "expression", "transformation"),
         ({"transform": "expression", "language": "sql", "expression": "a"}, "language", "transformation"),
         ({"transform": "function", "url": "ftp://x"}, "url", "transformation"),
+        ({"transform": "sql", "sql": "delete from events"}, "sql", "transformation"),
         ({"topic": "nowhere"}, "topic", "sink"),
         ({"body_method": "data_extraction", "body_path": "x"}, "body_path", "sink"),
         ({"properties_parameters": "["}, "properties_parameters", "sink"),
@@ -188,6 +189,13 @@ def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topi
     text = shown.content.decode()
     assert "1 event after it" in text and "Your sample event" in text
     assert "<dt>Topic</dt><dd>other</dd>" in text and "<dt>Key</dt><dd>5</dd>" in text
+
+
+def test_a_query_is_saved_and_made_by_the_engine_alone(cast: Cast, log: EventLog, topics: None) -> None:
+    given = {"transform": "sql", "sql": "select * from events where operation = 'INSERT'"}
+    assert "A query is made by the engine" in sent(cast, "inflow.journey", **given).content.decode()
+    assert sent(cast, "inflow.create", **given).status_code == 302
+    assert json.loads(reloaded(cast).draft)["transform"] == {"kind": "sql", "sql": given["sql"]}
 
 
 def test_an_expression_in_jsonata_is_saved_and_shown_as_such(cast: Cast, log: EventLog, topics: None) -> None:
