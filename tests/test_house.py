@@ -43,6 +43,8 @@ ALONE = {
     "console.inflow.sources",
     # Texts that users begin with.
     "console.jobs.beginnings",
+    # This side of a class in Java.
+    "analytics.pipelines.batch_gate",
     # A subject of its own beside others like it.
     "brokercore.client.admin",
     "console.accounts.security",
