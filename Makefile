@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-pipelines bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
+.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-inflow bench-pipelines bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench-sql: tools ## async SQL: latencies, overhead over bare Spark, fairness, la
 
 bench-pipelines: tools ## SQL jobs beside bare loops: rates, latency, start, memory, 3 rounds (6 minutes; ROUNDS=1 for one)
 	@exec $(VENV)/python -m tests.bench pipelines --rounds $(or $(ROUNDS),3)
+
+bench-inflow: tools ## changes into topics beside the capture alone and Debezium: rates, delay, memory, 3 rounds (ROUNDS=1 for one)
+	@exec $(VENV)/python -m tests.bench inflow --rounds $(or $(ROUNDS),3)
 
 bench-fairness: tools ## what one account notices while another does its worst at each door (10 minutes)
 	@exec $(VENV)/python -m tests.bench fairness

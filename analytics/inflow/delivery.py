@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from analytics.errors import AnalyticsError
+from analytics.inflow import quick_json
 from analytics.inflow.debezium import taken_key
 from analytics.inflow.fields import MAX_BODY, EventRejected, Message
 from analytics.inflow.pattern import Pattern
@@ -203,7 +204,7 @@ class Delivery:
         origins: list[bytes] = []
         for content in batch:
             try:
-                event = json.loads(content)
+                event = quick_json.loads(content)
             except (ValueError, RecursionError):
                 event = None
             if not isinstance(event, dict):

@@ -13,7 +13,6 @@ number of the log's writer makes sure of.
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import threading
 import time
@@ -28,6 +27,7 @@ from django.utils import timezone
 
 from analytics import lake
 from analytics.errors import AnalyticsError
+from analytics.inflow import quick_json
 from analytics.inflow import source as sources
 from analytics.inflow.changes import CaptureFailed, Change
 from analytics.inflow.event_log import EventLog, LogFenced, LogHeld
@@ -388,15 +388,11 @@ def _nothing() -> None:
 
 def _entry(change: Change) -> NewEntry:
     """A change for the log. Of a row that no log takes the values are left out, and their size is told."""
-    text = _json(change.event)
+    text = quick_json.dumps(change.event)
     if len(text) > MOST_EVENT_BYTES:
         data = change.event["data"] | {"before": None, "after": None, "omittedBytes": len(text)}
-        text = _json(change.event | {"data": data})
+        text = quick_json.dumps(change.event | {"data": data})
     return NewEntry(change.position, change.commit_ms, text)
-
-
-def _json(event: dict[str, Any]) -> bytes:
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _of_disk(error: OSError) -> CaptureFailed:

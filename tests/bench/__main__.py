@@ -13,6 +13,7 @@ from tests.bench import (
     console,
     fairness,
     fairness_attacks,
+    inflow,
     pages,
     pipelines,
     smq,
@@ -25,13 +26,13 @@ from tests.bench import (
 def main() -> None:
     """Print the tables asked for; without a name all of them but the soak, which takes an hour."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "smq", "smq-beside", "pipelines", "all")
+    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "smq", "smq-beside", "pipelines", "inflow", "all")
     parser.add_argument("what", nargs="?", choices=kinds, default="all")
     parser.add_argument(
         "--rounds",
         type=int,
         default=5,
-        help="rounds of broker, queues and pipelines (default 5)",
+        help="rounds of broker, queues, pipelines and inflow tasks (default 5)",
     )
     parser.add_argument("--quick", action="store_true", help="one short round of the broker's or the queues' figures")
     parser.add_argument(
@@ -41,7 +42,11 @@ def main() -> None:
         "--attack", action="append", choices=tuple(fairness_attacks.ATTACKS), default=[], help="these attacks alone"
     )
     parser.add_argument(
-        "--part", action="append", choices=pipelines.PARTS, default=[], help="these figures of pipelines alone"
+        "--part",
+        action="append",
+        choices=tuple(dict.fromkeys(pipelines.PARTS + inflow.PARTS)),
+        default=[],
+        help="these figures of pipelines or inflow tasks alone",
     )
     parser.add_argument("--minutes", type=int, default=60, help="minutes of the soak (default 60)")
     parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
@@ -66,6 +71,8 @@ def main() -> None:
         print("\n" + smq_beside.main(quick=arguments.quick), flush=True)
     if arguments.what in ("pipelines", "all"):
         print("\n" + pipelines.main(arguments.rounds, tuple(arguments.part) or pipelines.PARTS), flush=True)
+    if arguments.what in ("inflow", "all"):
+        print("\n" + inflow.main(arguments.rounds, tuple(arguments.part) or inflow.PARTS), flush=True)
 
 
 if __name__ == "__main__":
