@@ -33,6 +33,7 @@ ALONE = {
     "console.audit.retention",
     "console.openapi.rpc.middleware",
     "console.feeds.leases",
+    "console.inflow.readable",
     # A format: of a file, a header, a chart, a statement.
     "console.audit.pages.export",
     "brokercore.smq.server.figures",

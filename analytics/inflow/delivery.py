@@ -43,6 +43,11 @@ REASON, TASK, TRIES, CUT = "INFLOW_REASON", "INFLOW_TASK", "INFLOW_TRIES", "INFL
 """Properties of a dead letter: why it failed, the task, how often it was tried, and how many bytes the event had of
 which only the attributes are in the dead letter, since no message holds all of it."""
 
+FAULT = "gantryfault"
+"""The attribute of an event that says itself, in a sentence, why it cannot be delivered; its dead letter lacks it."""
+PARTITION_KEY = "partitionkey"
+"""The attribute that names what keeps its order (the partitioning extension of CloudEvents)."""
+
 
 class RetryPolicy(StrEnum):
     """When a delivery that failed is tried again."""
@@ -184,8 +189,9 @@ class Delivery:
         self.counts[Count.READ] += len(batch)
         chunk: list[_Piece] = []
         size = 0
+        events, origins, stopped = self._passing(batch)
         try:
-            for piece in self._built(*self._passing(batch)):
+            for piece in self._built(events, origins):
                 if chunk and (len(chunk) >= _MOST_MESSAGES or size + piece.outgoing.size > _MOST_BYTES):
                     full, chunk, size = chunk, [], 0
                     self._send(full)
@@ -195,28 +201,42 @@ class Delivery:
             self._send(chunk)
             raise
         self._send(chunk)
+        if stopped is not None:
+            raise stopped
 
     # Made of events
 
-    def _passing(self, batch: Sequence[bytes]) -> tuple[list[Event], list[bytes]]:
-        """The events that pass the pattern, and their texts."""
+    def _passing(self, batch: Sequence[bytes]) -> tuple[list[Event], list[bytes], Stopped | None]:
+        """The events that pass the pattern, and their texts; up to one at which the task stops."""
         events: list[Event] = []
         origins: list[bytes] = []
         for content in batch:
             try:
-                event = quick_json.loads(content)
-            except (ValueError, RecursionError):
-                event = None
-            if not isinstance(event, dict):
-                self._fail(content, "The event is no JSON object.", 0)
-                continue
-            for one in self._in_its_form(event, content):
+                event = self._read(content)
+                found = [] if event is None else self._in_its_form(event, content)
+            except Stopped as stopped:
+                return events, origins, stopped
+            for one in found:
                 if self._flow.pattern.matches(one):
                     events.append(one)
                     origins.append(content)
                 else:
                     self.counts[Count.FILTERED] += 1
-        return events, origins
+        return events, origins, None
+
+    def _read(self, content: bytes) -> Event | None:
+        """The event of a text; None for one that has failed: it is none, or says itself what is wrong with it."""
+        try:
+            event = quick_json.loads(content)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            self._fail(content, "The event is no JSON object.", 0)
+            return None
+        if fault := event.pop(FAULT, None):
+            self._fail(text_of(event), str(fault), 0)
+            return None
+        return event
 
     def _in_its_form(self, event: Event, origin: bytes) -> list[Event]:
         if self._flow.records is None:
@@ -243,13 +263,13 @@ class Delivery:
                 self._fail(origin, error.user_message, 0)
 
     def _order(self, event: Event, record_key: str | None) -> str:
-        """The key whose messages keep their order: a record's, the table and its primary key, else the subject."""
+        """The key whose messages keep their order: that of the event, of its record or row, else the subject."""
         if not self._flow.is_ordered:
             return ""
         if record_key is not None:
             return record_key
         data = event.get("data")
-        key = data.get("primaryKey") if isinstance(data, dict) else None
+        key = event.get(PARTITION_KEY) or (data.get("primaryKey") if isinstance(data, dict) else None)
         subject = str(event.get("subject") or "")
         return f"{subject} {json.dumps(key, sort_keys=True)}" if key else subject or "all"
 

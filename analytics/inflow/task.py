@@ -22,7 +22,7 @@ Everything else is refused by its place in the document.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +77,11 @@ class Task:
         name = parts.plain_name("name", parts.text(document, "name", ""))
         if len(parts.text(document, "description", "", optional=True)) > _LONGEST_DESCRIPTION:
             raise TaskError("description", f"a description has at most {_LONGEST_DESCRIPTION} characters")
+        source = task_sources.read(parts.whole(document, "source"))
+        _refuse_circle(source, sink, dead_letters)
         return cls(
             name=name,
-            source=task_sources.read(parts.whole(document, "source")),
+            source=source,
             pattern=_pattern(document.get("pattern")),
             transform=task_transforms.read(document.get("transform")),
             sink=sink,
@@ -137,7 +139,7 @@ class Task:
         told_source = {**read.options(self.source.parts), "calls": calls}
         if read.has_feed:
             told_source["feed"] = self.name
-        source = Source(EVENTS, read.connector, (EVENT,), options=told_source)
+        source = Source(EVENTS, read.connector, (EVENT,), format=read.format, options=told_source)
         sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **self.sink.options()})
         options = [*source.options.items(), *sink.options.items()]
         named = [SECRET.findall(str(value)) for name, value in options if name in CREDENTIALS or name == HEADERS]
@@ -155,6 +157,28 @@ class Task:
 def plan_of(document: Mapping[str, Any]) -> Plan:
     """The pipeline of a task's document. Raises TaskError."""
     return Task.read(document).plan()
+
+
+def _refuse_circle(source: TaskSource, sink: TaskSink, dead_letters: DeadLetters) -> None:
+    """A task that reads what it writes would never come to an end with one message. Raises TaskError."""
+    for place, written in _written(sink, dead_letters):
+        if written == source.place:
+            raise TaskError(place, f"{written[-1]} is the {source.kind} that the task reads; another one is needed")
+
+
+def _written(sink: TaskSink, dead_letters: DeadLetters) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Where messages and dead letters go, as sources tell where theirs are, each with its place in the document."""
+    where = {name: str(value) for name, value in sink.options().items()}
+    endpoint, instance = where.get("endpoint", ""), where.get("instanceID", "")
+    for number, topic in enumerate(sink.topics):
+        yield "sink.routes" if number else "sink.topic", (task_sources.TOPIC, endpoint, instance, topic)
+    if sink.kind == task_sinks.QUEUE:
+        yield "sink.queue", (task_sources.QUEUE, endpoint, where["queue"])
+    if dead_letters.topic:
+        beside = (endpoint, instance) if sink.kind == task_sinks.TOPIC else ("", dead_letters.instance)
+        yield "deadLetterTopic", (task_sources.TOPIC, *beside, dead_letters.topic)
+    if dead_letters.queue:
+        yield "deadLetterQueue", (task_sources.QUEUE, "", dead_letters.queue)
 
 
 def _pattern(found: Any) -> str:

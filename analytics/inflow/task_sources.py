@@ -5,7 +5,14 @@
                 gives its log then. `startTimeMs` (epoch ms) counts at the first consumption only; without it the task
                 begins with the first event that there is. `envelope` is the form of the events: cloudevents (without
                 it), or debezium for Debezium's records (`analytics.inflow.debezium`)
-
+    topic       the messages of a `topic` of RocketMQ as events (`analytics.inflow.messages`), read by the consumer
+                group `group`; `instanceID` where topic and group are named with their instance, `tag` for those of some
+                tags only (`a || b`), `format` of the bodies: text (without it), json or binary. `startTimeMs` as above;
+                without it the task begins where the group stands, else with the first message that there is. Of another
+                cluster: `endpoint`, `accessId`, `accessKey` (as `${secret_values.name}`)
+    queue       the messages of a `queue` of the queue service as events; `format` as above, `base64` where the bodies
+                are Base64 of that, as the vendor's SDKs send them unless told otherwise. Messages are deleted once they
+                are delivered. Of another service: `endpoint`, `accessKeyId`, `accessKeySecret`
     webhook     requests by HTTP to an address of the task's own: `methods` ([POST]), `networks` from where they come
                 (anywhere), and `signature`, the header with the body's signature (none is asked for)
     schedule    `event`, a JSON object ({}), whenever `cron` is due, five fields, in the `timeZone` (UTC)
@@ -26,14 +33,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analytics.inflow import parts
+from analytics.inflow.messages import FORMATS
 from analytics.inflow.parts import TaskError
 from analytics.inflow.schedule import Schedule, ScheduleError, read_event
 from analytics.inflow.webhook import Webhook, WebhookError
-from analytics.pipelines.plan import Value
+from analytics.pipelines.plan import EVENT, SECRET, Value
 
-CHANGES = "changes"
-"""The kind of a source that names none."""
-WEBHOOK, SCHEDULE = "webhook", "schedule"
+CHANGES, TOPIC, QUEUE, WEBHOOK, SCHEDULE = "changes", "topic", "queue", "webhook", "schedule"
+"""Kinds of sources; the first is that of one that names none."""
 SETTINGS, RETENTION = "settings", "retentionDays"
 """What a source with a log of its own has been told, as JSON, and for how long its events are kept."""
 MOST_DAYS, DEFAULT_DAYS = 365, 7
@@ -48,6 +55,12 @@ LATEST_MS = 1 << 53
 """The last moment that a document may name, epoch ms."""
 PLACE = "source."
 _BATCHING = ("messages", "interval")
+_REACH = ("endpoint", "accessId", "accessKey")
+_QUEUE_REACH = ("endpoint", "accessKeyId", "accessKeySecret")
+_LONGEST_TAG = 1024
+_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,119}")
+#: What the tables of queues call parts.
+_OF_QUEUES = {"queue": "queueName", "format": "body"}
 
 
 @dataclass(frozen=True)
@@ -57,11 +70,13 @@ class Kind:
     parts: tuple[str, ...]
     #: Gives the parts of its own. Raises TaskError.
     read: Callable[[Mapping[str, Any]], dict[str, Value]]
-    connector: Literal["events"]
+    connector: Literal["events", "mq", "mns"]
     #: The parts that tell where events come from: documents that differ in one of them do not read the same events.
     place: tuple[str, ...]
     #: Makes the options of the table of all parts that were read.
     options: Callable[[Mapping[str, Value]], dict[str, Value]] = dict
+    #: That of the table: EVENT where messages are to become events.
+    format: str = ""
     #: Whether its events are in a log of the task's own, which goes by the task's name: the option `feed`.
     has_feed: bool = False
 
@@ -78,6 +93,11 @@ class TaskSource:
     def table(self) -> Kind:
         """What it is in a pipeline."""
         return KINDS[self.kind]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What tells where its events come from (`place_of`)."""
+        return place_of({"kind": self.kind, **self.parts})
 
     def get(self, name: str) -> Value | None:
         """A part; None for one that it has not."""
@@ -112,9 +132,7 @@ def place_of(found: object) -> tuple[str, ...]:
 
 
 def _changes(found: Mapping[str, Any]) -> dict[str, Value]:
-    read: dict[str, Value] = {}
-    if found.get("startTimeMs") is not None:
-        read["startTimeMs"] = parts.number(found, "startTimeMs", 0, 0, LATEST_MS, place=PLACE)
+    read = _moment(found)
     if log := parts.text(found, "log", PLACE, optional=True):
         if not re.fullmatch(r"oss://[^/]+/.+", log):
             raise TaskError("source.log", "it is a folder of the lake, such as oss://bucket/folder/")
@@ -127,6 +145,58 @@ def _changes(found: Mapping[str, Any]) -> dict[str, Value]:
     if "log" in read and "task" in read:
         raise TaskError("source.task", "it has an event log of its own; none can be named beside it")
     return read
+
+
+def _topic(found: Mapping[str, Any]) -> dict[str, Value]:
+    read: dict[str, Value] = {
+        "topic": parts.topic(f"{PLACE}topic", parts.text(found, "topic", PLACE)),
+        "group": parts.plain_name(f"{PLACE}group", parts.text(found, "group", PLACE)),
+        "format": parts.choice(found, "format", FORMATS, PLACE),
+    }
+    for name in ("instanceID", "tag"):
+        if value := parts.text(found, name, PLACE, optional=True):
+            read[name] = value
+    if len(str(read.get("tag", ""))) > _LONGEST_TAG:
+        raise TaskError(f"{PLACE}tag", f"it has at most {_LONGEST_TAG} characters")
+    return read | _moment(found) | _reach(found, _REACH)
+
+
+def _queue(found: Mapping[str, Any]) -> dict[str, Value]:
+    queue = parts.text(found, "queue", PLACE)
+    if not _QUEUE.fullmatch(queue):
+        raise TaskError(f"{PLACE}queue", "a queue's name has 1 to 120 letters, digits and '-'")
+    read: dict[str, Value] = {"queue": queue, "format": parts.choice(found, "format", FORMATS, PLACE)}
+    if parts.flag(found, "base64", PLACE):
+        read["base64"] = True
+    return read | _reach(found, _QUEUE_REACH)
+
+
+def _queue_options(found: Mapping[str, Value]) -> dict[str, Value]:
+    return {"batchSize": 16, **_named(_OF_QUEUES)(found)}
+
+
+def _moment(found: Mapping[str, Any]) -> dict[str, Value]:
+    if found.get("startTimeMs") is None:
+        return {}
+    return {"startTimeMs": parts.number(found, "startTimeMs", 0, 0, LATEST_MS, place=PLACE)}
+
+
+def _reach(found: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Value]:
+    """Address and key of another cluster, the last one the name of a secret; all of them or none."""
+    told = {name: parts.text(found, name, PLACE, optional=True) for name in names}
+    if not any(told.values()):
+        return {}
+    for name, value in told.items():
+        if not value:
+            raise TaskError(f"{PLACE}{name}", f"a source elsewhere has {', '.join(names)}")
+    if not SECRET.fullmatch(told[names[-1]]):
+        raise TaskError(f"{PLACE}{names[-1]}", "it is the name of a secret, such as ${secret_values.broker}")
+    return dict(told)
+
+
+def _named(names: Mapping[str, str]) -> Callable[[Mapping[str, Value]], dict[str, Value]]:
+    """Makes options of parts, some of which tables call otherwise."""
+    return lambda found: {names.get(name, name): value for name, value in found.items()}
 
 
 def _webhook(found: Mapping[str, Any]) -> dict[str, Value]:
@@ -162,6 +232,22 @@ KINDS: dict[str, Kind] = {
         "events",
         place=("task", "log"),
         options=lambda read: {name: value for name, value in read.items() if name != "envelope"},
+    ),
+    TOPIC: Kind(
+        ("topic", "group", "instanceID", "tag", "format", "startTimeMs", *_REACH),
+        _topic,
+        "mq",
+        place=("endpoint", "instanceID", "topic"),
+        options=_named({"group": "consumerGroup", "format": "body"}),
+        format=EVENT,
+    ),
+    QUEUE: Kind(
+        ("queue", "format", "base64", *_QUEUE_REACH),
+        _queue,
+        "mns",
+        place=("endpoint", "queue"),
+        options=_queue_options,
+        format=EVENT,
     ),
     WEBHOOK: Kind(
         ("methods", "networks", "signature", RETENTION), _webhook, "events", place=(), options=_of_feed, has_feed=True

@@ -7,7 +7,7 @@
           insert-late/         Spark's checkpoint of the insert into the table late
             ended              where its rows end and are all written, instead of it: by which start of its owner's
           source-flights/      messages that were received and not deleted yet (spool)
-          source-events/, sink-messages/    where an inflow task stands (events_source), what it counts (inflow_sink)
+          source-events/, sink-messages/    where an inflow task stands (reaches), what it counts (inflow_sink)
           ended                of a job that has come to its end: the same
           waiting-late-…       a request of the sink late that is tried again (waits)
       savepoint-<name>/        a copy of a state

@@ -14,7 +14,7 @@ from analytics.lake import allowed_paths
 from analytics.lake.locations import parse_location
 from analytics.pipelines import datagen
 from analytics.pipelines.counts import Counts
-from analytics.pipelines.plan import Column, Plan, Settings, Sink, Source, Value, file_name, filled
+from analytics.pipelines.plan import EVENT, Column, Plan, Settings, Sink, Source, Value, file_name, filled
 from analytics.pipelines.reports import source_key
 from analytics.pipelines.values import ISO, SQL
 from analytics.specs import Decide
@@ -155,12 +155,25 @@ def watched(rows: DataFrame, source: Source, place: Place) -> DataFrame:
 
 def queue_source(source: Source, place: Place) -> QueueSource:
     """What reads the queue of a source `mns`. Raises PipelineRefused."""
+    from analytics.inflow.messages import QueueEvents
     from analytics.pipelines.decoding import Format
     from analytics.pipelines.queue_source import QueueSource
 
     options = place.options(source)
+    events, batching = None, dict[str, int]()
+    if source.format == EVENT:
+        _require_events(source, place, source.columns)
+        events = QueueEvents(
+            str(options["queueName"]), str(options.get("body", "text")), unwraps=bool(options.get("base64", False))
+        )
+        at_once = int(options.get("messages", 100))
+        batching = {
+            "messages_at_once": at_once,
+            "interval_ms": _interval_ms(options),
+            "most_in_batch": at_once * int(options.get("calls", 1)),
+        }
     body = Format(
-        name=source.format,
+        name="raw" if source.format == EVENT else source.format,
         schema=arrow(tuple(column for column in source.columns if not column.computed)),
         options=dict(source.format_options),
         zone=place.zone,
@@ -184,7 +197,9 @@ def queue_source(source: Source, place: Place) -> QueueSource:
         polling_wait_ms=int(options.get("pollingWaitTime", 10_000)),
         batch_wait_ms=place.settings.batch_interval_ms,
         delete_retries=int(options.get("deleteMaxRetries", 3)),
-        start_ms=int(options["startTimeMs"]) if "startTimeMs" in options else None,
+        start_ms=_moment(options),
+        events=events,
+        **batching,
     )
 
 
@@ -211,7 +226,7 @@ def require_queue(source: QueueSource, interval_ms: int) -> int:
         raise PipelineRefused(f"The queue {source.queue} of the table {source.name} cannot be read: {error}") from error
     finally:
         client.close()
-    if hidden_s * 1000 <= interval_ms:
+    if source.events is None and hidden_s * 1000 <= interval_ms:  # else it is hidden again for as long as it takes
         raise PipelineRefused(
             f"The queue {source.queue} hides a received message for {hidden_s} s (VisibilityTimeout), and checkpoints"
             f" are {interval_ms / 1000:g} s apart: it would be delivered again before it is committed. Make the one"
@@ -238,6 +253,8 @@ def _from_queue(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
 def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
     from analytics.pipelines import topic_source
 
+    if source.format == EVENT:
+        return _from_topic_as_events(source, place, read)
     options = place.options(source)
     topic = topic_source.TopicSource(
         topic=_topic(options),
@@ -248,7 +265,7 @@ def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
         namespace=str(options.get("instanceID", "")),
         tag=str(options.get("tag", "")),
         start_offset=int(options["startMessageOffset"]) if options.get("startMessageOffset") is not None else None,
-        start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
+        start_ms=_moment(options),
         line_delimiter=str(options.get("lineDelimiter", "\n")),
         field_delimiter=str(options.get("fieldDelimiter", "\x01")),
         encoding=str(options.get("encoding", "utf-8")),
@@ -260,6 +277,50 @@ def _from_topic(source: Source, place: Place, read: tuple[Column, ...]) -> DataF
     reader: Any = place.spark.read if place.is_batch else place.spark.readStream
     rows: DataFrame = reader.format(label).load()
     return rows
+
+
+def _from_topic_as_events(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
+    from analytics.pipelines import reaches, topic_events
+
+    _require_events(source, place, read)
+    options = place.options(source)
+    events = topic_events.TopicEventsSource(
+        name=source.name,
+        topic=_topic(options),
+        shown=str(options["topic"]),
+        state=place.state,
+        group=str(options.get("consumerGroup", "")),
+        namespace=str(options.get("instanceID", "")),
+        tag=str(options.get("tag", "")),
+        start_ms=_moment(options),
+        format=str(options.get("body", "text")),
+        messages_at_once=int(options.get("messages", 100)),
+        calls=int(options.get("calls", 1)),
+        interval_ms=_interval_ms(options),
+    )
+    reaches.folder_of(place.state, source.name).mkdir(exist_ok=True)
+    label = label_of("topic_events", source.name)
+    place.spark.dataSource.register(topic_events.source_class(label, events, ddl(read)))
+    return place.spark.readStream.format(label).load()
+
+
+def _require_events(source: Source, place: Place, read: tuple[Column, ...]) -> None:
+    """Events have no end, and are one column. Raises PipelineRefused."""
+    if place.is_batch:
+        raise PipelineRefused(
+            f"The table {source.name} reads events, which have no end: the job must be a streaming one."
+        )
+    if [(column.name, column.type) for column in read] != [("event", "binary")]:
+        raise PipelineRefused(f"The table {source.name} reads events: its one column is event, binary.")
+
+
+def _interval_ms(options: Mapping[str, Any]) -> int:
+    return round(float(options.get("interval", 3)) * 1000)
+
+
+def _moment(options: Mapping[str, Any]) -> int | None:
+    """Where it begins, epoch ms."""
+    return int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None
 
 
 def topics(plan: Plan, place: Place) -> list[tuple[str, Topic]]:
@@ -348,14 +409,9 @@ def _require_files(name: str, written: str) -> None:
 
 
 def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
-    from analytics.pipelines import events_source
+    from analytics.pipelines import events_source, reaches
 
-    if place.is_batch:
-        raise PipelineRefused(
-            f"The table {source.name} reads an event log, which has no end: the job must be a streaming one."
-        )
-    if [(column.name, column.type) for column in read] != [("event", "binary")]:
-        raise PipelineRefused(f"The table {source.name} reads an event log: its one column is event, binary.")
+    _require_events(source, place, read)
     options = place.options(source)
     if "log" not in options:
         raise PipelineRefused(f"The table {source.name} is told no event log.")
@@ -367,11 +423,11 @@ def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> Data
         state=place.state,
         messages=int(options.get("messages", 100)),
         calls=int(options.get("calls", 1)),
-        interval_ms=round(float(options.get("interval", 3)) * 1000),
-        start_ms=int(options["startTimeMs"]) if options.get("startTimeMs") is not None else None,
+        interval_ms=_interval_ms(options),
+        start_ms=_moment(options),
         skips=bool(options.get("skips", False)),
     )
-    events_source.folder_of(place.state, source.name).mkdir(exist_ok=True)
+    reaches.folder_of(place.state, source.name).mkdir(exist_ok=True)
     label = label_of("events", source.name)
     place.spark.dataSource.register(events_source.source_class(label, events, ddl(read)))
     return place.spark.readStream.format(label).load()
@@ -575,7 +631,7 @@ def _of_spool(state: str, source: str) -> dict[str, int]:
 
 
 def reached(state: str, source: Source) -> Reached | None:
-    """Where a source `events` stands; None for another one, and before it was told."""
-    from analytics.pipelines import events_source
+    """Where a source of events stands; None for another one, and before it was told."""
+    from analytics.pipelines import reaches
 
-    return events_source.reached(state, source.name) if source.connector == "events" else None
+    return reaches.reached(state, source.name) if source.connector == "events" or source.format == EVENT else None

@@ -3,19 +3,16 @@
 Offsets are `{<table>: <number of the last event>}`. Events are collected until there are `messages` of them, or the
 first of them has waited for `interval_ms`, whichever is first: what is given at once is a batch of Spark's. Where more
 of them wait it has `calls` times as many, which the sink takes in so many calls: a batch costs Spark a tenth of a
-second. When Spark asks for more, the batch before has been delivered; where that was is told in the pipeline's state:
-
-    <state>/source-<name>/reached.json      `reports.Reached`
+second. When Spark asks for more, the batch before has been delivered; where that was is told in the pipeline's state
+(`reaches`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from analytics.inflow.event_reader import Ahead, Range, Reader, Trimmed
 from analytics.inflow.segments import Entry, LogDamaged
+from analytics.pipelines import reaches
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset
-from analytics.pipelines.plan import file_name
 from analytics.pipelines.reports import Reached
 from analytics.pipelines.table_source import TableSource, made
 
@@ -37,20 +34,7 @@ MOST_BYTES, _AT_ONCE_BYTES, _AT_ONCE = 16 << 20, 4 << 20, 1000
 _PATIENCE_S, _LOOK_S = 0.5, 0.02
 #: How often it is told how far the log goes while nothing is read, s.
 _TELL_S = 1.0
-_REACHED = "reached.json"
 Offset = dict[str, int]
-
-
-def folder_of(state: str | Path, source: str) -> Path:
-    """The folder of a source in the pipeline's state."""
-    return Path(state) / f"source-{file_name(source)}"
-
-
-def reached(state: str | Path, source: str) -> Reached | None:
-    """Where a source stands, as far as it was told; None before that."""
-    with contextlib.suppress(OSError, ValueError, TypeError):  # it moves with the state, which the runner notices
-        return Reached(**json.loads((folder_of(state, source) / _REACHED).read_text(encoding="utf-8")))
-    return None
 
 
 @dataclass(frozen=True)
@@ -72,10 +56,7 @@ class EventsSource:
 
     def tell(self, reached: Reached) -> None:
         """Write down where it stands. Raises OSError where the state is gone."""
-        file = folder_of(self.state, self.name) / _REACHED
-        draft = file.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(reached)), encoding="utf-8")
-        os.replace(draft, file)
+        reaches.tell(self.state, self.name, reached)
 
     def failed(self, error: Exception) -> NoReturn:
         """Raise what a pipeline ends with when its log cannot be read."""
@@ -141,8 +122,8 @@ class _Progress:
         if after != self._told.sequence or not self._told_at > 0:
             at = self._entry(after, now)
             self._told = Reached(after, at.position if at else "", at.time_ms if at else None)
-        elif now.last == self._told.last or time.monotonic() - self._told_at < _TELL_S:
-            return
+        elif now.last == self._told.last or (self._told.pending and time.monotonic() - self._told_at < _TELL_S):
+            return  # that events wait is told at once: they may do so for long
         self._told = Reached(after, self._told.position, self._told.time_ms, now.last, now.last_ms)
         self._told_at = time.monotonic()
         self._source.tell(self._told)

@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from analytics.inflow.delivery import text_of
 from analytics.pipelines import decoding
 from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.queue_source import QueueSource
+from analytics.pipelines.queue_standing import Standing
 from analytics.pipelines.receiver import FINAL, MOST_BYTES, PASSING, PAUSE_S, Receiver
 from analytics.pipelines.spool import Spool
 from brokercore.smq.client import Delivered, QueueServiceUnavailable
@@ -52,6 +54,7 @@ class Intake:
         self._client = source.client()
         self._receiver = Receiver(source, self._client, spool.seen)
         self._stopped = threading.Event()
+        self._standing = Standing(source, self._client, spool, self._receiver)
         #: Messages that came again after they were committed, with their new handles.
         self._again: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self._deleting = threading.Thread(target=self._delete, name=f"delete {source.name}", daemon=True)
@@ -90,6 +93,7 @@ class Intake:
         if messages:
             if rows:
                 number = self._spool.add(decoding.batch_of(rows, self._source.body.schema), handles, above=start)
+                self._standing.add(number, [message for message in messages if message.id in handles])
                 self._renew(messages, handles)
                 return number
             for message, handle in handles.items():
@@ -121,7 +125,7 @@ class Intake:
                 rows += found
                 size += unpacked
             handles[message.id] = self._receiver.latest(message.id, message.handle)
-            if size >= MOST_BYTES:
+            if size >= MOST_BYTES or (self._source.most_in_batch and len(rows) >= self._source.most_in_batch):
                 break
         return rows, handles, list(left)
 
@@ -136,6 +140,9 @@ class Intake:
                 yield message
 
     def _decoded(self, message: Delivered) -> tuple[list[decoding.Row], int]:
+        if self._source.events is not None:
+            event = text_of(self._source.events.event(message))
+            return [(event,)], len(event)
         try:
             rows = self._decode(message.body)
             size = self._source.body.unpacked(rows, message.body)
@@ -181,11 +188,18 @@ class Intake:
                 self._spool.forget(message, self._receiver.asked)
         if came_again:
             self._spool.keep()
+        self._standing.tell()
 
     def delete_batch(self, number: int) -> None:
         """Delete the messages of a batch in the queue, then the batch. Raises OSError and _Stopped."""
-        undeleted = self._deleted(self._spool.batches[number].handles)
+        handles = self._spool.batches[number].handles
+        undeleted = self._deleted(handles)
         self._spool.remove(number, undeleted, self._receiver.asked)
+        self._standing.delivered(number, list(handles)[-1])
+
+    def tell(self) -> None:
+        """Where the source stands, at once. Raises OSError where the state is gone."""
+        self._standing.tell(at_once=True)
 
     def _deleted(self, handles: Mapping[str, str]) -> list[str]:
         """Delete messages; returns the ids of those that are still there. Raises _Stopped before another try."""
@@ -253,5 +267,6 @@ def settle(source: QueueSource) -> None:
         intake = Intake(source, spool)
         for number in [number for number in sorted(spool.batches) if number <= until]:
             intake.delete_batch(number)
+        intake.tell()
     finally:
         spool.release()

@@ -22,6 +22,9 @@ SECRET = re.compile(r"\$\{secret_values\.([A-Za-z0-9_.-]{1,128})\}")
 #: The options, of all connectors, that may name a secret: they sign requests. No row, address, log or page has them.
 CREDENTIALS = frozenset({"accessKeyId", "accessKeySecret", "accessId", "accessKey"})
 
+EVENT = "event"
+"""The format of a topic or queue whose messages are the events of an inflow task."""
+
 #: A table's name that may be part of a file's as it is.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 

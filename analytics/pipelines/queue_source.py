@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 
+from analytics.inflow.messages import QueueEvents
 from analytics.pipelines import checkpoints, decoding
 from analytics.pipelines.plan import file_name
 from brokercore.smq.client import QueueClient
@@ -41,6 +42,13 @@ class QueueSource:
     networks: str | None = None
     #: How long the queue hides a received message, s; 0 where nobody has asked it.
     hidden_s: int = 0
+    #: Makes events of messages, for an inflow task; None for a table, whose rows `body` reads.
+    events: QueueEvents | None = None
+    #: A batch is waited for until there are so many messages or the first has waited so long, ms; 0 for neither.
+    messages_at_once: int = 0
+    interval_ms: int = 0
+    #: Messages of a batch at most, where they are there; 0 for as many as are received ahead.
+    most_in_batch: int = 0
 
     @property
     def spool(self) -> Path:

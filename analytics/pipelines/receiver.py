@@ -57,6 +57,8 @@ class Receiver:
         self.asked = 0
         self._ahead: deque[Delivered] = deque()
         self._size = 0
+        #: When the first of them came, monotonic; zero for what was taken before.
+        self._since = 0.0
         #: By message, the one first that becomes visible first.
         self._hidden: dict[str, _Hidden] = {}
         self._changed = threading.Condition()
@@ -95,22 +97,39 @@ class Receiver:
     def take(self) -> tuple[list[Delivered], int]:
         """All that was received, after a wait for a first message when there is none, and up to which request.
 
-        Raises ConnectorFailed.
+        Nothing, and 0, while more of them are waited for. Raises ConnectorFailed.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._ahead or self._failure, self._source.batch_wait_ms / 1000)
+            self._changed.wait_for(lambda: self._is_due() or self._failure, self._source.batch_wait_ms / 1000)
             if self._failure is not None:
                 raise ConnectorFailed(self._failure)
+            if self._ahead and not self._is_due():
+                return [], 0
             messages = list(self._ahead)
             self._ahead.clear()
             self._size = 0
             self._changed.notify_all()
             return messages, self._kept
 
+    def _is_due(self) -> bool:
+        """Whether there are as many as are waited for, or the first of them has waited for the others."""
+        if not self._ahead or not self._source.messages_at_once:
+            return bool(self._ahead)
+        waited = time.monotonic() - self._since
+        return len(self._ahead) >= self._source.messages_at_once or waited >= self._source.interval_ms / 1000
+
+    def waiting(self) -> tuple[int, int | None, int | None]:
+        """How many were received ahead, and when the first and the last of them came into the queue, epoch ms."""
+        with self._changed:
+            if not self._ahead:
+                return 0, None, None
+            return len(self._ahead), self._ahead[0].enqueued_ms, self._ahead[-1].enqueued_ms
+
     def put_back(self, messages: list[Delivered]) -> None:
         """Of what was taken, the last messages: they come first when more is taken."""
         with self._changed:
             self._ahead.extendleft(reversed(messages))
+            self._since = 0.0 if messages else self._since
             self._size += sum(len(message.body) for message in messages)
 
     def latest(self, message: str, handle: str) -> str:
@@ -171,6 +190,8 @@ class Receiver:
     def _keep(self, found: list[Delivered], number: int) -> None:
         until = time.monotonic() + self._source.hidden_s
         with self._changed:
+            if found and not self._ahead:
+                self._since = time.monotonic()
             self._ahead.extend(found)
             self._size += sum(len(message.body) for message in found)
             for message in found:

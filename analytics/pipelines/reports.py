@@ -45,7 +45,7 @@ class InsertReport:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a source `events` stands: its last event that was delivered, as the log has it, and where the log ends.
+    """Where the source of an inflow task stands: its last event that was delivered, and where the source ends.
 
     Times are epoch ms, None where there is no event; `sequence` and `last` are numbers of events.
     """
@@ -55,6 +55,10 @@ class Reached:
     time_ms: int | None = None
     last: int = 0
     last_ms: int | None = None
+    #: When the first event came that is not delivered yet; None where all are, and where the source does not tell it.
+    since_ms: int | None = None
+    #: Events that the source had removed before they were read.
+    lost: int = 0
 
     @property
     def pending(self) -> int:
@@ -75,7 +79,7 @@ class Report:
     waiting: tuple[Waiting, ...] = ()
     #: Rows a second that come in: each source once, however many inserts read it.
     rows_in_per_second: float = 0.0
-    #: By source `events`: where it stands.
+    #: By source of an inflow task: where it stands.
     reached: Mapping[str, Reached] = field(default_factory=dict)
 
 

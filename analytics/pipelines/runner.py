@@ -64,6 +64,8 @@ _LOOK_S = 0.02
 _WARM_BUCKET, _WARM_S = "gantry-warm", 120.0
 #: Rows that are handed on between the JVM and Python at once: one makes the next ones while the other has these.
 _ROWS_AT_ONCE = 1000
+#: And bytes of them, for rows of some megabytes each.
+_BYTES_AT_ONCE = 16 << 20
 #: How long a batch that is under way may take to end before it is given up, s; it is then repeated.
 _PATIENCE_S = 30.0
 #: How long what writes rows that end may take to see that it was cut off, s.
@@ -247,8 +249,11 @@ class Pipeline:
         settings = self.spec.plan.settings
         spark.conf.set("spark.sql.shuffle.partitions", str(max(1, settings.parallelism)))
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINT_FILES)
+        # The state is the pipeline's alone. A start that was cut off in its first batch leaves a piece of a file there.
+        spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         spark.conf.set("spark.sql.streaming.minBatchesToRetain", "20")
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_AT_ONCE))
+        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BYTES_AT_ONCE))
         spark.conf.set("spark.sql.streaming.stopTimeout", f"{_PATIENCE_S:.0f}s")
         if settings.time_zone:
             spark.conf.set("spark.sql.session.timeZone", settings.time_zone)

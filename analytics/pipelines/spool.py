@@ -4,6 +4,7 @@
       000000000017.arrow     the rows of batch 17
       000000000017.json      its messages: {"ids": [...], "handles": [...]}; a batch without it is none
       state.json             the last number given, ids that could not be deleted, and the counters
+      reached.json           of an inflow task, where it stands (reaches)
 
 A queue has no offsets: what was received once can come again, and what was deleted never does. So a batch is written
 here before Spark hears of it, is read again as often as Spark wants, and is deleted in the queue when every insert that
@@ -110,8 +111,8 @@ class Spool:
 
     def numbers(self) -> list[int]:
         """The batches that are here, in order, whoever has written them."""
-        names = (name for name in os.listdir(self.folder) if name.endswith(_MESSAGES) and name != _STATE)
-        return sorted(int(name.removesuffix(_MESSAGES)) for name in names)
+        names = (name.removesuffix(_MESSAGES) for name in os.listdir(self.folder) if name.endswith(_MESSAGES))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     @property
     def last(self) -> int:

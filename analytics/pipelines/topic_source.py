@@ -7,11 +7,10 @@ lag to be seen, and where it stands is where a pipeline without a checkpoint beg
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -20,21 +19,17 @@ from pyspark.sql.types import StructType
 
 from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.decoding import batch_of
-from analytics.pipelines.receiver import PATIENCE_S, PAUSE_S
 from analytics.pipelines.table_source import TableSource, made
+from analytics.pipelines.topic_brokers import Brokers, Offset, Reading, ranges
 from analytics.pipelines.values import SQL, Times, converter
 from analytics.sources import mq
-from brokercore.client import Admin, MessageQueue, StoredMessage
-from brokercore.client.errors import BrokerNotExist, ClientError, TopicNotExist
-from brokercore.names import wrap
+from brokercore.client import MessageQueue, StoredMessage
+from brokercore.client.errors import ClientError
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Offset = dict[str, int]
 #: Messages of one batch at most.
 _MOST = 100_000
-_ALL_TAGS = "*"
 #: What becomes of a line with too few or too many fields.
 NONE, SKIP, EXCEPTION, PAD = "NONE", "SKIP", "EXCEPTION", "PAD"
 #: What a message has beside its body, by the key of a metadata column.
@@ -50,23 +45,16 @@ _METADATA: dict[str, Callable[[StoredMessage], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class TopicSource:
+@dataclass(frozen=True, kw_only=True)
+class TopicSource(Reading):
     """Everything that a reader needs."""
 
-    topic: mq.Topic
     #: With the columns of the body and of metadata, in the order of the table.
     schema: pa.Schema
     #: The metadata key of each column; empty for one of the body.
     metadata: tuple[str, ...]
     #: `csv` or `binary`.
     format: str
-    group: str = ""
-    namespace: str = ""
-    #: `a || b`; empty or `*` for all.
-    tag: str = ""
-    start_offset: int | None = None
-    start_ms: int | None = None
     line_delimiter: str = "\n"
     field_delimiter: str = "\x01"
     encoding: str = "utf-8"
@@ -76,7 +64,7 @@ class TopicSource:
 
     def rows(self, message: StoredMessage) -> Iterator[tuple[Any, ...]]:
         """The rows of a message, of which one may have millions. Raises ConnectorFailed."""
-        if self._tags and message.tags not in self._tags:
+        if not self.has(message):
             return
         try:
             body = message.decoded_body(mq.LARGEST_BODY)
@@ -85,12 +73,6 @@ class TopicSource:
         beside = [_METADATA[key](message) if key else None for key in self.metadata]
         for fields in self._fields(message, body):
             yield self._row(fields, beside)
-
-    @cached_property
-    def _tags(self) -> frozenset[str]:
-        """Those that are read; empty for all."""
-        tags = {tag for part in self.tag.split("||") if (tag := part.strip())}
-        return frozenset() if _ALL_TAGS in tags else frozenset(tags)
 
     @cached_property
     def _columns(self) -> list[Any]:
@@ -152,7 +134,7 @@ class TopicSource:
         with self.topic.admin() as admin:
             for broker, queue, begin, end in ranges:
                 held: list[tuple[Any, ...]] = []
-                for message in self._messages(admin, MessageQueue(self.topic.name, broker, queue), begin, end):
+                for message in self.messages(admin, MessageQueue(self.topic.name, broker, queue), begin, end):
                     for row in self.rows(message):
                         held.append(row)
                         if len(held) >= mq.BATCH_ROWS:
@@ -161,136 +143,21 @@ class TopicSource:
                 if held:
                     yield batch_of(held, self.schema)
 
-    def _messages(self, admin: Admin, queue: MessageQueue, begin: int, end: int) -> Iterator[StoredMessage]:
-        """Those of a range, each once, also while brokers are restarted. Raises ConnectorFailed."""
-        silence = _Silence(f"Messages of {self.topic.name} cannot be read")
-        while True:
-            try:
-                for messages in admin.messages.read_range(queue, begin, end):
-                    silence.end()
-                    for message in messages:
-                        begin = message.queue_offset + 1
-                        yield message
-                return
-            except ClientError as error:
-                silence.go_on(error)
-                time.sleep(PAUSE_S)
-            except ValueError as error:
-                raise ConnectorFailed(f"Messages of {self.topic.name} cannot be read: {error}") from None
-
-
-class _Silence:
-    """How long brokers have not answered: one that is restarted does so again, and a queue service has as much time."""
-
-    def __init__(self, sentence: str) -> None:
-        self._sentence = sentence
-        self._since: float | None = None
-
-    def end(self) -> None:
-        """There is an answer."""
-        self._since = None
-
-    def go_on(self, error: ClientError) -> None:
-        """There is none. Raises ConnectorFailed for what does not pass, and after PATIENCE_S."""
-        now = time.monotonic()
-        self._since = self._since or now
-        if not _may_pass(error) or now - self._since >= PATIENCE_S:
-            raise ConnectorFailed(f"{self._sentence}: {error}") from error
-
-
-def _may_pass(error: ClientError) -> bool:
-    """A name server that has just begun knows no broker yet, and no topic."""
-    return error.retriable or isinstance(error, TopicNotExist | BrokerNotExist)
-
-
-class _Brokers:
-    """Asks the brokers of a topic from the reader's long-lived process."""
-
-    def __init__(self, source: TopicSource) -> None:
-        self._source = source
-        self._admin: Admin | None = None
-        self.silence = _Silence(f"The brokers of {source.topic.name} cannot be asked")
-
-    def reach(self) -> dict[str, tuple[int, int]]:
-        """First and next offset of each queue by `<broker>:<queue>`. Raises ClientError."""
-        found = self._client().topics.stats(self._source.topic.name)
-        return {_place(queue): (stats.min_offset, stats.max_offset) for queue, stats in sorted(found.items())}
-
-    def first(self) -> Offset:
-        """Where a pipeline without a checkpoint begins. Raises ClientError."""
-        return {
-            place: max(low, min(high, self._begin(place, low, high))) for place, (low, high) in self.reach().items()
-        }
-
-    def patiently(self, ask: Callable[[], T]) -> T:
-        """What `ask` tells, which raises ClientError, before there is a first message. Raises ConnectorFailed."""
-        while True:
-            try:
-                found = ask()
-            except TopicNotExist:
-                raise ConnectorFailed(f"There is no topic {self._source.topic.name}.") from None
-            except ClientError as error:
-                self.silence.go_on(error)
-                time.sleep(PAUSE_S)
-            else:
-                self.silence.end()
-                return found
-
-    def _begin(self, place: str, low: int, high: int) -> int:
-        source, queue = self._source, self._queue(place)
-        if source.start_ms is not None:
-            return self._client().offsets.search(queue, source.start_ms) if high > low else high
-        if source.start_offset is not None:
-            return source.start_offset
-        known = self._client().offsets.committed(wrap(source.namespace, source.group), queue) if source.group else None
-        return low if known is None else known
-
-    def commit(self, end: Offset) -> None:
-        """Tell the consumer group; what does not arrive is told with the next batch."""
-        if self._source.group:
-            offsets = {self._queue(place): offset for place, offset in end.items()}
-            try:
-                self._client().offsets.commit(wrap(self._source.namespace, self._source.group), offsets)
-            except ClientError as error:
-                log.info("the group %s is not told how far it is: %s", self._source.group, error)
-
-    def _queue(self, place: str) -> MessageQueue:
-        broker, _, queue = place.rpartition(":")
-        return MessageQueue(self._source.topic.name, broker, int(queue))
-
-    def _client(self) -> Admin:
-        if self._admin is None:
-            self._admin = self._source.topic.admin()
-        return self._admin
-
-
-def _place(queue: MessageQueue) -> str:
-    return f"{queue.broker_name}:{queue.queue_id}"
-
-
-def _ranges(start: Mapping[str, int], end: Mapping[str, int]) -> list[mq.Reach]:
-    found = []
-    for place, until in end.items():
-        broker, _, queue = place.rpartition(":")
-        if until > start.get(place, 0):
-            found.append(mq.Reach(broker, int(queue), start.get(place, 0), until))
-    return found
-
 
 class TopicStreamReader(DataSourceStreamReader):
     """Offsets are the next offset of each queue by `<broker>:<queue>`; a queue that is new begins at its first."""
 
     def __init__(self, source: TopicSource) -> None:
         self._source = source
-        self._brokers: _Brokers | None = None
+        self._brokers: Brokers | None = None
 
-    def _asked(self) -> _Brokers:
+    def _asked(self) -> Brokers:
         if self._brokers is None:
-            self._brokers = _Brokers(self._source)
+            self._brokers = Brokers(self._source)
         return self._brokers
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """See `_Brokers.first`."""
+        """See `Brokers.first`."""
         brokers = self._asked()
         return brokers.patiently(brokers.first)
 
@@ -311,7 +178,8 @@ class TopicStreamReader(DataSourceStreamReader):
         brokers.commit(start)
         room = _MOST
         end = dict(start)
-        for place, (low, high) in found.items():
+        for place, stats in found.items():
+            low, high = stats.min_offset, stats.max_offset
             begin = max(low, start.get(place, low))
             end[place] = min(high, begin + room) if high > begin else start.get(place, low)
             room -= max(0, end[place] - begin)
@@ -319,7 +187,7 @@ class TopicStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Ranges of offsets."""
-        return mq.plan(_ranges(start, end)) or [mq.Ranges([])]
+        return mq.plan(ranges(start, end)) or [mq.Ranges([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
@@ -340,9 +208,9 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of offsets."""
-        brokers = _Brokers(self._source)
-        end = {place: high for place, (_, high) in brokers.patiently(brokers.reach).items()}
-        return mq.plan(_ranges(brokers.patiently(brokers.first), end)) or [mq.Ranges([])]
+        brokers = Brokers(self._source)
+        end = {place: stats.max_offset for place, stats in brokers.patiently(brokers.reach).items()}
+        return mq.plan(ranges(brokers.patiently(brokers.first), end)) or [mq.Ranges([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""

@@ -18,6 +18,7 @@ from analytics.inflow.pattern import MAX_TEXT
 from analytics.inflow.task_sources import DEFAULT_INTERVAL, DEFAULT_MESSAGES, MOST_INTERVAL, MOST_MESSAGES
 from console.accounts.actor import Actor
 from console.inflow import offers, providers, sinks
+from console.inflow.documents import source_of
 from console.inflow.providers import PROVIDERS
 from console.inflow.providers.shape import PLAIN, Provider
 from console.inflow.sample_events import LONGEST_SAMPLE
@@ -236,7 +237,7 @@ class TaskForm(forms.Form):
         self._actor, self._base = actor, dict(document or {})
         kwargs.setdefault("initial", _initial(self._base))
         super().__init__(*args, **kwargs)
-        base = providers.source_of(self._base)
+        base = source_of(self._base)
         for one in PROVIDERS.values():
             self.fields |= one.made(actor, base if providers.of(base) is one else {})
         sink = sinks.sink_of(self._base)
@@ -281,7 +282,13 @@ class TaskForm(forms.Form):
     def chosen(self) -> Provider:
         """The provider that is chosen; that of the task which is changed, or the first, while nobody has chosen."""
         told = self["provider"].value()
-        return PROVIDERS.get(str(told or ""), providers.of(providers.source_of(self._base)))
+        return PROVIDERS.get(str(told or ""), providers.of(source_of(self._base)))
+
+    @property
+    def _before(self) -> Mapping[str, Any]:
+        """The source of the task that is changed; empty where another provider is chosen."""
+        source = source_of(self._base)
+        return source if providers.of(source) is self.chosen else {}
 
     @property
     def destination(self) -> Destination:
@@ -337,7 +344,8 @@ class TaskForm(forms.Form):
         for name in (of_sources | of_sinks) & set(self.errors):
             del self.errors[name]
         dead = {"topic": ("dead_letters",), "queue": ("dead_queue",)}.get(told.get("dead_kind", ""), ())
-        for name in (*self.chosen.required, *self.destination.required, *dead):
+        source = () if "provider" in self.errors else self.chosen.required
+        for name in (*source, *self.destination.required, *dead):
             if not told.get(name) and name not in self.errors:
                 self.add_error(name, str(self.fields[name].error_messages["required"]))
         return told
@@ -369,7 +377,7 @@ class TaskForm(forms.Form):
         return self._base or {"source": _with_kind(self.chosen, self.chosen.unsent(self._actor))}
 
     def _source(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        found = _with_kind(self.chosen, self.chosen.document(told))
+        found = _with_kind(self.chosen, self.chosen.document(told, self._before))
         return found | {name: told[name] for name in ("messages", "interval") if told.get(name) is not None}
 
     def _sink(self, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -433,7 +441,7 @@ def _with_kind(provider: Provider, source: dict[str, Any]) -> dict[str, Any]:
 
 def _initial(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the form has for a document."""
-    source, sink = providers.source_of(document), sinks.sink_of(document)
+    source, sink = source_of(document), sinks.sink_of(document)
     provider = providers.of(source)
     transform = document.get("transform") or {}
     pattern = document.get("pattern") or ""

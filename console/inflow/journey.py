@@ -16,6 +16,7 @@ from django.utils import timezone
 from analytics.inflow import task_sinks
 from analytics.inflow.cloud_events import Requests
 from analytics.inflow.debezium import taken_key
+from analytics.inflow.delivery import FAULT
 from analytics.inflow.fields import EventRejected, Message
 from analytics.inflow.http_function import HttpFunction
 from analytics.inflow.parts import TaskError
@@ -26,6 +27,7 @@ from analytics.inflow.transform import Event, Transform, TransformFailed, route
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
 from console.inflow import places, providers, sinks
+from console.inflow.documents import source_of
 from console.inflow.providers.shape import Recent
 from console.inflow.sample_events import LONGEST_SAMPLE, event_of, shown
 from console.pipelines import starts
@@ -44,8 +46,7 @@ class Seen:
 
     sequence: int
     time_ms: int
-    subject: str
-    operation: str
+    title: str
     #: None where the pattern is wrong.
     passes: bool | None
     reasons: list[tuple[str, str]]
@@ -103,7 +104,7 @@ def travel(
     """
     journey = Journey()
     pattern = _pattern(document, journey)
-    source = providers.source_of(document)
+    source = source_of(document)
     provider = providers.of(source)
     recent = provider.recent_of(actor, source, str(document.get("name") or ""))
     journey.due = provider.due(source, timezone.now())
@@ -111,6 +112,8 @@ def travel(
     event = _sample(journey, sample, recent[0].event if recent else None, lambda: provider.example(source))
     if event is None:
         return journey
+    if fault := event.pop(FAULT, None):
+        journey.errors["source.format"] = str(fault)
     event = provider.formed(source, event)
     if pattern is not None:
         journey.reasons = pattern.explain(event)
@@ -137,20 +140,9 @@ def _part(journey: Journey, part: Mapping[str, Any]) -> Task | None:
 
 
 def _seen(pattern: Pattern | None, one: Recent) -> Seen:
-    event = one.event
-    reasons = [] if pattern is None else pattern.explain(event)
+    reasons = [] if pattern is None else pattern.explain(one.event)
     passes = None if pattern is None else not reasons
-    subject, operation = _titles(event)
-    return Seen(one.sequence, one.time_ms, subject[:200], operation[:40], passes, reasons)
-
-
-def _titles(event: Event) -> tuple[str, str]:
-    """What an event is about, and what has happened to it."""
-    data, source = event.get("data"), event.get("source")
-    if isinstance(source, dict):  # a record of Debezium's
-        place = source.get("schema") or source.get("db")
-        return f"{place}.{source.get('table')}", str(event.get("op", ""))
-    return str(event.get("subject", "")), str(data.get("operation", "")) if isinstance(data, dict) else ""
+    return Seen(one.sequence, one.time_ms, one.title, passes, reasons)
 
 
 def _sample(journey: Journey, sample: str, recent: Event | None, example: Callable[[], Event]) -> Event | None:

@@ -18,6 +18,7 @@ from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.feeds import queries as feeds
 from console.inflow import providers, sinks
+from console.inflow.documents import source_of
 from console.inflow.providers.shape import Recent
 from console.inflow.sample_events import shown
 from console.pipelines import queries as pipelines
@@ -82,6 +83,8 @@ class Summary:
     #: What kind of a sink it is, as the wizard calls it.
     sink_title: str = ""
     dead_letters: str = ""
+    #: What the kind of its source is called.
+    provider: str = ""
     document: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -142,13 +145,14 @@ def summary(text: str) -> Summary:
         document = None
     if not isinstance(document, dict):
         return Summary("", "")
-    source, sink = providers.source_of(document), sinks.sink_of(document)
+    source, sink = source_of(document), sinks.sink_of(document)
     destination = sinks.of(sink)
     return Summary(
         providers.of(source).named(source),
         destination.named(sink),
         destination.title,
         sinks.dead_letters_of(document),
+        providers.of(source).title,
         document,
     )
 

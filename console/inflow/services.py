@@ -24,6 +24,7 @@ from console.feeds import queries as feeds
 from console.feeds import services as feed_services
 from console.feeds.middleware import PREFIX as HOOKS
 from console.inflow import places, providers, sinks
+from console.inflow.documents import document_in, source_of
 from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.sinks.queue import require_queue
 from console.inflow.sinks.topic import require_kind
@@ -113,7 +114,7 @@ def begin(*, actor: Actor, pipeline: Pipeline) -> None:
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
-    others = _begun(pipeline, _document(pipeline.version.text if pipeline.version else ""))
+    others = _begun(pipeline, document_in(pipeline.version.text if pipeline.version else ""))
     origin = StartFrom.NOTHING if others or _has_moved(pipeline) else StartFrom.CHECKPOINT
     pipelines.start(actor=actor, pipeline=pipeline, start_from=origin, judged=pipeline.version)
 
@@ -122,7 +123,7 @@ def begin(*, actor: Actor, pipeline: Pipeline) -> None:
 def pause(*, actor: Actor, pipeline: Pipeline) -> None:
     """Stop the task; what it has begun is delivered. Raises Refused when it does not run."""
     pipelines.stop(actor=actor, pipeline=pipeline)
-    provider = providers.of(providers.source_of(document_of(pipeline)))
+    provider = providers.of(source_of(document_of(pipeline)))
     provider.paused(actor.tenant, event_logs.holder_of(pipeline))
 
 
@@ -145,7 +146,7 @@ def new_webhook(*, actor: Actor, pipeline: Pipeline) -> tuple[str, str]:
 
     Both are empty where its source is no webhook.
     """
-    source = providers.source_of(document_of(pipeline))
+    source = source_of(document_of(pipeline))
     if source.get("kind") != task_sources.WEBHOOK:
         return "", ""
     key = renew_webhook(actor=actor, pipeline=pipeline, part=KEY) if source.get("signature") else ""
@@ -171,15 +172,7 @@ def text_of(document: Document) -> str:
 
 def document_of(pipeline: Pipeline) -> dict[str, Any]:
     """What a task is now; of one that was never saved whole what there is of it."""
-    return _document(pipeline.draft)
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return document_in(pipeline.draft)
 
 
 def _has_moved(pipeline: Pipeline) -> bool:
@@ -187,12 +180,12 @@ def _has_moved(pipeline: Pipeline) -> bool:
     ran, now = pipeline.started_version, pipeline.version
     if ran is None or now is None:
         return False
-    before, after = (task_sources.place_of(_document(one.text).get("source")) for one in (ran, now))
+    before, after = (task_sources.place_of(document_in(one.text).get("source")) for one in (ran, now))
     return before != after
 
 
 def _begun(pipeline: Pipeline, document: Document) -> bool:
-    provider = providers.of(providers.source_of(document))
+    provider = providers.of(source_of(document))
     return provider.begun(pipeline.tenant, event_logs.holder_of(pipeline), pipeline.started_at)
 
 
@@ -220,7 +213,7 @@ def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None,
     """Let the task be the one reader of its source, where there can be one only, and of no other any more."""
     holder = event_logs.holder_of(pipeline)
     provider = providers.PROVIDERS[task.source.kind]
-    earlier = None if before is None else providers.of(providers.source_of(before))
+    earlier = None if before is None else providers.of(source_of(before))
     if earlier is not None and earlier is not provider:
         earlier.release(actor.tenant, holder)
         before = None

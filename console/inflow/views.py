@@ -21,6 +21,7 @@ from console.accounts.http import Request
 from console.feeds import queries as feeds
 from console.inflow import access, figures, offers, providers, queries, services
 from console.inflow import journey as journeys
+from console.inflow.documents import source_of
 from console.inflow.forms import PARTS, STEPS, TaskForm, field_of, step_of
 from console.inflow.tables import TaskTable
 from console.pipelines import pages, room, samples, starts
@@ -252,7 +253,7 @@ def _feed(request: Request, task: Pipeline) -> dict[str, Any]:
     feed = feeds.feed(task.tenant, task.name)
     if feed is None:
         return {}
-    source = providers.source_of(services.document_of(task))
+    source = source_of(services.document_of(task))
     provider = providers.of(source)
     context: dict[str, Any] = {
         "feed": feed,

@@ -124,11 +124,17 @@ _Moment = TypeVar("_Moment", Point, Counted)
 
 
 def behind_ms(reached: Reached | None) -> int | None:
-    """How much older the last event that was delivered is than the last one of the log; None where nothing is known."""
+    """How far a task is behind its source, ms; None where that is not known.
+
+    Where the source tells since when its first event waits, it is for how long. Else it is how much older the last
+    event that was delivered is than the last one of the source.
+    """
     if reached is None:
         return None
     if not reached.pending:
         return 0
+    if reached.since_ms is not None:
+        return max(0, round(time.time() * 1000) - reached.since_ms)
     if reached.time_ms is None or reached.last_ms is None:
         return None
     return max(0, reached.last_ms - reached.time_ms)

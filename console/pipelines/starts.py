@@ -17,7 +17,7 @@ from django.conf import settings
 from analytics.inflow.task_sinks import HTTP
 from analytics.lake import Place, parse_location
 from analytics.pipelines import checkpoints
-from analytics.pipelines.plan import Plan, Sink, Source, Value
+from analytics.pipelines.plan import EVENT, Plan, Sink, Source, Value
 from analytics.specs import Decide, TableSpec
 from brokercore.names import wrap
 from brokercore.policy import mq_resource
@@ -245,7 +245,7 @@ def _dead_letters(starter: Actor, task: Mapping[str, Any], options: Options) -> 
 
 def _writable(starter: Actor, name: str, field: str) -> Topic:
     """The topic to which the starter may publish; `field` is what a refusal is about."""
-    topic = _topic(starter, name)
+    topic = find_topic(starter, name)
     if topic is None:
         raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own.", field)
     require(starter, PUBLISH, mq_resource(topic.physical_name), owner=topic.instance.tenant)
@@ -288,9 +288,9 @@ def _queue_given(starter: Actor, actions: Sequence[str], name: str) -> dict[str,
 
 def _own_topic(starter: Actor, table: Source | Sink, options: Options) -> dict[str, Value]:
     name = wrap(str(options.get("instanceID", "")), str(options["topic"]))
-    topic = _topic(starter, name)
+    topic = find_topic(starter, name)
     if topic is None:
-        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own for the table {table.name}.")
+        raise _missing("topic", name, table)
     action = SUBSCRIBE if isinstance(table, Source) else PUBLISH
     require(starter, action, mq_resource(topic.physical_name), owner=topic.instance.tenant)
     if isinstance(table, Source):
@@ -298,7 +298,8 @@ def _own_topic(starter: Actor, table: Source | Sink, options: Options) -> dict[s
     return _reached(topic.instance.cluster)
 
 
-def _topic(starter: Actor, name: str) -> Topic | None:
+def find_topic(starter: Actor, name: str) -> Topic | None:
+    """The topic of that physical name, of the starter's account or granted to it."""
     found = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(physical_name=name).first()
     if found is None or found.instance.tenant_id == starter.tenant.pk:
         return found
@@ -310,8 +311,16 @@ def _require_group(starter: Actor, table: Source, options: Options) -> None:
     owned = Group.objects.select_related("owner", "creator").filter(owner=starter.tenant, physical_name=name)
     group = owned.first()
     if group is None or not is_reachable(starter, group):
-        raise Refused("GROUP_NOT_FOUND", f"There is no group {name} of the account's own for the table {table.name}.")
+        raise _missing("group", name, table)
     require(starter, SUBSCRIBE, mq_resource(group.physical_name), owner=group.owner, holder=group.holder)
+
+
+def _missing(what: str, name: str, table: Source | Sink) -> Refused:
+    """A topic or group that is not there; of an inflow task's source it is told by the place in its document."""
+    code = f"{what.upper()}_NOT_FOUND"
+    if table.format == EVENT:
+        return Refused(code, f"There is no {what} {name} of the account's own.", f"source.{what}")
+    return Refused(code, f"There is no {what} {name} of the account's own for the table {table.name}.")
 
 
 def _reached(cluster: Cluster) -> dict[str, Value]:

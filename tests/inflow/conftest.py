@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.inflow.databases import SETTINGS, Database
-from tests.pipelines.conftest import ground, service, spark, topic
+from tests.pipelines.conftest import ground, queue, service, spark, topic
 from tests.support.mariadb import mariadb
 from tests.support.postgres import PostgresServer, embedded_binaries, postgres_server
 
@@ -37,4 +37,4 @@ def database(postgres_source: PostgresServer) -> Iterator[Database]:
     made.drop()
 
 
-__all__ = ["database", "ground", "mariadb", "postgres_source", "service", "spark", "topic"]
+__all__ = ["database", "ground", "mariadb", "postgres_source", "queue", "service", "spark", "topic"]

@@ -198,6 +198,8 @@ def test_messages_of_one_key_have_one_order_and_those_without_a_key_that_of_thei
     assert [one.order for one in target.messages] == orders
     deliver(FLOW, batch, unordered := Sent())
     assert {one.order for one in unordered.messages} == {""}
+    deliver(replace(FLOW, is_ordered=True), [event(1, **keyed, partitionkey="broker-a:2")], named := Sent())
+    assert [one.order for one in named.messages] == ['shop.orders "broker-a:2"']
 
 
 # Transforms
@@ -393,6 +395,24 @@ def test_prohibited_faults_deliver_what_was_built_before_the_event_that_cannot_b
     target = Sent()
     with pytest.raises(Stopped, match=r"allows no faults: body: "):
         deliver(replace(FLOW, allows_faults=False), [event(0), event(1), event(2, data={}), event(3)], target)
+    assert target.bodies == numbers(0, 1)
+
+
+def test_an_event_that_says_itself_what_is_wrong_with_it_is_a_dead_letter_without_that_word() -> None:
+    target = Sent()
+    flow = replace(FLOW, has_dead_letters=True, pattern=Pattern.compile('{"data": {"tableName": ["items"]}}'))
+    delivery = deliver(flow, [event(1, "items"), event(2, gantryfault="It is no JSON.")], target)
+    assert target.bodies == numbers(1)
+    ((body, properties),) = target.dead
+    assert (json.loads(body), properties[REASON]) == (json.loads(event(2)), "It is no JSON.")
+    assert delivery.counts == {Count.READ: 2, Count.DELIVERED: 1, Count.FAILED: 1, Count.DEAD: 1}
+
+
+@pytest.mark.parametrize("wrong", [b"{", event(2, gantryfault="It is no JSON.")])
+def test_prohibited_faults_deliver_what_stands_before_an_event_that_cannot_be_read(wrong: bytes) -> None:
+    target = Sent()
+    with pytest.raises(Stopped, match=r"allows no faults: (The event|It) is no JSON"):
+        deliver(replace(FLOW, allows_faults=False), [event(0), event(1), wrong, event(3)], target)
     assert target.bodies == numbers(0, 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from analytics import lake
 from analytics.inflow.task import EVENTS, MESSAGES
-from analytics.pipelines import events_source
+from analytics.pipelines import reaches
 from tests.inflow.tasks import Log, bodies, document, in_order, in_single_calls, ordered_topic
 from tests.pipelines.crashes import heard, kill, tell, uncommitted, worker
 from tests.pipelines.jobs import Ground, new_location, until
@@ -52,5 +52,5 @@ def test_no_change_is_lost_and_a_kill_repeats_at_most_a_batch(
 
 def stands(state: Path) -> int | None:
     """The last event that is known to be delivered."""
-    found = events_source.reached(state, EVENTS)
+    found = reaches.reached(state, EVENTS)
     return None if found is None else found.sequence

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from analytics.inflow.event_log import EventLog
-from analytics.pipelines import events_source
+from analytics.pipelines import events_source, reaches
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset
 from analytics.pipelines.events_source import EventsReader, EventsSource
 from analytics.pipelines.reports import Reached
@@ -114,16 +114,16 @@ def test_a_question_waits_for_an_event_but_not_for_long(log: EventLog, source: E
 
 
 def test_where_it_stands_is_told_when_a_batch_is_delivered(log: EventLog, source: EventsSource, tmp_path: Path) -> None:
-    assert events_source.reached(source.state, "events") is None
+    assert reaches.reached(source.state, "events") is None
     fill(log, *range(1, 9))
     reader = EventsReader(source)
     assert latest(reader, 0) == 5
-    assert events_source.reached(source.state, "events") == Reached(0, "", None, 8, 8000)
+    assert reaches.reached(source.state, "events") == Reached(0, "", None, 8, 8000)
     assert latest(reader, 5) == 8
-    told = events_source.reached(source.state, "events")
+    told = reaches.reached(source.state, "events")
     assert told == Reached(5, "p5", 5000, 8, 8000) and told.pending == 3
     assert latest(EventsReader(source), 8) == 8  # as after a restart
-    assert events_source.reached(source.state, "events") == Reached(8, "p8", 8000, 8, 8000)
+    assert reaches.reached(source.state, "events") == Reached(8, "p8", 8000, 8, 8000)
 
 
 def test_a_log_that_was_trimmed_or_replaced_is_told(log: EventLog, source: EventsSource, tmp_path: Path) -> None:

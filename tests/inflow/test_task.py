@@ -246,3 +246,87 @@ def test_what_is_not_allowed_is_refused_by_its_place(path: str, value: Any, sent
 def test_what_is_no_document_is_refused(document: Any) -> None:
     with pytest.raises(TaskError, match="task: it is an object with name, description"):
         plan_of(document)
+
+
+# Sources that are no event logs
+
+TOPIC: dict[str, Any] = {"kind": "topic", "topic": "paid", "group": "GID_paid"}
+QUEUE: dict[str, Any] = {"kind": "queue", "queue": "orders-in"}
+ELSEWHERE = {"endpoint": "mq.example.com:9876", "accessId": "id", "accessKey": "${secret_values.key}"}
+QUEUES_ELSEWHERE = {"endpoint": "http://q.example.com", "accessKeyId": "id", "accessKeySecret": "${secret_values.key}"}
+
+
+@pytest.mark.parametrize(
+    ("source", "connector", "options"),
+    [
+        (TOPIC, "mq", {"topic": "paid", "consumerGroup": "GID_paid", "body": "text"}),
+        (
+            TOPIC | ELSEWHERE | {"instanceID": "I", "tag": "a || b", "format": "json", "startTimeMs": 7, "interval": 0},
+            "mq",
+            {"topic": "paid", "consumerGroup": "GID_paid", "body": "json", "instanceID": "I", "tag": "a || b",
+             "startTimeMs": 7, "interval": 0, **ELSEWHERE},
+        ),
+        (QUEUE, "mns", {"queueName": "orders-in", "body": "text", "batchSize": 16}),
+        (
+            QUEUE | QUEUES_ELSEWHERE | {"base64": True, "format": "binary", "messages": 500},
+            "mns",
+            {"queueName": "orders-in", "body": "binary", "base64": True, "batchSize": 16, "messages": 500, "calls": 2,
+             **QUEUES_ELSEWHERE},
+        ),
+    ],
+)  # fmt: skip
+def test_messages_are_read_as_events_by_the_connectors_that_jobs_have(
+    source: dict[str, Any], connector: str, options: dict[str, Any]
+) -> None:
+    plan = plan_of(SMALL | {"source": source})
+    (table,) = plan.sources
+    assert (table.connector, table.format) == (connector, "event")
+    assert table.options == {"messages": 100, "interval": 3, "calls": 10} | options
+    assert plan.secrets == (("key",) if "endpoint" in source else ())
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (TOPIC | {"topic": "a%b"}, "source.topic: a topic's name has 1 to 127 letters"),
+        (TOPIC | {"topic": None}, "source.topic: a text is needed."),
+        (TOPIC | {"group": ""}, "source.group: a text is needed."),
+        (TOPIC | {"group": "GID paid"}, "source.group: a name has 1 to 127 letters"),
+        (TOPIC | {"format": "xml"}, "source.format: it is text or json or binary."),
+        (TOPIC | {"tag": "x" * 1025}, "source.tag: it has at most 1024 characters."),
+        (TOPIC | {"startTimeMs": "now"}, "source.startTimeMs: it is a whole number"),
+        (TOPIC | {"log": "oss://b/l/"}, "source.log: a source of the kind topic has no such part; it has kind, topic"),
+        (TOPIC | {"endpoint": "h:1"}, "source.accessId: a source elsewhere has endpoint, accessId, accessKey."),
+        (TOPIC | ELSEWHERE | {"accessKey": "hunter2"}, "source.accessKey: it is the name of a secret, such as"),
+        (TOPIC | {"interval": 16}, "source.interval: it is a whole number from 0 to 15."),
+        (QUEUE | {"queue": "a_b"}, "source.queue: a queue's name has 1 to 120 letters, digits and '-'."),
+        (QUEUE | {"queue": "a" * 121}, "source.queue: a queue's name has"),
+        (QUEUE | {"base64": "yes"}, "source.base64: it is true or false."),
+        (QUEUE | {"startTimeMs": 7}, "source.startTimeMs: a source of the kind queue has no such part"),
+        (QUEUE | {"messages": 0}, "source.messages: it is a whole number from 1 to 10,000."),
+        (TOPIC | {"topic": "orders"}, "sink.topic: orders is the topic that the task reads; another one is needed."),
+    ],
+)
+def test_what_is_wrong_with_a_source_of_messages_is_refused_by_its_place(source: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TaskError) as refused:
+        plan_of(SMALL | {"source": source})
+    assert refused.value.user_message.startswith(sentence)
+
+
+def test_a_task_may_not_read_what_it_routes_or_buries_but_may_elsewhere() -> None:
+    told = SMALL | {"source": TOPIC, "sink": {"topic": "orders", "routes": ["items", "paid"]}}
+    with pytest.raises(TaskError, match=r"^sink\.routes: paid is the topic that the task reads"):
+        plan_of(told)
+    with pytest.raises(TaskError, match=r"^deadLetterTopic: paid is the topic that the task reads"):
+        plan_of(SMALL | {"source": TOPIC, "deadLetterTopic": "paid"})
+    queue = {"sink": {"kind": "queue", "queue": "orders-in"}, "source": QUEUE}
+    with pytest.raises(TaskError, match=r"^sink\.queue: orders-in is the queue that the task reads"):
+        plan_of(SMALL | queue)
+    with pytest.raises(TaskError, match=r"^deadLetterQueue: orders-in is the queue that the task reads"):
+        plan_of(SMALL | {"source": QUEUE, "deadLetterQueue": "orders-in"})
+    with pytest.raises(TaskError, match=r"^deadLetterTopic: paid is the topic that the task reads"):
+        plan_of(SMALL | queue | {"source": TOPIC, "deadLetterTopic": "paid"})
+    assert plan_of(SMALL | queue | {"source": QUEUE | QUEUES_ELSEWHERE}).sources
+    assert plan_of(told | {"source": TOPIC | ELSEWHERE}).sources
+    assert plan_of(told | {"source": TOPIC | {"instanceID": "other"}}).sources

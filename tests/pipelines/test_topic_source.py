@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from analytics.pipelines import topic_source
+from analytics.pipelines import topic_brokers
 from analytics.pipelines.connector_errors import ConnectorFailed
 from analytics.pipelines.topic_source import TopicReader, TopicSource, TopicStreamReader
 from analytics.sources import mq
@@ -25,7 +25,8 @@ LIMIT = TopicStreamReader(None).getDefaultReadLimit()  # type: ignore[arg-type]
 
 
 def source(namesrv: str = "", topic: str = "words", key: tuple[str, str] = ("", ""), **more: str) -> TopicSource:
-    return TopicSource(mq.Topic(namesrv, topic, *key), SCHEMA, ("",), "binary", **more)  # type: ignore[arg-type]
+    read = mq.Topic(namesrv, topic, *key)
+    return TopicSource(topic=read, schema=SCHEMA, metadata=("",), format="binary", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_job_begins_when_its_broker_is_there_again(always: BrokerProcess) -> N
 
 
 def test_a_broker_that_stays_away_fails_the_job(always: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_source, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(topic_brokers, "PATIENCE_S", 1.0)
     reader = TopicStreamReader(reading(always))
     begin = reader.initialOffset()
     always.kill()

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from analytics.inflow import task_sources
 from console.inflow.providers.changes import Changes
 from console.inflow.providers.feeds import Schedules, Webhooks
-from console.inflow.providers.shape import Document, Provider
+from console.inflow.providers.queues import Queues
+from console.inflow.providers.shape import Provider
+from console.inflow.providers.topics import Topics
 
-PROVIDERS: Mapping[str, Provider] = {one.kind: one for one in (Changes(), Webhooks(), Schedules())}
+PROVIDERS: Mapping[str, Provider] = {one.kind: one for one in (Changes(), Topics(), Queues(), Webhooks(), Schedules())}
 """In the order in which the wizard offers them."""
 
 
@@ -20,9 +22,3 @@ def of(source: object) -> Provider:
     """That of a document's part `source`, whatever stands in it: of a kind that there is not the one of changes."""
     kind = source.get("kind") if isinstance(source, Mapping) else None
     return PROVIDERS.get(kind if isinstance(kind, str) else "", PROVIDERS[task_sources.CHANGES])
-
-
-def source_of(document: Document) -> Document:
-    """The part `source` of a document; empty where that is none."""
-    found = document.get("source")
-    return found if isinstance(found, Mapping) else {}

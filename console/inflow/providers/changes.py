@@ -107,7 +107,7 @@ class Changes(Provider):
             "envelope": source.get("envelope", task_sources.ENVELOPES[0]),
         }
 
-    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
         chosen = told.get("source", "")
         found: dict[str, Any] = {"log": chosen} if chosen.startswith("oss://") else {"task": chosen}
         if told.get("group") and "task" in found:
@@ -179,7 +179,7 @@ class Changes(Provider):
             return ()
         events = [(entry, event_of(entry.event)) for entry in reversed(entries)]
         formed = [(entry, self.formed(source, event)) for entry, event in events if event is not None]
-        return [Recent(entry.sequence, entry.time_ms, event) for entry, event in formed]
+        return [Recent(entry.sequence, entry.time_ms, event, _title(event)) for entry, event in formed]
 
     def example(self, source: Document) -> Event:
         return self.formed(source, EXAMPLE)
@@ -192,6 +192,18 @@ class Changes(Provider):
             return debezium.records(event)[-1]
         except EventRejected:
             return event
+
+
+def _title(event: Event) -> str:
+    """What has happened, and to what."""
+    data, source = event.get("data"), event.get("source")
+    if isinstance(source, dict):  # a record of Debezium's
+        place = source.get("schema") or source.get("db")
+        told = event.get("op"), f"{place}.{source.get('table')}"
+    else:
+        told = data.get("operation") if isinstance(data, dict) else None, str(event.get("subject", ""))
+    operation, subject = told
+    return f"{str(operation or '')[:40]} {subject[:200]}".strip()
 
 
 def _require_time(source: event_logs.Source, begin: object) -> None:

@@ -52,7 +52,7 @@ class _Feeds(Provider):
     def initial(self, source: Document) -> dict[str, Any]:
         return {"retention": source.get(task_sources.RETENTION, task_sources.DEFAULT_DAYS)}
 
-    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
         days = told.get("retention")
         return {} if days is None else {task_sources.RETENTION: days}
 
@@ -89,7 +89,11 @@ class _Feeds(Provider):
         if feed is None or feed.kind != self.feed_kind or not access.may(actor, access.UPDATE, name):
             return ()
         events = [(entry, event_of(entry.event)) for entry in queries.recent(feed, RECENT, RECENT_BYTES)]
-        return [Recent(entry.sequence, entry.time_ms, event) for entry, event in events if event is not None]
+        return [
+            Recent(entry.sequence, entry.time_ms, event, str(event.get("subject", ""))[:200])
+            for entry, event in events
+            if event is not None
+        ]
 
 
 class Webhooks(_Feeds):
@@ -134,13 +138,13 @@ class Webhooks(_Feeds):
             "signature": source.get("signature"),
         }
 
-    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
         found: dict[str, Any] = {"methods": told.get("methods") or list(METHODS[:1])}
         if networks := told.get("networks", "").replace(",", " ").split():
             found["networks"] = networks
         if told.get("signature"):
             found["signature"] = told["signature"]
-        return found | super().document(told)
+        return found | super().document(told, before)
 
     def named(self, source: Document) -> str:
         return "Webhook"
@@ -196,13 +200,13 @@ class Schedules(_Feeds):
             "event": json.dumps(event, indent=2, ensure_ascii=False) if event else None,
         }
 
-    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def document(self, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
         found: dict[str, Any] = {"cron": told.get("cron", "")}
         if told.get("time_zone"):
             found["timeZone"] = told["time_zone"]
         if told.get("event", "").strip():
             found["event"] = _json_or_text(told["event"])
-        return found | super().document(told)
+        return found | super().document(told, before)
 
     def named(self, source: Document) -> str:
         return f"Schedule {source.get('cron', '')}".strip()

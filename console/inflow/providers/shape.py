@@ -28,6 +28,8 @@ class Recent:
     sequence: int
     time_ms: int
     event: Event
+    #: What a list calls it.
+    title: str
 
 
 class Provider:
@@ -57,8 +59,11 @@ class Provider:
         """What its fields have for a document."""
         raise NotImplementedError
 
-    def document(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """The part `source` of what was filled in, but for the kind and for what is of every kind."""
+    def document(self, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
+        """The part `source` of what was filled in, but for the kind and for what is of every kind.
+
+        `before` is that of the task which is changed.
+        """
         raise NotImplementedError
 
     def unsent(self, actor: Actor) -> dict[str, Any]:

@@ -42,6 +42,7 @@ _SYMBOLS = {
     "SOURCE_NOT_NORMAL": "BIZ_INFLOW_TASK_REFUSED",
     "OFFSET_OUT_OF_RANGE": "BIZ_INFLOW_TASK_REFUSED",
     "GROUP_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
+    "GROUP_HELD": "BIZ_INFLOW_TASK_REFUSED",
     "TOPIC_OF_OTHER_KIND": "BIZ_INFLOW_TASK_REFUSED",
     "TABLE_NOT_FOUND": "BIZ_INFLOW_TASK_REFUSED",
     "TOPIC_NOT_FOUND": "BIZ_TOPIC_NOT_FOUND",
@@ -131,7 +132,7 @@ class TaskRow(Result):
     state: str = Field(description="Starting, Running, Pausing, Paused, Ready, Start Failed or Not started.")
     reason: str = Field(description="Why it is in that state, starts again or waits; else empty.")
     waiting: str = Field(description="Why it waits before it tries again to deliver; empty while it does not.")
-    source: str = Field(description="The change tracking task, or the event log.")
+    source: str = Field(description="The change tracking task, event log, topic or queue.")
     topic: str = Field(description="That of the sink; empty where it is none.")
     sink: str = Field(description="The topic, the queue or the endpoint.")
     version: int | None
