@@ -270,7 +270,7 @@ QUEUES_ELSEWHERE = {"endpoint": "http://q.example.com", "accessKeyId": "id", "ac
         (
             QUEUE | QUEUES_ELSEWHERE | {"base64": True, "format": "binary", "messages": 500},
             "mns",
-            {"queueName": "orders-in", "body": "binary", "base64": True, "batchSize": 16, "messages": 500, "calls": 2,
+            {"queueName": "orders-in", "body": "binary", "base64": True, "batchSize": 16, "messages": 500, "calls": 20,
              **QUEUES_ELSEWHERE},
         ),
     ],
@@ -281,7 +281,7 @@ def test_messages_are_read_as_events_by_the_connectors_that_jobs_have(
     plan = plan_of(SMALL | {"source": source})
     (table,) = plan.sources
     assert (table.connector, table.format) == (connector, "event")
-    assert table.options == {"messages": 100, "interval": 3, "calls": 10} | options
+    assert table.options == {"messages": 100, "interval": 3, "calls": 100} | options
     assert plan.secrets == (("key",) if "endpoint" in source else ())
     assert Plan.from_json(plan.to_json()) == plan
 
