@@ -20,7 +20,7 @@ help: ## this list
 up: runtime ## start everything; Ctrl-C stops it
 	@exec $(VENV)/python -m launcher up
 
-traffic: runtime ## replay the flights as messages into a running installation (RATE=50 a second)
+traffic: runtime ## replay the flights into a running installation, as messages and changed rows (RATE=50 a second)
 	@exec $(VENV)/python -m launcher run manage.py traffic $(if $(RATE),--rate $(RATE))
 
 backup: runtime ## back up this installation into one new archive, also while it runs (FILE=…tar.gz)

@@ -265,6 +265,7 @@ class TaskForm(forms.Form):
         self.fields[f"{part}_method"] = forms.ChoiceField(
             label=title,
             choices=[(one.value, one.label) for one in methods],
+            required=False,  # one is chosen always
             initial=methods[0].value,
         )
         for name in dict.fromkeys(name for one in methods for name in INPUTS[one]):

@@ -108,6 +108,11 @@ def tasks(tenant: Tenant, text: str = "") -> QuerySet[Pipeline]:
     return found.defer(None).defer("version__text", "version__plan")
 
 
+def unstarted(tenant: Tenant) -> Pipeline | None:
+    """The first of those that wait for their first start."""
+    return tasks(tenant).filter(state=State.STOPPED, started_version=None).first()
+
+
 def state_of(task: Pipeline) -> str:
     """In the words of tasks: one that a fault stopped is Ready, any other that failed is Start Failed."""
     if task.state == State.FAILED:

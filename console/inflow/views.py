@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from analytics.inflow.webhook import Webhook
 from console.accounts.http import Request
+from console.accounts.models import Tenant
 from console.feeds import queries as feeds
 from console.inflow import access, figures, offers, providers, queries, services
 from console.inflow import journey as journeys
@@ -27,6 +28,7 @@ from console.inflow.tables import TaskTable
 from console.pipelines import pages, room, samples, starts
 from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Pipeline
+from console.tracking import access as tracking
 from console.web import deletion, forms, htmx
 from console.web.errors import Refused
 from console.web.paging import configured, search_text
@@ -41,7 +43,14 @@ def task_list(request: Request) -> HttpResponse:
     table = configured(request, TaskTable(queries.tasks(tenant, text)))
     table.may = partial(_may, request)
     table.nows = samples.latest([row.record.pk for row in table.paginated_rows])
-    context = {"table": table, "q": text, "may_create": access.may(request.actor, access.CREATE)}
+    context = {
+        "table": table,
+        "q": text,
+        "may_create": access.may(request.actor, access.CREATE),
+        "may_register": tracking.may(request.actor, tracking.CREATE),
+    }
+    if not htmx.is_fragment(request):
+        context |= _invitation(request, tenant)
     return htmx.page(request, "inflow/list.html", "inflow/_list.html", context)
 
 
@@ -188,6 +197,14 @@ def task_delete(request: Request, name: str) -> HttpResponse:
         messages.success(request, f"The task {name} is deleted.")
 
     return deletion.confirm(request, wanted, act, ("inflow.list",))
+
+
+def _invitation(request: Request, tenant: Tenant) -> dict[str, Any]:
+    """A task that waits for its first start, if the visitor may start it."""
+    task = queries.unstarted(tenant)
+    if task is None or not access.may(request.actor, access.START, task.name):
+        return {}
+    return {"waits": task, "waiting": queries.summary(task.draft)}
 
 
 def _confirmed(request: Request, task: Pipeline, verb: str, act: Callable[[], None]) -> HttpResponse:

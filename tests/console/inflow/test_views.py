@@ -323,12 +323,13 @@ def test_curves_log_and_versions_have_pages(cast: Cast, task: Pipeline) -> None:
 
 def test_a_task_is_enabled_paused_and_deleted_after_a_question(cast: Cast, task: Pipeline) -> None:
     alice = cast.client("alice")
-    assert "goes on where it stopped" in page(cast, "inflow.enable", "orders-to-topic", part=True)
+    assert "orders-to-topic begins, with your rights." in page(cast, "inflow.enable", "orders-to-topic", part=True)
     assert alice.post(reverse("inflow.enable", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Starting"
     assert "what it has begun is delivered" in page(cast, "inflow.delete", "orders-to-topic")
     assert alice.post(reverse("inflow.pause", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Paused"
+    assert "goes on where it stopped" in page(cast, "inflow.enable", "orders-to-topic", part=True)
     again = alice.post(reverse("inflow.pause", args=["orders-to-topic"]))
     assert again.status_code == 422 and "does not run" in again.content.decode()
     assert (
@@ -344,3 +345,23 @@ def test_a_document_of_the_api_keeps_what_the_form_has_not(cast: Cast, task: Pip
     data = {name: "" if value is None else str(value) for name, value in form.initial.items()}
     assert cast.client("alice").post(reverse("inflow.update", args=["orders-to-topic"]), data).status_code == 302
     assert services.document_of(reloaded(cast))["source"]["log"] == f"oss://acme-logs/event-logs/{SOURCE}/"
+
+
+def test_a_task_that_waits_for_its_first_start_is_offered_to_who_may_start_it(
+    cast: Cast, log: EventLog, topics: None
+) -> None:
+    services.create(
+        actor=cast.actor("alice"), document=document(cast, description="Orders as they change"), start=False
+    )
+    from tests.console.inflow.test_services import allow
+
+    allow(cast, "nora", "dts:QueryInflowTask")
+    enable = reverse("inflow.enable", args=["orders-to-topic"])
+    text = page(cast, "inflow.list")
+    assert "has not been started yet" in text and "Orders as they change." in text and text.count(enable) == 2
+    assert "has not been started yet" not in page(cast, "inflow.list", part=True)
+    assert "has not been started yet" not in page(cast, "inflow.list", who="nora")
+    assert "orders-to-topic begins, with your rights." in page(cast, "inflow.enable", "orders-to-topic")
+    assert page(cast, "inflow.detail", "orders-to-topic").count("Not started") >= 1
+    services.begin(actor=cast.actor("alice"), pipeline=reloaded(cast))
+    assert "has not been started yet" not in page(cast, "inflow.list")
