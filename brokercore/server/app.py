@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 1024
+VIP_PORT = 2
+"""So many below its own port a broker has the port of its VIP channel (`com.rocketmq.sendMessageWithVIPChannel`), which
+clients up to 4.4.0 use, and later ones that are told to. Of a port that the system chose there is none."""
+
 _STORE_SECONDS = 30.0
 _GARBAGE_THRESHOLD = 50_000
 """Requests make few reference cycles: a collection every 700 objects would cost more than it finds."""
 
 
 class Server:
-    """A broker with its two listening sockets. Both roles are served on both."""
+    """A broker with its listening sockets. Both roles are served on each."""
 
     def __init__(self, settings: Settings) -> None:
         check_url(settings.redis_url)
@@ -47,10 +51,12 @@ class Server:
             _listen(settings.host, settings.namesrv_port) if shared is None else _inherited(shared),
             _listen(settings.host, settings.broker_port),
         ]
+        if (important := _important(settings)) is not None:
+            self._sockets.append(important)
         watched = settings.metrics_port
         self._watched = None if watched is None else _listen(settings.host, watched)
         self._grpc_socket = None if settings.grpc_port is None else _listen(settings.host, settings.grpc_port)
-        self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets)
+        self.namesrv_port, self.broker_port = (int(item.getsockname()[1]) for item in self._sockets[:2])
         reachable = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104
         self.namesrv = f"{reachable}:{self.namesrv_port}"
         self.broker = Broker(settings, settings.advertise or f"{reachable}:{self.broker_port}")
@@ -172,6 +178,18 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SettingsError(f"Cannot listen on {host}:{port}: {error.strerror}.") from error
     listening.setblocking(False)
     return listening
+
+
+def _important(settings: Settings) -> socket.socket | None:
+    """The port that clients with a "VIP channel" dial in place of the broker's (`VIP_PORT`); None where it is taken."""
+    if not settings.vip_channel or settings.broker_port <= VIP_PORT:
+        return None
+    port = settings.broker_port - VIP_PORT
+    try:
+        return _listen(settings.host, port)
+    except SettingsError as error:
+        logger.warning("clients with a VIP channel (port %d) are not served: %s", port, error)
+        return None
 
 
 def _inherited(descriptor: int) -> socket.socket:

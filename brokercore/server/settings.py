@@ -26,7 +26,7 @@ BOUNDS = {
 """Smallest and largest value of a setting, also where it is changed while the broker runs."""
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-_CHECK_TYPE = {"on": True, "off": False}
+_SWITCH = {"on": True, "off": False}
 
 
 class TlsMode(StrEnum):
@@ -61,6 +61,9 @@ class Settings:
     retention_hours: float = 72.0
     hot_bytes: int = 64 << 20
     check_message_type: bool = True
+    vip_channel: bool = True
+    """Whether the port two below the broker's is served too, which clients with a "VIP channel" dial."""
+
     transaction_check_seconds: int = 30
     system_access_key_id: str = ""
     system_access_key_secret: str = ""
@@ -73,9 +76,6 @@ class Settings:
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment. Raises SettingsError with one sentence for the first value that makes no sense."""
     home = Path(environ.get("GANTRY_HOME") or "var").expanduser().absolute()
-    check = environ.get("GANTRY_CHECK_MESSAGE_TYPE") or "on"
-    if check not in _CHECK_TYPE:
-        raise SettingsError(f"GANTRY_CHECK_MESSAGE_TYPE is {check!r}; allowed are on and off.")
     shared = whole(environ, "GANTRY_NAMESRV_FD", 0, 3, 1 << 20) if environ.get("GANTRY_NAMESRV_FD") else None
     metrics = whole(environ, "GANTRY_METRICS_PORT", 0, 0, 65535) if environ.get("GANTRY_METRICS_PORT") else None
     grpc = whole(environ, "GANTRY_GRPC_PORT", 0, 0, 65535) if environ.get("GANTRY_GRPC_PORT") else None
@@ -93,7 +93,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         store_max_bytes=whole(environ, "GANTRY_STORE_MAX_BYTES", 1 << 30, *BOUNDS["store_max_bytes"]),
         retention_hours=_hours(environ, "GANTRY_STORE_RETENTION_HOURS", 72.0, 0.1, BOUNDS["retention_hours"][1]),
         hot_bytes=whole(environ, "GANTRY_STORE_HOT_BYTES", 64 << 20, *BOUNDS["hot_bytes"]),
-        check_message_type=_CHECK_TYPE[check],
+        check_message_type=_switch(environ, "GANTRY_CHECK_MESSAGE_TYPE"),
+        vip_channel=_switch(environ, "GANTRY_VIP_CHANNEL"),
         transaction_check_seconds=whole(
             environ, "GANTRY_TRANSACTION_CHECK_SECONDS", 30, *BOUNDS["transaction_check_seconds"]
         ),
@@ -144,6 +145,13 @@ def _hours(environ: Mapping[str, str], name: str, default: float, low: float, hi
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value) or not low <= float(value) <= high:
         raise SettingsError(f"{name} is {value!r}; allowed are hours from {low:g} to {high:g}, such as 72 or 0.5.")
     return float(value)
+
+
+def _switch(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(name) or "on"
+    if value not in _SWITCH:
+        raise SettingsError(f"{name} is {value!r}; allowed are on and off.")
+    return _SWITCH[value]
 
 
 def _mode(environ: Mapping[str, str]) -> TlsMode:

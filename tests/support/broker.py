@@ -155,6 +155,7 @@ class BrokerProcess(ServerProcess):
         ports = {
             "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or str(namesrv),
             "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or str(address),
+            "GANTRY_VIP_CHANNEL": "off",  # the port two below may be somebody else's of this run
             "GANTRY_BROKER_TLS": "disabled",  # tests of TLS give it a home for its certificate
         }
         if self.grpc:

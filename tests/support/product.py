@@ -71,8 +71,9 @@ class Product:
     def __post_init__(self) -> None:
         ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("GANTRY_") and k != "REDIS_URL"}
-        # A database beside each copy would only take the processors; who wants one says so.
-        own = {"GANTRY_HOME": str(self.home), "GANTRY_DEMO": "false"}
+        # A database beside each copy would only take the processors; who wants one says so. And the port two below the
+        # broker's may be somebody else's of this run.
+        own = {"GANTRY_HOME": str(self.home), "GANTRY_DEMO": "false", "GANTRY_VIP_CHANNEL": "off"}
         self.environ = inherited | ports | own | self.environ
 
     @property

@@ -35,6 +35,11 @@ class TopicConfig:
         """The message type; a topic made without one is NORMAL."""
         return self.attributes.get(MESSAGE_TYPE_ATTRIBUTE, "NORMAL")
 
+    @property
+    def has_message_type(self) -> bool:
+        """Whether it was made with a message type."""
+        return MESSAGE_TYPE_ATTRIBUTE in self.attributes
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "attributes": self.attributes,

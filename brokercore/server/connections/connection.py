@@ -53,6 +53,9 @@ Complain = Callable[["Connection", str, str], None]
 class Connection(asyncio.Protocol):
     """A peer. Requests go to `dispatch` in their order; what is written in one loop turn leaves in one write."""
 
+    minds_unset_types = False
+    """Whether a topic that was made without a message type takes normal messages only, as for clients of gRPC."""
+
     def __init__(
         self,
         dispatch: Dispatch,

@@ -9,7 +9,7 @@ from brokercore.protocol import properties as names
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.ids import RecallHandle, new_unique_id
 from brokercore.protocol.properties import MAX_PROPERTIES
-from brokercore.server.connections.connection import respond
+from brokercore.server.connections.connection import Connection, respond
 from brokercore.server.connections.headers import send_answer
 from brokercore.server.delivery.drafts import Draft
 from brokercore.server.errors import Refusal
@@ -124,13 +124,24 @@ def check_body(body: bytes) -> None:
     """Refuse a body that is empty or too long."""
     if not body:
         raise Refusal(_ILLEGAL, "the message has no body")
+    check_length(body)
+
+
+def check_length(body: bytes) -> None:
+    """Refuse a body that is too long."""
     if len(body) > MAX_BODY:
         raise Refusal(_ILLEGAL, f"the body has {len(body)} bytes; allowed are {MAX_BODY}")
 
 
-def check_kind(broker: Broker, topic: Topic, kind: str) -> None:
-    """Refuse a message of another kind than the topic's. Ordered messages of open-source clients look normal."""
+def check_kind(broker: Broker, topic: Topic, kind: str, connection: Connection) -> None:
+    """Refuse a message of another kind than the topic's. Ordered messages of open-source clients look normal.
+
+    A topic that was made without a type takes all kinds over remoting, as brokers of Apache do, and normal ones over
+    gRPC, as their proxy does.
+    """
     wanted = topic.message_type
+    if not topic.has_message_type and not connection.minds_unset_types:
+        return
     if kind == wanted or wanted in ("MIXED", "UNSPECIFIED") or not broker.settings.check_message_type:
         return
     if kind == "NORMAL" and wanted in ("FIFO", "DELAY"):

@@ -60,6 +60,8 @@ _CODES: dict[int, Code] = {
 class InnerConnection(Connection):
     """Where a call came from, and what the broker answers to the requests that it stands for."""
 
+    minds_unset_types = True
+
     def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection) -> None:
         super().__init__(dispatch, _nothing, broker.turn, broker.rounds)
         self.broker, self.caller = broker, caller

@@ -156,11 +156,13 @@ def _ms(milliseconds: int) -> Duration:
 async def heartbeat(service: Service, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """A client is still there. A consumer that a restarted broker does not know is taken at its word."""
     session, kind = service.sessions.find(call), request.client_type
+    if kind == ClientType.CLIENT_TYPE_UNSPECIFIED and session is not None:
+        kind = _kind_of(session)  # some clients tell it in their settings only
     if kind in _CONSUMERS:
-        group = group_name(request.group)
+        known = session.settings if session is not None else None
+        group = group_name(request.group if request.HasField("group") or known is None else known.subscription.group)
         session = session or service.sessions.open(call)
-        session.space = request.group.resource_namespace
-        known = session.settings
+        session.space = request.group.resource_namespace or session.space
         data = _consumer(group, kind, _subscriptions(known) if known else [])
         await session.register(data, without_subscriptions=known is None)
     elif kind != ClientType.PRODUCER:
@@ -168,6 +170,14 @@ async def heartbeat(service: Service, call: Call, request: HeartbeatRequest) -> 
     elif session is not None:
         await session.register()
     return HeartbeatResponse(status=OK)
+
+
+def _kind_of(session: Session) -> ClientType:
+    """What a client's settings say that it is; a producer where they only say what it publishes."""
+    settings = session.settings or Settings()
+    if settings.client_type == ClientType.CLIENT_TYPE_UNSPECIFIED and settings.HasField("publishing"):
+        return ClientType.PRODUCER
+    return settings.client_type
 
 
 async def terminate(

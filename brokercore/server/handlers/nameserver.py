@@ -31,7 +31,7 @@ MAX_ORDER = 1024
 
 _ORDER = re.compile(r"[a-zA-Z0-9_-]+:[0-9]{1,4}(;[a-zA-Z0-9_-]+:[0-9]{1,4})*;?")
 _OK = ResponseCode.SUCCESS
-_WRITABLE = 2
+_WRITABLE, _INHERITED = 2, 1
 _BROKER_NAMESPACE, _READ_ONLY = "BROKER_PERMISSION", "read"
 """Where a broker whose write permission was wiped is remembered: all brokers share it, and restarts keep it."""
 
@@ -45,9 +45,9 @@ def route(
     account the route is told, so that a client hears which permission it lacks from the broker that refuses it.
     """
     name = text(command.ext, "topic")
-    replies = _reply_route(broker, name)
-    if replies is not None:
-        return command.response(_OK, body=replies.to_json())
+    own = _reply_route(broker, name) or _route_for_creating(broker, name)
+    if own is not None:
+        return command.response(_OK, body=own.to_json())
     is_own = caller.account is not None and broker.limits.owner_uid(name) == caller.account.uid
     if not is_own and name != TRACE_TOPIC and not permissions.may_see_topic(caller, connection, name):
         raise _no_route(name)
@@ -65,7 +65,7 @@ async def _cluster_route(broker: Broker, command: Command, name: str) -> Command
 def _route(broker: Broker, command: Command, name: str, elsewhere: Mapping[str, TopicConfig]) -> Command:
     configs = dict(elsewhere)
     topic = broker.topics.get(name)
-    if topic is not None and name not in SYSTEM_QUEUES:
+    if topic is not None:
         configs[broker.name] = topic.config
     if not configs:
         raise _no_route(name)
@@ -105,6 +105,20 @@ def _reply_route(broker: Broker, name: str) -> TopicRoute | None:
     return TopicRoute([QueueData(holder, 1, 1, _WRITABLE, 0) for holder in brokers], list(brokers.values()))
 
 
+def _route_for_creating(broker: Broker, name: str) -> TopicRoute | None:
+    """The route of the cluster's name, or of a broker's, by which tools find the brokers on which they make a topic.
+
+    Brokers of Apache register a topic for each. Here there is none behind it unless somebody made one: such a name
+    takes no messages, and has none.
+    """
+    brokers = _brokers(broker)
+    if name != broker.settings.cluster_name:
+        brokers = {holder: data for holder, data in brokers.items() if holder == name}
+    if not brokers or broker.topics.get(name) is not None:
+        return None
+    return TopicRoute([QueueData(holder, 1, 1, _INHERITED, 0) for holder in brokers], list(brokers.values()))
+
+
 def cluster(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
     """GET_BROKER_CLUSTER_INFO."""
     brokers = _brokers(broker)
@@ -127,10 +141,9 @@ async def topic_names(broker: Broker, connection: Connection, command: Command, 
 
 
 def system_topics(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """GET_SYSTEM_TOPIC_LIST_FROM_NS and ..._FROM_BROKER: the topics the broker itself writes."""
-    return command.response(
-        _OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": [*SYSTEM_QUEUES, *_brokers(broker)]})
-    )
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS and ..._FROM_BROKER: topics the broker writes, and those for creating."""
+    names = [*SYSTEM_QUEUES, broker.settings.cluster_name, *_brokers(broker)]
+    return command.response(_OK, body=orjson.dumps({"brokerAddr": broker.address, "topicList": names}))
 
 
 async def delete_topic(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -202,7 +215,7 @@ def _known_broker(broker: Broker, command: Command) -> str:
 
 
 def _perm(broker: Broker, holder: str, config: TopicConfig) -> int:
-    wiped = broker.key_values.get(_BROKER_NAMESPACE, holder) == _READ_ONLY
+    wiped = config.topic in SYSTEM_QUEUES or broker.key_values.get(_BROKER_NAMESPACE, holder) == _READ_ONLY
     return config.perm & ~_WRITABLE if wiped else config.perm
 
 

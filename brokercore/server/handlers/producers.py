@@ -19,7 +19,7 @@ from brokercore.protocol.properties import decode_properties, encode_properties
 from brokercore.server.broker import Broker
 from brokercore.server.connections.connection import Connection
 from brokercore.server.connections.headers import SEND_FIELDS, integer, text
-from brokercore.server.delivery.incoming import check_body
+from brokercore.server.delivery.incoming import check_length
 from brokercore.server.delivery.replies import is_reply_topic, reply_cluster
 from brokercore.server.delivery.transactions import is_of_sender
 from brokercore.server.errors import Refusal
@@ -116,7 +116,7 @@ async def reply(broker: Broker, connection: Connection, command: Command, caller
     cluster = broker.settings.cluster_name
     if not any(is_reply_topic(name, called) for called in (cluster, reply_cluster(cluster, broker.name))):
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"replies are not sent to topic {name or 'without a name'}")
-    check_body(command.body)
+    check_length(command.body)  # a reply may well be empty
     properties = decode_properties(header["properties"] or "")
     awaited = broker.replies.find(properties)
     if awaited is None or not permissions.may(caller, connection, permissions.SUBSCRIBE, awaited.topic):

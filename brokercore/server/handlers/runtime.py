@@ -25,7 +25,7 @@ from brokercore.server.connections.connection import Connection
 from brokercore.server.errors import Refusal
 from brokercore.server.rights.authentication import Caller
 from brokercore.server.settings import BOUNDS
-from brokercore.server.statistics import BROKER_GET, BROKER_PUT, DAY, HOUR, MINUTE
+from brokercore.server.statistics import BROKER_GET, BROKER_PUT, DAY, HOUR, MINUTE, PUT_BYTES
 from brokercore.server.storage.retention import expire_messages
 from brokercore.server.unsupported import REFUSED
 
@@ -41,11 +41,13 @@ _NOTHING_WAITS = dict.fromkeys(
         "litePullThreadPoolQueueSize", "litePullThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueSize",
         "queryThreadPoolQueueHeadWaitTimeMills", "ackThreadPoolQueueSize", "ackThreadPoolQueueHeadWaitTimeMills",
         "endTransactionQueueSize", "endTransactionThreadPoolQueueSize", "putMessageFailedTimes", "timerReadBehind",
-        "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps",
+        "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps", "dispatchMaxBuffer",
+        "sendThreadPoolQueueCapacity", "pullThreadPoolQueueCapacity", "queryThreadPoolQueueCapacity",
+        "ackThreadPoolQueueCapacity", "endTransactionThreadPoolQueueCapacity", "litePullThreadPoolQueueCapacity",
     ),
     "0",
 )  # fmt: skip
-"""Queues between the threads of a real broker: here requests are taken as they come, and tools show a number."""
+"""Queues between the threads of a real broker: here requests are taken as they come, and tools want a number."""
 
 
 def runtime(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
@@ -71,6 +73,7 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "dispatchBehindBytes": "0",
         "earliestMessageTimeStamp": str(first or now),
         "getFoundTps": get_tps,
+        "getMessageEntireTimeMax": str(broker.store.times.longest_read_ms),
         "getMissTps": "0.0 0.0 0.0",
         "getTotalTps": get_tps,
         "getTransferredTps": get_tps,
@@ -83,6 +86,9 @@ def runtime(broker: Broker, _connection: Connection, command: Command, _caller: 
         "pageCacheLockTimeMills": "0",
         "pullThreadPoolQueueSize": str(broker.waiting.count),
         "putMessageAverageSize": f"{used / max(1, sum(q.max_offset - q.min_offset for q in queues)):.1f}",
+        "putMessageDistributeTime": broker.store.times.distribution(),
+        "putMessageEntireTimeMax": str(broker.store.times.longest_put_ms),
+        "putMessageSizeTotal": str(sum(size for _, size in broker.statistics.totals(PUT_BYTES))),
         "putMessageTimesTotal": str(put.times),
         "putTps": put_tps,
         "remainHowManyDataToFlush": "0 B",

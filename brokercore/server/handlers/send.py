@@ -85,9 +85,9 @@ class _Batch:
             if perf_counter() >= until:
                 return False
         if self._ordered:
-            check_kind(self._broker, self._draft.topic, "FIFO")
+            check_kind(self._broker, self._draft.topic, "FIFO", self._draft.connection)
         if self._ordered < len(self.messages):
-            check_kind(self._broker, self._draft.topic, "NORMAL")
+            check_kind(self._broker, self._draft.topic, "NORMAL", self._draft.connection)
         return True
 
     @property
@@ -240,7 +240,7 @@ def send(broker: Broker, connection: Connection, command: Command, caller: Calle
     encoded = stored_properties(broker, properties, given)
     draft = Draft(connection, command, topic, queue, command.body, properties, encoded, fields, share)
     if sys_flag & _TRANSACTION_BITS == PREPARED or properties.get(names.TRANSACTION_PREPARED) == "true":
-        check_kind(broker, topic, "TRANSACTION")
+        check_kind(broker, topic, "TRANSACTION", connection)
         prepare(broker, draft)
         return None
     if name[0] == "%" and name.startswith(RETRY_PREFIX) and _spent(broker, draft, ext):
@@ -249,7 +249,7 @@ def send(broker: Broker, connection: Connection, command: Command, caller: Calle
     if is_delayed(properties):
         _send_delayed(broker, draft)
         return None
-    check_kind(broker, topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL")
+    check_kind(broker, topic, "FIFO" if names.SHARDING_KEY in properties else "NORMAL", connection)
     put(broker, draft)
     return None
 
@@ -321,7 +321,7 @@ def _send_delayed(broker: Broker, draft: Draft) -> None:
     if not until_ms:
         put(broker, draft)
         return
-    check_kind(broker, draft.topic, "DELAY")
+    check_kind(broker, draft.topic, "DELAY", draft.connection)
     park(broker, draft, until_ms, level)
 
 

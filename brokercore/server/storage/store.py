@@ -38,6 +38,7 @@ from brokercore.server.storage.queue import (
 )
 from brokercore.server.storage.redis_connection import RedisConnection, Script
 from brokercore.server.storage.sole_writer import SoleWriter
+from brokercore.server.storage.times import StorageTimes
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,7 @@ class MessageStore:
         self.writer = RedisConnection(settings.redis_url, "writer", self._recover, self._lost, turn)
         self.reader = RedisConnection(settings.redis_url, "reader", turn=turn)
         self.index = KeyIndex(self.writer, keys)
+        self.times = StorageTimes()
         self.by_number: dict[int, Queue] = {}
         self.used_bytes = 0
         self.parked = ParkedBytes()
@@ -285,7 +287,8 @@ class MessageStore:
         queue.last_ms = now
 
     def stored(self, queue: Queue, offset: int, frame: bytes, now: int) -> None:
-        """A write reached Redis: it can be read from now on."""
+        """A write reached Redis: it can be read from now on. `now` is when it was begun, epoch ms."""
+        self.times.put(int(time.time() * 1000) - now)
         queue.in_flight -= 1
         queue.keep(offset, frame)
         size = len(frame)
@@ -360,6 +363,7 @@ class MessageStore:
             return found
         if most_bytes:
             count = min(count, max(1, 2 * most_bytes // queue.average_bytes))
+        began = time.monotonic()
         found = await read_messages(self.reader, queue, offset, min(count, queue.most_at_once))
         size = sum([len(frame) for _, frame in found])
         while found and len(found) < count and size < (most_bytes or READ_BYTES):
@@ -371,6 +375,7 @@ class MessageStore:
                 break
             found += more
             size += sum([len(frame) for _, frame in more])
+        self.times.read(round(1000 * (time.monotonic() - began)))
         return found
 
     async def message_at(self, physical_offset: int) -> bytes | None:

@@ -48,6 +48,7 @@ class Topic:
     config: TopicConfig
     queues: list[Queue] = field(default_factory=list)
     message_type: str = "NORMAL"
+    has_message_type: bool = False
     readable: bool = True
     writable: bool = True
     counters: tuple[Counter, ...] | None = None
@@ -55,6 +56,7 @@ class Topic:
     def refresh(self) -> None:
         """Take over what the hot path needs of the configuration."""
         self.message_type = self.config.message_type
+        self.has_message_type = self.config.has_message_type
         self.readable = bool(self.config.perm & PERM_READ)
         self.writable = bool(self.config.perm & PERM_WRITE) and self.config.topic not in SYSTEM_QUEUES
 

@@ -19,6 +19,12 @@ def test_the_cluster_names_its_master(cluster: Cluster) -> None:
     assert found.brokers["broker-a"].startswith("127.0.0.1:")
 
 
+@pytest.mark.parametrize("name", ["DefaultCluster", "broker-a"])
+def test_the_cluster_and_the_broker_have_routes_by_which_tools_make_topics(cluster: Cluster, name: str) -> None:
+    route = cluster.admin.topics.route(name)
+    assert list(route.brokers) == ["broker-a"]
+
+
 def test_runtime_information_has_what_a_console_shows(cluster: Cluster) -> None:
     info = cluster.admin.brokers.runtime_info()["broker-a"]
     wanted = {"brokerVersionDesc", "bootTimestamp", "putTps", "getTransferredTps", "msgPutTotalTodayNow", "runtime"}

@@ -47,6 +47,7 @@ def start_and_fail(**environment: str) -> subprocess.CompletedProcess[str]:
     [
         ({"GANTRY_BROKER_PORT": "x"}, "GANTRY_BROKER_PORT is 'x'; allowed are whole numbers from 0 to 65535."),
         ({"GANTRY_CHECK_MESSAGE_TYPE": "maybe"}, "allowed are on and off"),
+        ({"GANTRY_VIP_CHANNEL": "yes"}, "GANTRY_VIP_CHANNEL is 'yes'; allowed are on and off."),
         ({"GANTRY_LOG_FORMAT": "xml"}, "GANTRY_LOG_FORMAT is 'xml'; allowed are text and json."),
         ({"GANTRY_LOG_LEVEL": "loud"}, "allowed are DEBUG, INFO, WARNING, ERROR"),
         ({"REDIS_URL": "http://localhost"}, "it is unix:///path or redis://host:port"),
@@ -304,3 +305,36 @@ def test_message_kinds_are_not_checked_when_told_so() -> None:
     with own_broker(gantry_check_message_type="off") as wire:
         text = properties(UNIQ_KEY=fresh(), __SHARDINGKEY="s")
         assert wire.publish(wire.topic(message_type="NORMAL"), text=text).code == 0
+
+
+def test_clients_with_a_vip_channel_find_a_port_two_below() -> None:
+    """The default of clients up to 4.4.0, and of the classic dashboard."""
+    with broker_process(gantry_broker_port=str(_port_with_one_two_below()), gantry_vip_channel="on") as process:
+        host, _, port = process.address.rpartition(":")
+        with Wire(f"{host}:{int(port) - 2}") as wire:
+            assert wire.publish(wire.topic()).code == 0
+
+
+def test_a_port_two_below_that_is_taken_costs_a_line_in_the_log() -> None:
+    port = _port_with_one_two_below()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port - 2))
+        taken.listen()
+        with (
+            broker_process(gantry_broker_port=str(port), gantry_vip_channel="on") as process,
+            Wire(process.address) as wire,
+        ):
+            assert wire.publish(wire.topic()).code == 0
+            assert f"clients with a VIP channel (port {port - 2}) are not served" in process.log
+
+
+def _port_with_one_two_below() -> int:
+    """A port that is free now, as the one two below it is."""
+    for _ in range(100):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            with suppress(OSError):
+                second.bind(("127.0.0.1", port - 2))
+                return port
+    raise AssertionError("no two free ports that lie two apart")

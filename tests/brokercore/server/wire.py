@@ -111,11 +111,12 @@ class Wire:
     # What most tests need
 
     def topic(self, queues: int = 1, message_type: str = "NORMAL", name: str = "") -> str:
-        """Create a topic."""
+        """Create a topic; without a message type when that is empty."""
         name = name or fresh()
+        attributes = f"+message.type={message_type}" if message_type else ""
         ext = {
             "topic": name, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
-            "topicFilterType": "SINGLE_TAG", "order": "false", "attributes": f"+message.type={message_type}",
+            "topicFilterType": "SINGLE_TAG", "order": "false", "attributes": attributes,
         }  # fmt: skip
         self.ok(17, ext)
         return name

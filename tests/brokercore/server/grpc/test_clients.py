@@ -77,6 +77,35 @@ def test_a_heartbeat_makes_a_restarted_broker_know_a_consumer_again(caller: Call
     assert not is_online(wire, group, caller.client_id)
 
 
+def test_a_heartbeat_without_a_client_type_is_of_what_the_settings_say(caller: Caller, wire: Wire) -> None:
+    """Producers of the Java client 5.0.3 send none."""
+    unknown = pb.ClientType.CLIENT_TYPE_UNSPECIFIED
+    assert heartbeat(caller, kind=unknown).status.code == Code.UNRECOGNIZED_CLIENT_TYPE
+    settings = producer_settings(wire.topic())
+    settings.ClearField("client_type")
+    stream = caller.telemetry(settings)
+    stream.next()
+    assert heartbeat(caller, kind=unknown).status.code == Code.OK
+
+
+def test_a_consumer_too_may_leave_its_type_to_its_settings(caller: Caller, wire: Wire) -> None:
+    group = wire.group()
+    stream = caller.telemetry(consumer_settings(group, wire.topic()))
+    stream.next()
+    assert heartbeat(caller, kind=pb.ClientType.CLIENT_TYPE_UNSPECIFIED).status.code == Code.OK
+    assert is_online(wire, group, caller.client_id)
+
+
+def test_a_topic_made_without_a_kind_takes_normal_messages_only(caller: Caller, wire: Wire) -> None:
+    """As the proxy of Apache RocketMQ has it."""
+    topic = wire.topic(message_type="")
+    assert caller.send(message(topic, b"plain")).status.code == Code.OK
+    grouped = message(topic, b"ordered")
+    grouped.system_properties.message_type = pb.MessageType.FIFO
+    grouped.system_properties.message_group = "g"
+    assert caller.send(grouped).entries[0].status.code == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+
 def test_client_types_that_are_not_served_are_told_so(caller: Caller, wire: Wire) -> None:
     kind = pb.ClientType.LITE_PUSH_CONSUMER
     assert heartbeat(caller, wire.group(), kind).status.code == Code.UNRECOGNIZED_CLIENT_TYPE

@@ -132,7 +132,7 @@ def asked(broker: BrokerProcess, wire: Wire) -> Iterator[tuple[Wire, str, str]]:
         yield requester, correlation, topic
 
 
-def send_reply(wire: Wire, correlation: str, client: str = "me@1", topic: str = REPLIES) -> int:
+def send_reply(wire: Wire, correlation: str, client: str = "me@1", topic: str = REPLIES, body: bytes = b"that.") -> int:
     """Send a reply and return the opaque of its answer."""
     text = properties(CORRELATION_ID=correlation, REPLY_TO_CLIENT=client, MSG_TYPE="reply")
     ext = {
@@ -148,7 +148,7 @@ def send_reply(wire: Wire, correlation: str, client: str = "me@1", topic: str = 
         "j": 0,
         "k": "false",
     }
-    return wire.send(325, ext, b"that.")
+    return wire.send(325, ext, body)
 
 
 def refused(wire: Wire, opaque: int) -> Command:
@@ -171,6 +171,15 @@ def test_a_reply_reaches_the_requester(wire: Wire, asked: tuple[Wire, str, str])
     answer = wire.receive(opaque)
     assert (answer.code, answer.ext["msgId"]) == (0, "0")
     refused(wire, send_reply(wire, correlation))
+
+
+def test_a_reply_may_be_empty(wire: Wire, asked: tuple[Wire, str, str]) -> None:
+    requester, correlation, _ = asked
+    opaque = send_reply(wire, correlation, body=b"")
+    pushed = requester.next_push(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
+    assert pushed.body == b""
+    requester.answer(pushed)
+    assert wire.receive(opaque).code == 0
 
 
 def test_a_requester_can_refuse(wire: Wire, asked: tuple[Wire, str, str]) -> None:

@@ -84,3 +84,18 @@ def test_a_broker_is_a_master_without_replicas(wire: Wire) -> None:
 def test_there_are_no_units(wire: Wire) -> None:
     for code in (Code.GET_UNIT_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST):
         assert json.loads(wire.ok(code).body)["topicList"] == []
+
+
+def test_what_exporters_read_is_there_and_true(changeable: Wire) -> None:
+    """rocketmq-exporter parses each of these as a number, and gives no figures of a broker that lacks one."""
+    topic = changeable.topic()
+    for _ in range(3):
+        assert changeable.publish(topic, b"x" * 100).code == 0
+    table = json.loads(changeable.ok(Code.GET_BROKER_RUNTIME_INFO).body)["table"]
+    numbers = ["putMessageEntireTimeMax", "getMessageEntireTimeMax", "putMessageSizeTotal", "dispatchMaxBuffer"]
+    numbers += [f"{kind}ThreadPoolQueueCapacity" for kind in ("send", "pull", "query")]
+    assert all(int(table[name]) >= 0 for name in numbers)
+    assert int(table["putMessageSizeTotal"]) >= 300
+    steps = dict(step.split(":") for step in table["putMessageDistributeTime"].split(" "))
+    assert list(steps)[:3] == ["[<=0ms]", "[0~10ms]", "[10~50ms]"]
+    assert sum(map(int, steps.values())) >= 3

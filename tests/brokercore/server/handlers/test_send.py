@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import Any
 
@@ -162,6 +163,21 @@ def test_the_kind_of_message_must_be_the_topics(wire: Wire, kind: str, text: str
     if not accepted:
         assert answer.code == 13
         assert kind in (answer.remark or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        properties(UNIQ_KEY="a", __SHARDINGKEY="s"),
+        properties(UNIQ_KEY="a", DELAY="1"),
+        properties(UNIQ_KEY="a", TRAN_MSG="true", PGROUP="PG"),
+    ],
+    ids=["ordered", "delayed", "half"],
+)
+def test_a_topic_made_without_a_kind_takes_all_of_them(wire: Wire, text: str) -> None:
+    topic = wire.topic(message_type="")
+    assert "message.type" not in json.loads(wire.ok(351, {"topic": topic}).body)["attributes"]
+    assert wire.publish(topic, text=text).code == 0
 
 
 def test_an_unknown_topic_is_refused_and_not_made(wire: Wire) -> None:
