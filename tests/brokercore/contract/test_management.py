@@ -22,7 +22,7 @@ def test_the_cluster_names_its_master(cluster: Cluster) -> None:
 @pytest.mark.parametrize("name", ["DefaultCluster", "broker-a"])
 def test_the_cluster_and_the_broker_have_routes_by_which_tools_make_topics(cluster: Cluster, name: str) -> None:
     route = cluster.admin.topics.route(name)
-    assert list(route.brokers) == ["broker-a"]
+    assert [broker.broker_name for broker in route.brokers] == ["broker-a"]
 
 
 def test_runtime_information_has_what_a_console_shows(cluster: Cluster) -> None:
