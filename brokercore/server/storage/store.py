@@ -22,6 +22,7 @@ from brokercore.protocol.message import decode_stored, encode_stored
 from brokercore.server.connections.write_batching import Turn
 from brokercore.server.errors import RedisError, StoreFull, StoreNewer, StoreUnavailable, store_trouble
 from brokercore.server.settings import Settings
+from brokercore.server.statistics import StorageTimes
 from brokercore.server.storage import recovery
 from brokercore.server.storage.index import KeyIndex
 from brokercore.server.storage.keys import KEY_VALUES, Keys
@@ -38,7 +39,6 @@ from brokercore.server.storage.queue import (
 )
 from brokercore.server.storage.redis_connection import RedisConnection, Script
 from brokercore.server.storage.sole_writer import SoleWriter
-from brokercore.server.storage.times import StorageTimes
 
 logger = logging.getLogger(__name__)
 
