@@ -176,7 +176,10 @@ TRACKING = {
 }  # fmt: skip
 
 
-INFLOW = {"task": "orders", "document": '{"name": "orders", "source": {"task": "dtsnone"}, "sink": {"topic": "t"}}'}
+INFLOW = {
+    "task": "orders", "document": '{"name": "orders", "source": {"task": "dtsnone"}, "sink": {"topic": "t"}}',
+    "version": "1",
+}  # fmt: skip
 
 
 def _valid(stage: Stage, path: str) -> dict[str, str]:

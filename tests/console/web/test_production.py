@@ -85,7 +85,7 @@ def test_each_installation_draws_other_secrets(tmp_path: Path) -> None:
     for name in ("one", "two"):
         run(tmp_path, "-m", "launcher", "secrets", str(tmp_path / name))
         drawn.append({file.name: file.read_text() for file in (tmp_path / name).iterdir()})
-    assert len(drawn[0]) == 4
+    assert len(drawn[0]) == 5
     assert all(drawn[0][name] != drawn[1][name] for name in drawn[0])
     assert all(len(secret) >= 16 for secret in drawn[0].values())
 
