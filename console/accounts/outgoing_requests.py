@@ -16,7 +16,7 @@ from django.conf import settings
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 from brokercore import addresses
 
@@ -94,13 +94,16 @@ class GuardedSession(requests.Session):
     def request(  # type: ignore[override]  # its twenty named options are passed on
         self, method: str, url: str, *args: Any, **options: Any
     ) -> requests.Response:
-        """Ask once. Raises Unreachable for an address or an answer that is not allowed."""
+        """Ask once. Raises Unreachable for an address or an answer that is not allowed, and RequestException."""
         require_safe_scheme(url)
         options |= {"allow_redirects": False, "timeout": TIMEOUT_S, "stream": True}
         response = super().request(method, url, *args, **options)
         if response.is_redirect:
             raise Unreachable("The provider redirects to another address, which is not followed.")
-        body = response.raw.read(MAX_ANSWER_BYTES + 1, decode_content=True)
+        try:
+            body = response.raw.read(MAX_ANSWER_BYTES + 1, decode_content=True)
+        except HTTPError as error:  # where the library reads by itself it makes one of its own of it
+            raise requests.ConnectionError(error, response=response) from error
         if len(body) > MAX_ANSWER_BYTES:
             raise Unreachable("The provider's answer is too large.")
         response._content = body

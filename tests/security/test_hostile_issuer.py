@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -286,6 +288,31 @@ def test_an_answer_that_drips_has_a_total_time(
         assert gone.wait(20), "the console still listens"
     finally:
         gone.set()
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/keys", "/me"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nno gzip",
+    ],
+    ids=["reset", "no chunk", "no gzip"],
+)
+def test_an_answer_that_breaks_off_is_refused_and_no_error_of_ours(issuer: Issuer, path: str, answer: bytes) -> None:
+    issuer.claims = {"preferred_username": None}
+
+    def break_off(handler: Any) -> None:
+        handler.wfile.write(answer)
+        handler.wfile.flush()
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        handler.connection.close()
+
+    issuer.special[path] = break_off
+    found = _in_any_way(issuer)
+    assert found["in"] is False
+    assert found["status"] < 500
 
 
 @pytest.mark.parametrize(
