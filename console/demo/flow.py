@@ -100,7 +100,7 @@ def _prepare(actor: Actor, instance: Instance, task: TrackingTask) -> None:
 def _document(instance_id: str, task_id: str) -> dict[str, Any]:
     return {
         "name": TASK,
-        "description": "Changes of the flights in the demo's database; `make traffic` makes some",
+        "description": "Changes of the flights in the demo's database, as make traffic makes them",
         "source": {"task": task_id, "group": GROUP},
         "pattern": {"data": {"operation": ["INSERT", "UPDATE", "DELETE"]}},
         "sink": {

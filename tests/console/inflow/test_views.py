@@ -360,6 +360,7 @@ def test_a_task_that_waits_for_its_first_start_is_offered_to_who_may_start_it(
     text = page(cast, "inflow.list")
     invitation = text[text.index("inflow-invitation") :]
     assert "has not been started yet" in invitation and "Orders as they change." in invitation and enable in invitation
+    assert "deliver to" in invitation and ">order_changes</strong>" in invitation
     assert "has not been started yet" not in page(cast, "inflow.list", part=True)
     assert "has not been started yet" not in page(cast, "inflow.list", who="nora")
     assert "orders-to-topic begins, with your rights." in page(cast, "inflow.enable", "orders-to-topic")
