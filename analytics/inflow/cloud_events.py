@@ -60,9 +60,9 @@ class Requests:
         """Of a batch."""
         return EVENTS if self._mode == STRUCTURED else self._content_type or JSON
 
-    def build(self, event: Mapping[str, Any]) -> Message:
-        """The request of an event. Raises EventRejected."""
-        built = self._fields.build(event)
+    def build(self, event: Mapping[str, Any], text: bytes | None = None) -> Message:
+        """The request of an event, whose `text` is its JSON where that is known. Raises EventRejected."""
+        built = self._fields.build(event, text)
         try:
             headers, body = self._dressed(event, built.body)
         except ValueError as error:  # what JSON cannot hold

@@ -10,17 +10,23 @@ delivered has failed, after the retries that its policy allows where another try
 Where the task itself is wrong, as when its topic is not there, no event has failed: the task ends (`Misset`).
 
 Delivery is at least once: a batch that is repeated delivers again what it had delivered before.
+
+While one request is answered the messages of the next are built. There is one at a time, so messages keep their order,
+and what fails is dealt with when all before it has been answered.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
 
 from analytics.errors import AnalyticsError
 from analytics.inflow import quick_json
@@ -108,8 +114,7 @@ class Misset(AnalyticsError):  # noqa: N818
     """What the task is set to cannot be, such as a topic that is not there or that it may not write to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A message, the topic that its event names (None: the task's), and the key of its order (empty: none)."""
 
     message: Message
@@ -119,14 +124,15 @@ class Outgoing:
     @property
     def size(self) -> int:
         """Bytes, about."""
-        return len(self.message.body) + sum(len(name) + len(value) for name, value in self.message.properties.items())
+        body, properties = self.message.body, self.message.properties
+        return len(body) + (sum(map(len, properties)) + sum(map(len, properties.values())) if properties else 0)
 
 
 class Builder(Protocol):
     """Makes messages of events."""
 
-    def build(self, event: Mapping[str, Any]) -> Message:
-        """The message of an event. Raises EventRejected."""
+    def build(self, event: Mapping[str, Any], text: bytes | None = None) -> Message:
+        """The message of an event, whose `text` is its JSON where that is known. Raises EventRejected."""
 
 
 class Target(Protocol):
@@ -140,7 +146,7 @@ class Target(Protocol):
 
 
 class Waits(Protocol):
-    """What waits before a further try, and shows that it does."""
+    """What waits before a further try, and shows that it does. Used by one thread at a time."""
 
     def take(self, seconds: float, tries: int, reason: str) -> None:
         """Wait, after so many tries. Raises what ends the task."""
@@ -169,98 +175,163 @@ class Flow:
     records: Callable[[Event], list[Event]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A message on its way, and the event that it was made of."""
 
     outgoing: Outgoing
     origin: bytes
 
 
+class _Read(NamedTuple):
+    """An event that passes, the text that it was read from, and whether that is its JSON as it will be delivered."""
+
+    event: Event
+    origin: bytes
+    is_text: bool = False
+
+
 class Delivery:
-    """Delivers the batches of one task."""
+    """Delivers the batches of one task; a context manager, which ends when all of them are delivered."""
 
     def __init__(self, flow: Flow, target: Target, waits: Waits) -> None:
         self._flow, self._target, self._waits = flow, target, waits
-        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._counting = threading.Lock()
+        #: What is built and not sent yet, and its bytes.
+        self._chunk: list[_Piece] = []
+        self._size = 0
+        self._sender: ThreadPoolExecutor | None = None
+        #: The request that is being answered, and whether one has failed: what is behind it is not delivered then.
+        self._sending: Future[None] | None = None
+        self._has_failed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            if error is None:
+                self.finish()
+        finally:
+            if self._sender is not None:
+                self._sender.shutdown()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What was counted until now, by the names of `Count`."""
+        with self._counting:
+            return self._counts.copy()
 
     def deliver(self, batch: Sequence[bytes]) -> None:
-        """Deliver a batch of events, each JSON. Raises Stopped and Misset, and what the waits raise."""
-        self.counts[Count.READ] += len(batch)
-        chunk: list[_Piece] = []
-        size = 0
-        events, origins, stopped = self._passing(batch)
+        """Take a batch of events, each JSON, and deliver it, up to what `finish` waits for.
+
+        Raises Stopped and Misset, and what the waits raise, for events of this batch and of those before it.
+        """
+        self._count(Count.READ, len(batch))
+        read, stopped = self._passing(batch)
         try:
-            for piece in self._built(events, origins):
-                if chunk and (len(chunk) >= _MOST_MESSAGES or size + piece.outgoing.size > _MOST_BYTES):
-                    full, chunk, size = chunk, [], 0
-                    self._send(full)
-                chunk.append(piece)
-                size += piece.outgoing.size
+            for piece in self._built(read):
+                size = piece.outgoing.size
+                if self._chunk and (len(self._chunk) >= _MOST_MESSAGES or self._size + size > _MOST_BYTES):
+                    self._begin_sending()
+                self._chunk.append(piece)
+                self._size += size
         except Stopped:
-            self._send(chunk)
+            self.finish()
             raise
-        self._send(chunk)
         if stopped is not None:
+            self.finish()
             raise stopped
+
+    def finish(self) -> None:
+        """Wait until all is delivered. Raises what `deliver` does."""
+        self._wait()
+        chunk, self._chunk, self._size = self._chunk, [], 0
+        self._send(chunk)
+
+    def _begin_sending(self) -> None:
+        self._wait()
+        chunk, self._chunk, self._size = self._chunk, [], 0
+        if self._sender is None:
+            self._sender = ThreadPoolExecutor(1, "deliver")
+        self._sending = self._sender.submit(self._send, chunk)
+
+    def _wait(self) -> None:
+        """Until no request is being answered. Raises what it has failed with."""
+        sending, self._sending = self._sending, None
+        if sending is None:
+            return
+        try:
+            sending.result()
+        except BaseException:
+            self._has_failed = True
+            self._chunk, self._size = [], 0
+            raise
+
+    def _count(self, name: Count, number: int = 1) -> None:
+        with self._counting:
+            self._counts[name] += number
 
     # Made of events
 
-    def _passing(self, batch: Sequence[bytes]) -> tuple[list[Event], list[bytes], Stopped | None]:
-        """The events that pass the pattern, and their texts; up to one at which the task stops."""
-        events: list[Event] = []
-        origins: list[bytes] = []
+    def _passing(self, batch: Sequence[bytes]) -> tuple[list[_Read], Stopped | None]:
+        """The events that pass the pattern; up to one at which the task stops."""
+        passing: list[_Read] = []
+        filtered = 0
+        stopped = None
         for content in batch:
             try:
-                event = self._read(content)
-                found = [] if event is None else self._in_its_form(event, content)
-            except Stopped as stopped:
-                return events, origins, stopped
+                found = self._read(content)
+            except Stopped as error:
+                if self._has_failed:
+                    raise
+                stopped = error
+                break
             for one in found:
-                if self._flow.pattern.matches(one):
-                    events.append(one)
-                    origins.append(content)
+                if self._flow.pattern.matches(one.event):
+                    passing.append(one)
                 else:
-                    self.counts[Count.FILTERED] += 1
-        return events, origins, None
+                    filtered += 1
+        if filtered:
+            self._count(Count.FILTERED, filtered)
+        return passing, stopped
 
-    def _read(self, content: bytes) -> Event | None:
-        """The event of a text; None for one that has failed: it is none, or says itself what is wrong with it."""
+    def _read(self, content: bytes) -> list[_Read]:
+        """The events of a text; none where it has failed: it is no event, or says itself what is wrong with it."""
         try:
-            event = quick_json.loads(content)
+            event, is_text = quick_json.read(content)
         except (ValueError, RecursionError):
             event = None
         if not isinstance(event, dict):
-            self._fail(content, "The event is no JSON object.", 0)
-            return None
-        if fault := event.pop(FAULT, None):
-            self._fail(text_of(event), str(fault), 0)
-            return None
-        return event
-
-    def _in_its_form(self, event: Event, origin: bytes) -> list[Event]:
+            self._refuse(content, "The event is no JSON object.")
+            return []
+        if FAULT in event:
+            is_text = False
+            if fault := event.pop(FAULT):
+                self._refuse(text_of(event), str(fault))
+                return []
         if self._flow.records is None:
-            return [event]
+            return [_Read(event, content, is_text)]
         try:
-            return self._flow.records(event)
+            return [_Read(one, content) for one in self._flow.records(event)]
         except EventRejected as error:
-            self._fail(origin, error.user_message, 0)
+            self._refuse(content, error.user_message)
             return []
 
-    def _built(self, events: list[Event], origins: list[bytes]) -> Iterator[_Piece]:
+    def _built(self, read: list[_Read]) -> Iterator[_Piece]:
         """The messages of the events, in their order; what fails is dealt with on the way."""
-        for event, origin in self._transformed(events, origins):
+        for event, origin, is_text in self._transformed(read):
             try:
                 topic, found = route(event)
                 if topic is not None and topic not in self._flow.routes:
                     raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
                 key = None if self._flow.records is None else taken_key(found)
-                message = self._flow.builder.build(found)
+                message = self._flow.builder.build(found, origin if is_text and found is event else None)
                 if key is not None and message.key is None:
-                    message = replace(message, key=key)
+                    message = message._replace(key=key)
                 yield _Piece(Outgoing(message, topic, self._order(found, key)), origin)
             except (EventRejected, TransformFailed) as error:
-                self._fail(origin, error.user_message, 0)
+                self._refuse(origin, error.user_message)
 
     def _order(self, event: Event, record_key: str | None) -> str:
         """The key whose messages keep their order: that of the event, of its record or row, else the subject."""
@@ -273,10 +344,11 @@ class Delivery:
         subject = str(event.get("subject") or "")
         return f"{subject} {json.dumps(key, sort_keys=True)}" if key else subject or "all"
 
-    def _transformed(self, events: list[Event], origins: list[bytes]) -> Iterator[tuple[Event, bytes]]:
+    def _transformed(self, read: list[_Read]) -> Iterator[_Read]:
         if self._flow.transform is None:
-            yield from zip(events, origins, strict=True)
+            yield from read
             return
+        events, origins = [one.event for one in read], [one.origin for one in read]
         while events:
             try:
                 made = self._with_retries(self._flow.transform, events)
@@ -284,17 +356,17 @@ class Delivery:
                 tries = 1 + self._flow.retry.retries if error.retryable else 1
                 failed = range(len(events)) if error.index is None else [error.index]
                 for place in failed:
-                    self._fail(origins[place], error.user_message, tries)
+                    self._refuse(origins[place], error.user_message, tries)
                 events = [event for place, event in enumerate(events) if place not in failed]
                 origins = [origin for place, origin in enumerate(origins) if place not in failed]
                 continue
             for index, reason in sorted(made.failed.items()):
-                self._fail(origins[index], reason, 1)
-            self.counts[Count.TRANSFORMED] += len(made.events)
+                self._refuse(origins[index], reason, 1)
+            self._count(Count.TRANSFORMED, len(made.events))
             places = {str(event["id"]): place for place, event in enumerate(events) if "id" in event}
             for event, origin in zip(made.events, made.origins, strict=True):
                 found = places.get(str(event.get("id"))) if origin is None else origin
-                yield event, text_of(event) if found is None else origins[found]
+                yield _Read(event, text_of(event) if found is None else origins[found])
             return
 
     def _with_retries(self, transform: Transform, events: list[Event]) -> Transformed:
@@ -308,9 +380,11 @@ class Delivery:
                 except TransformFailed as error:
                     if not error.retryable or (pause := next(pauses, None)) is None:
                         raise
+                    self._wait()
                     self._take(pause, tries, error.user_message)
         finally:
-            self._waits.end()
+            if tries > 1:
+                self._waits.end()
 
     # Delivered
 
@@ -324,7 +398,7 @@ class Delivery:
                 try:
                     self._target.send([piece.outgoing for piece in chunk])
                 except Undelivered as error:
-                    self.counts[Count.DELIVERED] += len(error.done)
+                    self._count(Count.DELIVERED, len(error.done))
                     for place, reason in sorted(error.refused.items()):
                         self._fail(chunk[place].origin, reason, tries)
                     settled = error.done | error.refused.keys()
@@ -340,7 +414,7 @@ class Delivery:
                         return
                     self._take(_pause(pause, error), tries, error.user_message)
                 else:
-                    self.counts[Count.DELIVERED] += len(chunk)
+                    self._count(Count.DELIVERED, len(chunk))
                     return
         finally:
             self._waits.end()
@@ -351,16 +425,21 @@ class Delivery:
             self._send(part)
 
     def _take(self, pause: float, tries: int, reason: str) -> None:
-        self.counts[Count.RETRIED] += 1
+        self._count(Count.RETRIED)
         self._waits.take(pause, tries, reason)
+
+    def _refuse(self, origin: bytes, reason: str, tries: int = 0) -> None:
+        """An event cannot be made a message. Raises what `_fail` does, and what has failed before it."""
+        self._wait()
+        self._fail(origin, reason, tries)
 
     def _fail(self, origin: bytes, reason: str, tries: int) -> None:
         """An event has failed for good. Raises Stopped where no faults are allowed, or its dead letter is not taken."""
-        self.counts[Count.FAILED] += 1
+        self._count(Count.FAILED)
         if not self._flow.allows_faults:
             raise Stopped(f"An event could not be delivered, and the task allows no faults: {reason}")
         if not self._flow.has_dead_letters:
-            self.counts[Count.DISCARDED] += 1
+            self._count(Count.DISCARDED)
             return
         properties = {TASK: self._flow.task, REASON: _plain(reason), TRIES: str(tries)}
         if len(origin) > _MOST_KEPT:
@@ -372,7 +451,7 @@ class Delivery:
             raise Stopped(
                 f"A dead letter could not be kept: {error.user_message} Its event had failed: {reason}"
             ) from error
-        self.counts[Count.DEAD] += 1
+        self._count(Count.DEAD)
 
     def _bury(self, body: bytes, properties: Mapping[str, str]) -> None:
         pauses = self._flow.retry.pauses_s()

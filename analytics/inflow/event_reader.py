@@ -102,10 +102,7 @@ class Reader:
         """
         with self._lock:
             end = self._find_end()
-            if after + 1 < end.first:
-                raise Trimmed(end.first)
-            if after > end.last:
-                raise Ahead(end.last)
+            self._require(after, end)
             found: list[Entry] = []
             left = most_bytes
             while after < end.last and len(found) < most and (left > 0 or not found):
@@ -120,6 +117,31 @@ class Reader:
                 found += entries
                 after, left = entries[-1].sequence, left - size
             return found
+
+    def skim(self, after: int, most: int, most_bytes: int) -> Entry:
+        """The last of the entries that `read` gives, without reading the others: there is one at least.
+
+        Raises what `read` does, for nothing but that one.
+        """
+        with self._lock:
+            end = self._find_end()
+            self._require(after, end)
+            found: Entry | None = None
+            left = most_bytes
+            while after < end.last and most > 0 and (left > 0 or found is None):
+                try:
+                    segment, last = self._segment_of(after, end)
+                    entry, size = segment.skim(after, last, most, left if found else most_bytes)
+                except (Trimmed, LogDamaged):
+                    if found is None:
+                        raise
+                    break
+                if found is not None and size > left:
+                    break
+                found, most, after, left = entry, most - (entry.sequence - after), entry.sequence, left - size
+        if found is None:
+            raise Ahead(end.last)
+        return found
 
     def tail(self, count: int, most_bytes: int = SEGMENT_BYTES) -> list[Entry]:
         """The last entries, oldest first: `count` at most, and none that would make it more bytes than `most_bytes`.
@@ -174,17 +196,27 @@ class Reader:
                 return found
         return end.last + 1
 
-    def _read_segment(
-        self, after: int, end: End, most: int, most_bytes: int, *, is_first: bool
-    ) -> tuple[list[Entry], int]:
+    def _require(self, after: int, end: End) -> None:
+        if after + 1 < end.first:
+            raise Trimmed(end.first)
+        if after > end.last:
+            raise Ahead(end.last)
+
+    def _segment_of(self, after: int, end: End) -> tuple[Segment, int]:
+        """The segment with the entry behind `after`, and the last entry of it."""
         if not self._firsts or self._firsts[0] > after + 1 or end.segment > self._firsts[-1]:
             self._list(end)
             if self._firsts[0] > after + 1:
                 raise Trimmed(self._firsts[0])
         first = self._firsts[bisect_right(self._firsts, after + 1) - 1]
-        last = self._last_of(first, end)
+        return self._segment(first), self._last_of(first, end)
+
+    def _read_segment(
+        self, after: int, end: End, most: int, most_bytes: int, *, is_first: bool
+    ) -> tuple[list[Entry], int]:
+        segment, last = self._segment_of(after, end)
         try:
-            entries, size = self._segment(first).read(after, last, most, most_bytes)
+            entries, size = segment.read(after, last, most, most_bytes)
         except LogDamaged as damaged:
             following = None if last >= end.last else last + 1
             raise LogDamaged(damaged.file, damaged.offset, damaged.reason, following) from None

@@ -29,9 +29,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from analytics.errors import AnalyticsError
 from analytics.inflow.paths import MISSING, Path
@@ -114,8 +113,7 @@ class EventRejected(AnalyticsError):  # noqa: N818
         self.field = field
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """What is sent. `None` is what is not set; RocketMQ reads a key with spaces as several keys.
 
     `unique_id` is the id that the message had where the event comes from, if a template says so (UNIQ_KEY).
@@ -136,12 +134,13 @@ _Entries = Callable[[dict[str, Any]], dict[str, str]]
 class Fields:
     """Builds messages from events. Made by `compile`; unchangeable, and safe in threads."""
 
-    __slots__ = ("_body", "_document", "_key", "_properties", "_tag")
+    __slots__ = ("_body", "_document", "_is_whole", "_key", "_properties", "_tag")
 
     def __init__(self, document: Mapping[str, Mapping[str, Any]]) -> None:
         """Of a document that `compile` has read. Raises FieldsError."""
         self._document = document
         self._body = _body(document["body"])
+        self._is_whole = document["body"]["method"] == Method.COMPLETE_DATA
         self._properties = _properties(document["properties"])
         self._key = _text("key", document["key"], MAX_KEY, _check_key)
         self._tag = _text("tag", document["tag"], MAX_TAG, _check_tag)
@@ -163,13 +162,13 @@ class Fields:
             for part, told in self._document.items()
         }
 
-    def build(self, event: Mapping[str, Any]) -> Message:
-        """The message of an event. Raises EventRejected."""
+    def build(self, event: Mapping[str, Any], text: bytes | None = None) -> Message:
+        """The message of an event, whose `text` is its JSON where that is known. Raises EventRejected."""
         if not isinstance(event, dict):
             raise EventRejected("", "An event is an object")
         part = "body"
         try:
-            body = self._body(event)
+            body = self._body(event) if text is None or not self._is_whole else _checked(text)
             part = "properties"
             properties = self._properties(event)
             unique_id = properties.pop(UNIQUE_KEY, None)
@@ -274,15 +273,15 @@ def _body(told: Mapping[str, Any]) -> Callable[[dict[str, Any]], bytes]:
             template = filled.whole()
             make = lambda event: template.fill(filled.values(event, template.names), MAX_BODY)  # noqa: E731
 
-    def build(event: dict[str, Any]) -> bytes:
-        body = _utf8(make(event))
-        if not body:
-            raise ValueError("the body is empty")
-        if len(body) > MAX_BODY:
-            raise ValueError(f"the body has {len(body):,} bytes; at most {MAX_BODY:,} are allowed")
-        return body
+    return lambda event: _checked(_utf8(make(event)))
 
-    return build
+
+def _checked(body: bytes) -> bytes:
+    if not body:
+        raise ValueError("the body is empty")
+    if len(body) > MAX_BODY:
+        raise ValueError(f"the body has {len(body):,} bytes; at most {MAX_BODY:,} are allowed")
+    return body
 
 
 def _extracted_body(path: Path) -> Callable[[dict[str, Any]], str]:

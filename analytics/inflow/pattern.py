@@ -108,11 +108,11 @@ class _Object(tuple[tuple[str, Any], ...]):
 class Pattern:
     """A compiled event pattern. Made by `compile`; unchangeable, and safe in threads."""
 
-    __slots__ = ("_part", "text")
+    __slots__ = ("_is_empty", "_part", "text")
 
-    def __init__(self, text: str, part: _Part) -> None:
+    def __init__(self, text: str, part: _Part, *, is_empty: bool) -> None:
         self.text = text
-        self._part = part
+        self._part, self._is_empty = part, is_empty
 
     @classmethod
     def compile(cls, text: str) -> Pattern:
@@ -121,11 +121,11 @@ class Pattern:
         if not isinstance(found, _Object):
             raise PatternError(f"A pattern is a JSON object of fields, not {_kind(found)}.")
         _check_size(found)
-        return cls(text, _fields(found, "", is_root=True))
+        return cls(text, _fields(found, "", is_root=True), is_empty=not found)
 
     def matches(self, event: object) -> bool:
         """Whether the event passes. What is no object never does."""
-        return isinstance(event, dict) and self._part.test(event)
+        return isinstance(event, dict) and (self._is_empty or self._part.test(event))
 
     def explain(self, event: object) -> list[tuple[str, str]]:
         """Which parts of the pattern say no to the event: their paths, each with a sentence; none if it passes."""

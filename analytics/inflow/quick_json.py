@@ -17,13 +17,21 @@ _LONG, _LONG_NEGATIVE = b"0" * 20, b"-" + b"0" * 19
 
 def loads(content: bytes) -> Any:
     """What a text of JSON says. Raises ValueError and RecursionError as `json.loads` does."""
+    return read(content)[0]
+
+
+def read(content: bytes) -> tuple[Any, bool]:
+    """The same, and whether the text is UTF-8 and JSON that every reader takes, so that it can be handed on as it is.
+
+    False is said of some that are, too.
+    """
     digits = content.translate(_DIGITS)
     if _LONG not in digits and _LONG_NEGATIVE not in digits:
         try:
-            return orjson.loads(content)
+            return orjson.loads(content), True
         except orjson.JSONDecodeError:  # or what only the other one takes: NaN, half of a pair, deep nesting
             pass
-    return json.loads(content)
+    return json.loads(content), False
 
 
 def dumps(value: Any) -> bytes:

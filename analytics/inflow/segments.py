@@ -45,6 +45,8 @@ _HEAD = struct.Struct(">8sQqH")
 _CRC = struct.Struct(">I")
 _FRAME = struct.Struct(">II")
 _BODY = struct.Struct(">QqH")
+#: The last part of it: bytes of the position.
+_WORDS = struct.Struct(">H")
 _INDEX_HEAD = struct.Struct(">8sQQQqI")
 _MARK = struct.Struct(">QQq")
 _END = struct.Struct(">8sQQQqqI")
@@ -281,6 +283,27 @@ class Segment:
                 raise
         return found, size
 
+    def skim(self, after: int, last: int, most: int, most_bytes: int) -> tuple[Entry, int]:
+        """The last of the entries that `read` gives, and the bytes of all their events; those before are not checked.
+
+        There is one at least behind `after`. Raises OSError, and LogDamaged if not even that can be read.
+        """
+        sequence, offset = self._place(after + 1)
+        size, begin, found = 0, offset, after
+        try:
+            for content, at, length in self._frames(sequence, offset, last):
+                if sequence > after:
+                    more = length - _BODY.size - _WORDS.unpack_from(content, at + _BODY.size - _WORDS.size)[0]
+                    if found > after and (size + more > most_bytes or found - after >= most):
+                        break
+                    size, begin, found = size + more, offset, sequence
+                sequence, offset = sequence + 1, offset + _FRAME.size + length
+        except LogDamaged:
+            if found == after:
+                raise
+        entry, _ = next(self._walk(found, begin, found))
+        return entry, size
+
     def first_at(self, time_ms: int, last: int) -> int | None:
         """The first entry up to `last` of this time or a later one. Raises OSError, LogDamaged."""
         self.learn(last)
@@ -321,8 +344,27 @@ class Segment:
 
     def _walk(self, sequence: int, offset: int, last: int) -> Iterator[tuple[Entry, int]]:
         """The entries from this one, which begins at `offset`, up to `last`, each with where the next one begins."""
+        for content, begin, length in self._frames(sequence, offset, last):
+            end = begin + length
+            if (
+                length < _BODY.size
+                or crc32(memoryview(content)[begin:end]) != _CRC.unpack_from(content, begin - _CRC.size)[0]
+            ):
+                raise LogDamaged(self.file, offset, f"the check sum of the entry {sequence} is wrong")
+            own, time_ms, words = _BODY.unpack_from(content, begin)
+            if own != sequence:
+                raise LogDamaged(self.file, offset, f"the entry {own} is where {sequence} should be")
+            front, offset = begin + _BODY.size + words, offset + _FRAME.size + length
+            yield Entry(sequence, content[begin + _BODY.size : front].decode(), time_ms, content[front:end]), offset
+            sequence += 1
+
+    def _frames(self, sequence: int, offset: int, last: int) -> Iterator[tuple[bytes, int, int]]:
+        """Of the entries up to `last` what they lie in, where behind their frames' heads they begin, and their length.
+
+        Nothing of them is checked but that they are whole.
+        """
         content, base, size, at = b"", offset, 0, 0
-        while sequence <= last:
+        for number in range(sequence, last + 1):
             length = _FRAME.unpack_from(content, at)[0] if size - at >= _FRAME.size else 0
             if size - at < _FRAME.size + max(length, 1):
                 base, at = base + at, 0
@@ -333,14 +375,6 @@ class Segment:
                     content = os.pread(self._opened, _FRAME.size + length, base)
                     size = len(content)
                 if size < _FRAME.size + length or not length:
-                    raise LogDamaged(self.file, base, f"the file ends before or within the entry {sequence}")
-            begin = at + _FRAME.size
-            end = begin + length
-            if length < _BODY.size or crc32(memoryview(content)[begin:end]) != _CRC.unpack_from(content, at + 4)[0]:
-                raise LogDamaged(self.file, base + at, f"the check sum of the entry {sequence} is wrong")
-            own, time_ms, words = _BODY.unpack_from(content, begin)
-            if own != sequence:
-                raise LogDamaged(self.file, base + at, f"the entry {own} is where {sequence} should be")
-            front, at = begin + _BODY.size + words, end
-            yield Entry(sequence, content[begin + _BODY.size : front].decode(), time_ms, content[front:at]), base + at
-            sequence += 1
+                    raise LogDamaged(self.file, base, f"the file ends before or within the entry {number}")
+            yield content, at + _FRAME.size, length
+            at += _FRAME.size + length

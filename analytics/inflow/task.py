@@ -45,8 +45,8 @@ EVENT = Column("event", "binary")
 #: of a second whatever it has. And how many more are delivered again after a crash.
 BACKLOG = 1_000
 #: The same where nothing but a topic is asked: their messages go by hundreds in a request, so a batch of so many takes
-#: less than half a second, and ends before a stop that waits for it.
-QUICK_BACKLOG = 10_000
+#: less than half a second, and ends before a stop that waits for it. Of a log that the sink reads itself, a second.
+QUICK_BACKLOG, STRETCH_BACKLOG = 10_000, 25_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _LONGEST_DESCRIPTION = 255
@@ -134,11 +134,15 @@ class Task:
         """
         told = json.dumps(self.to_document(), ensure_ascii=False)
         is_quick = self.transform is None and self.sink.kind == task_sinks.TOPIC and not self.sink.is_ordered
-        calls = max(1, (QUICK_BACKLOG if is_quick else BACKLOG) // int(self.source.parts["messages"]))
         read = self.source.table
+        by_stretches = read.connector == "events" and not isinstance(self.transform, SqlTransform)
+        backlog = BACKLOG if not is_quick else STRETCH_BACKLOG if by_stretches else QUICK_BACKLOG
+        calls = max(1, backlog // int(self.source.parts["messages"]))
         told_source = {**read.options(self.source.parts), "calls": calls}
         if read.has_feed:
             told_source["feed"] = self.name
+        if by_stretches:
+            told_source["stretches"] = True
         source = Source(EVENTS, read.connector, (EVENT,), format=read.format, options=told_source)
         sink = Sink(MESSAGES, "inflow", (EVENT,), options={"task": told, **self.sink.options()})
         options = [*source.options.items(), *sink.options.items()]

@@ -112,7 +112,7 @@ class TopicTarget:
 def _message(topic: str, outgoing: Outgoing) -> Message:
     found = outgoing.message
     properties = found.properties if found.unique_id is None else {**found.properties, UNIQUE_ID: found.unique_id}
-    return Message(topic, found.body, found.tag or "", found.key or "", dict(properties))
+    return Message(topic, found.body, found.tag or "", found.key or "", properties)
 
 
 def _sentence(topic: str, error: ClientError) -> str:

@@ -147,10 +147,22 @@ def with_computed(source: Source) -> str:
 def watched(rows: DataFrame, source: Source, place: Place) -> DataFrame:
     """All rows of a source, counted, with its watermark."""
     # Below the watermark: what comes too late was read all the same.
-    rows = place.counts.counted(rows, source_key(source.name))
+    rows = place.counts.counted(rows, source_key(source.name), _number(source))
     if source.watermark is not None and rows.isStreaming:
         rows = rows.withWatermark(source.watermark.column, f"{source.watermark.delay_ms} milliseconds")
     return rows
+
+
+def _number(table: Source | Sink) -> SparkColumn | None:
+    """How many rows those of a table stand for, where they are not just rows."""
+    from analytics.pipelines.stretches import number_of
+
+    return number_of(table.columns[0].name) if table.connector in ("events", "inflow") else None
+
+
+def counted(rows: DataFrame, operator: str, sink: Sink, place: Place) -> DataFrame:
+    """The rows that go to a sink, counted under the operator's name."""
+    return place.counts.counted(rows, operator, _number(sink))
 
 
 def queue_source(source: Source, place: Place) -> QueueSource:
@@ -426,6 +438,7 @@ def _from_events(source: Source, place: Place, read: tuple[Column, ...]) -> Data
         interval_ms=_interval_ms(options),
         start_ms=_moment(options),
         skips=bool(options.get("skips", False)),
+        by_stretches=bool(options.get("stretches", False)),
     )
     reaches.folder_of(place.state, source.name).mkdir(exist_ok=True)
     label = label_of("events", source.name)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import Column, DataFrame, Observation
 
 #: Spark tells the counts of one query one after the other, s: so long after the last one none is missing that comes.
 _PATIENCE_S = 0.2
@@ -18,12 +18,12 @@ class Counts:
     def __init__(self) -> None:
         self._seen: dict[str, Observation] = {}
 
-    def counted(self, rows: DataFrame, operator: str) -> DataFrame:
-        """The rows, counted under the operator's name."""
+    def counted(self, rows: DataFrame, operator: str, number: Column | None = None) -> DataFrame:
+        """The rows, counted under the operator's name; `number` sums up what they stand for, if that is more."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
-        count = F.count(F.lit(1)).alias("rows")
+        count = (F.count(F.lit(1)) if number is None else number).alias("rows")
         if rows.isStreaming:
             return rows.observe(operator, count)
         self._seen[operator] = Observation(operator)

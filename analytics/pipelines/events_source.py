@@ -3,7 +3,9 @@
 Offsets are `{<table>: <number of the last event>}`. Events are collected until there are `messages` of them, or the
 first of them has waited for `interval_ms`, whichever is first: what is given at once is a batch of Spark's. Where more
 of them wait it has `calls` times as many, which the sink takes in so many calls: a batch costs Spark a tenth of a
-second. When Spark asks for more, the batch before has been delivered; where that was is told in the pipeline's state
+second. They go to the sink as rows, or as the one row of a stretch of the log that it reads itself (`stretches`).
+
+When Spark asks for more, the batch before has been delivered; where that was is told in the pipeline's state
 (`reaches`).
 """
 
@@ -14,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,11 +25,11 @@ from pyspark.sql.types import StructType
 from analytics.inflow.event_reader import Ahead, Range, Reader, Trimmed
 from analytics.inflow.segments import Entry, LogDamaged
 from analytics.pipelines import reaches
-from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset
 from analytics.pipelines.reports import Reached
+from analytics.pipelines.stretches import Stretch, failure_of
 from analytics.pipelines.table_source import TableSource, made
 
-#: Of the events of a batch, unless one alone has more, bytes; and of what is handed on at a time.
+#: Of the events of a batch, unless one alone has more, bytes; and of what is handed on as rows at a time.
 MOST_BYTES, _AT_ONCE_BYTES, _AT_ONCE = 16 << 20, 4 << 20, 1000
 #: How long Spark waits for an answer at most, s: who stops a pipeline waits for it. And between two looks at the log.
 _PATIENCE_S, _LOOK_S = 0.5, 0.02
@@ -53,23 +54,16 @@ class EventsSource:
     start_ms: int | None = None
     #: Whether it goes on with the first event there is where those before were removed unread.
     skips: bool = False
+    #: Whether its rows are stretches.
+    by_stretches: bool = False
 
     def tell(self, reached: Reached) -> None:
         """Write down where it stands. Raises OSError where the state is gone."""
         reaches.tell(self.state, self.name, reached)
 
-    def failed(self, error: Exception) -> NoReturn:
-        """Raise what a pipeline ends with when its log cannot be read."""
-        if isinstance(error, Trimmed):
-            raise ConnectorMisset(
-                f"The task has not read all that it was to read: {error.user_message} Start it anew, from the event"
-                f" {error.first} or a later one, and let the log keep its events for longer."
-            ) from error
-        if isinstance(error, Ahead):
-            raise ConnectorMisset(f"{error.user_message} Start the task anew.") from error
-        if isinstance(error, LogDamaged):
-            raise ConnectorFailed(error.user_message) from error
-        raise ConnectorFailed(f"The event log, or the state of the pipeline, cannot be used: {error}.") from error
+    def stretch(self, after: int, until: int) -> Stretch:
+        """Of the log."""
+        return Stretch(self.log, after, until, self.skips)
 
 
 class _Progress:
@@ -113,7 +107,7 @@ class _Progress:
             time.sleep(_LOOK_S)
 
     def _batch(self, after: int) -> int:
-        self._given = self._reader.read(after, self._source.messages * self._source.calls, MOST_BYTES)[-1]
+        self._given = self._reader.skim(after, self._source.messages * self._source.calls, MOST_BYTES)
         self._since = None
         return self._given.sequence
 
@@ -154,7 +148,7 @@ class EventsReader(DataSourceStreamReader):
         try:
             return {self._source.name: self._asked().first()}
         except (LogDamaged, OSError) as error:
-            self._source.failed(error)
+            raise failure_of(error) from error
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """All there is: `latestOffset` limits it."""
@@ -165,7 +159,7 @@ class EventsReader(DataSourceStreamReader):
         try:
             return {self._source.name: self._asked().latest(start[self._source.name])}
         except (Trimmed, Ahead, LogDamaged, OSError) as error:
-            self._source.failed(error)
+            raise failure_of(error) from error
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One."""
@@ -174,29 +168,22 @@ class EventsReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events behind one number up to another."""
-        after, until = partition.value
-        with Reader(Path(self._source.log)) as reader:
-            while after < until:
-                try:
-                    entries = reader.read(after, min(_AT_ONCE, until - after), _AT_ONCE_BYTES)
-                except Trimmed as trimmed:
-                    if not self._source.skips:
-                        self._source.failed(trimmed)
-                    after = trimmed.first - 1
-                    continue
-                except (Ahead, LogDamaged, OSError) as error:
-                    self._source.failed(error)
-                if not entries:
-                    self._source.failed(Ahead(after))
-                after = entries[-1].sequence
-                events = pa.array([entry.event for entry in entries], pa.binary())
-                yield pa.record_batch([events], names=["event"])
+        stretch = self._source.stretch(*partition.value)
+        if self._source.by_stretches:
+            yield _rows([stretch.to_row()])
+            return
+        for entries in stretch.entries(_AT_ONCE, _AT_ONCE_BYTES):
+            yield _rows([entry.event for entry in entries])
 
     def commit(self, end: Offset) -> None:
         """Nothing: the log forgets by its own retention."""
 
     def stop(self) -> None:
         """Nothing is kept open that matters."""
+
+
+def _rows(events: Sequence[bytes]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(events, pa.binary())], names=["event"])
 
 
 class EventsTable(TableSource):

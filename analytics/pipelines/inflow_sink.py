@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from analytics import collector
 from analytics.inflow.delivery import Count, Delivery, Misset, Stopped, text_of
 from analytics.inflow.expressions import Expression
 from analytics.inflow.sql_rows import Made, Row
@@ -34,6 +35,7 @@ from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisse
 from analytics.pipelines.inflow_sql import EVENT, FAILED, ROW_OF_EVENT
 from analytics.pipelines.inflow_targets import Target
 from analytics.pipelines.plan import file_name
+from analytics.pipelines.stretches import events_of
 from analytics.pipelines.waits import Pauses
 
 #: Events and bytes of a call: a batch of Spark's is one of these, unless it was made of several after a crash.
@@ -110,12 +112,13 @@ class InflowSink:
         kept = Counters(Path(self.state), self.name)
         waits = _Waits(self, kept)
         rows = 0
+        collector.calm()
         try:
             flow = self.task.flow(transform or self.kept_transform())
-            delivery = waits.delivery = Delivery(flow, self.target, waits)
-            for events in calls:
-                delivery.deliver(events)
-                rows += len(events)
+            with Delivery(flow, self.target, waits) as waits.delivery:
+                for events in calls:
+                    waits.delivery.deliver(events)
+                    rows += len(events)
         except Stopped as error:
             raise ConnectorStopped(error.user_message) from error
         except (Misset, TransformFailed) as error:
@@ -199,8 +202,9 @@ def read_counters(state: str | Path, sink: str) -> dict[str, int]:
 
 
 def _calls(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[bytes]]:
-    """The events of one batch, so many at a time."""
-    return _cut((event or b"" for batch in batches for event in batch.column(0).to_pylist()), most)
+    """The events of one batch, so many at a time. Raises ConnectorFailed, ConnectorMisset."""
+    rows = (row or b"" for batch in batches for row in batch.column(0).to_pylist())
+    return _cut((event for row in rows for event in events_of(row)), most)
 
 
 def _cut(events: Iterable[bytes], most: int) -> Iterator[list[bytes]]:

@@ -125,8 +125,10 @@ class InsertWatch:
                 self._idle_ms = began_ms
                 return
             self._latest = told
+            read = [count for name, count in rows.items() if name.startswith(source_key(""))]
+            rows_in = sum(read) if read else told["numInputRows"]
             self._late += sum(state.get("numRowsDroppedByWatermark", 0) for state in told["stateOperators"])
-            self._note(told["batchId"], began_ms, told["batchDuration"], told["numInputRows"], rows)
+            self._note(told["batchId"], began_ms, told["batchDuration"], rows_in, rows)
 
     def take_whole(self, rows: Mapping[str, int], began_ms: int, duration_ms: int) -> None:
         """Take an insert whose rows end, once they are written: it is one batch.

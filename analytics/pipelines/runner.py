@@ -282,7 +282,7 @@ class Pipeline:
             sink = sinks[insert.sink.lower()]
             with _of_statement(insert.line):
                 rows = connectors.fitted(names.query(insert.sql, insert.line), sink)
-            counted = place.counts.counted(rows, f"insert:{number}")
+            counted = connectors.counted(rows, f"insert:{number}", sink, place)
             output = connectors.output(sink, place)
             if output.by_batch is not None:
                 self._judged[number] = partial(names.judged, output.sql, insert.line)

@@ -26,7 +26,7 @@ from brokercore.protocol import properties as names
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.errors import MessageFormatError
-from brokercore.protocol.ids import java_string_hash, new_unique_id
+from brokercore.protocol.ids import java_string_hash, new_unique_id, new_unique_ids
 from brokercore.protocol.message import (
     COMPRESS_FROM,
     COMPRESSED_ZLIB,
@@ -97,18 +97,14 @@ def prepare(
     *,
     sharding_key: str | None = None,
     half: bool = False,
-    compressed: bool = True,
     extra: Mapping[str, str] = MappingProxyType({}),
 ) -> Prepared:
     """Check and encode a message. `half` marks the first phase of a transaction, `extra` are the client's properties.
 
     Raises InvalidMessage.
     """
-    topic = wrap(namespace, message.topic)
-    if not topic or len(topic.encode()) > MAX_TOPIC:
-        raise InvalidMessage(f"The topic name {topic[:80]!r} must have 1 to {MAX_TOPIC} bytes.")
-    if not message.body or len(message.body) > MAX_BODY:
-        raise InvalidMessage(f"The body has {len(message.body)} bytes; 1 to {MAX_BODY} are allowed.")
+    topic = _topic(message, namespace)
+    _check_body(message)
     message_id = new_unique_id()
     properties = {**_properties(message, message_id, namespace, sharding_key), **extra}
     sys_flag = 0
@@ -117,7 +113,7 @@ def prepare(
         sys_flag |= TRANSACTION_PREPARED
     encoded = encoded_properties(properties)
     body = message.body
-    if compressed and len(body) >= COMPRESS_FROM:
+    if len(body) >= COMPRESS_FROM:
         smaller = compress(body)
         if len(smaller) < len(body):
             body, sys_flag = smaller, sys_flag | COMPRESSED_ZLIB
@@ -131,18 +127,17 @@ def prepare_batch(messages: Sequence[Message], namespace: str, group: str) -> tu
         raise InvalidMessage(f"A batch has messages of one topic, not of {len(topics)}.")
     if any(message.delay_level or message.deliver_at_ms is not None for message in messages):
         raise InvalidMessage("A batch takes no delayed messages; send them one by one.")
-    ids, parts = [], []
-    for message in messages:
-        single = prepare(message, namespace, group, compressed=False)
-        ids.append(single.message_id)
-        parts.append(BatchMessage(0, single.body, single.properties.encode()))
+    topic, ids, parts = _topic(messages[0], namespace), new_unique_ids(len(messages)), []
+    for message, message_id in zip(messages, ids, strict=True):
+        _check_body(message)
+        parts.append(BatchMessage(0, message.body, _encoded(_properties(message, message_id, namespace, None))))
     body = encode_batch(parts)
     if len(body) > MAX_BODY:
         raise InvalidMessage(f"The batch has {len(body)} bytes; at most {MAX_BODY} are allowed.")
     # No unique id of the batch's own: Apache RocketMQ would give it to every message of the batch.
     properties = encoded_properties({names.WAIT: "true"} | ({names.INSTANCE_ID: namespace} if namespace else {}))
     batch = Prepared(
-        wrap(namespace, messages[0].topic), "", body, properties, 0, int(time.time() * 1000),
+        topic, "", body, properties, 0, int(time.time() * 1000),
         RequestCode.SEND_BATCH_MESSAGE,
     )  # fmt: skip
     return batch, ids
@@ -336,10 +331,26 @@ def worth_another(error: ClientError) -> bool:
     return isinstance(error, BrokerUnreachable | RequestTimeout)
 
 
+def _topic(message: Message, namespace: str) -> str:
+    topic = wrap(namespace, message.topic)
+    if not topic or len(topic.encode()) > MAX_TOPIC:
+        raise InvalidMessage(f"The topic name {topic[:80]!r} must have 1 to {MAX_TOPIC} bytes.")
+    return topic
+
+
+def _check_body(message: Message) -> None:
+    if not message.body or len(message.body) > MAX_BODY:
+        raise InvalidMessage(f"The body has {len(message.body)} bytes; 1 to {MAX_BODY} are allowed.")
+
+
 def encoded_properties(properties: Mapping[str, str]) -> str:
     """The properties as they travel. Raises InvalidMessage."""
+    return _encoded(properties).decode()
+
+
+def _encoded(properties: Mapping[str, str]) -> bytes:
     try:
-        return encode_properties(properties).decode()
+        return encode_properties(properties)
     except MessageFormatError as error:
         raise InvalidMessage(f"The properties are not acceptable: {error}.") from error
 

@@ -87,27 +87,38 @@ class UniqueIds:
         self._pid = -1
         self._prefix = ""
         self._counter = itertools.count()
-        self._month_start_ms = 0
-        self._month = (0, 0)
+        #: Of the month that it is, in local time, epoch s.
+        self._month = (0.0, 0.0)
 
     def next(self) -> str:
         """A new id."""
-        now = time.time()
-        local = time.localtime(now)
-        if self._pid != os.getpid() or self._month != (local.tm_year, local.tm_mon):
-            self._start(local.tm_year, local.tm_mon)
-        elapsed = (int(now * 1000) - self._month_start_ms) & 0xFFFFFFFF
-        return f"{self._prefix}{elapsed:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._now()}{next(self._counter) & 0xFFFF:04X}"
 
-    def _start(self, year: int, month: int) -> None:
+    def some(self, count: int) -> list[str]:
+        """So many new ids."""
+        now, counter = self._now(), self._counter
+        return [f"{now}{next(counter) & 0xFFFF:04X}" for _ in range(count)]
+
+    def _now(self) -> str:
+        now = time.time()
+        begin, end = self._month
+        if self._pid != os.getpid() or not begin <= now < end:
+            begin = self._start(now)
+        return f"{self._prefix}{int((now - begin) * 1000) & 0xFFFFFFFF:08X}"
+
+    def _start(self, now: float) -> float:
+        """Begin a month, or a process; returns when the month began."""
+        local = time.localtime(now)
+        begin, end = (
+            time.mktime((local.tm_year, month, 1, 0, 0, 0, 0, 0, -1)) for month in (local.tm_mon, local.tm_mon + 1)
+        )
         with self._lock:
             pid = os.getpid()
             if self._pid != pid:
                 self._prefix = f"{os.urandom(4).hex()}{pid & 0xFFFF:04x}{os.urandom(4).hex()}".upper()
                 self._counter = itertools.count()
-            start = time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))
-            self._month_start_ms = int(start * 1000)
-            self._pid, self._month = pid, (year, month)
+            self._pid, self._month = pid, (begin, end)
+        return begin
 
 
 _unique_ids = UniqueIds()
@@ -116,6 +127,11 @@ _unique_ids = UniqueIds()
 def new_unique_id() -> str:
     """A unique message id of this process."""
     return _unique_ids.next()
+
+
+def new_unique_ids(count: int) -> list[str]:
+    """So many unique message ids of this process."""
+    return _unique_ids.some(count)
 
 
 class Receipt(NamedTuple):

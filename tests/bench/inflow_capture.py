@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from analytics import collector
 from analytics.inflow import quick_json
 from analytics.inflow import source as sources
 from analytics.inflow.changes import Capture, Change
@@ -23,6 +24,7 @@ _WAIT_S = 0.2
 
 def main(told: list[dict[str, Any]]) -> None:
     """Capture until the process is ended."""
+    collector.calm()
     opened = threading.Barrier(len(told) + 1)
     for one in told:
         threading.Thread(target=_capture, args=(one, opened), daemon=True).start()

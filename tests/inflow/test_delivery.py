@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,8 +105,8 @@ FLOW = Flow("orders-to-topic", BY_NUMBER)
 
 
 def deliver(flow: Flow, batch: Sequence[bytes], target: Sent, clock: Clock | None = None) -> Delivery:
-    delivery = Delivery(flow, target, clock or Clock())
-    delivery.deliver(batch)
+    with Delivery(flow, target, clock or Clock()) as delivery:
+        delivery.deliver(batch)
     return delivery
 
 
@@ -384,7 +385,7 @@ def test_of_an_event_that_no_message_can_hold_the_dead_letter_has_the_attributes
 def test_prohibited_faults_stop_the_task_at_the_first_of_them() -> None:
     target = Sent(refusing(b"2"))
     delivery = Delivery(replace(FLOW, allows_faults=False, has_dead_letters=True), target, Clock())
-    with pytest.raises(Stopped, match=r"the task allows no faults: The broker does not take it\."):
+    with pytest.raises(Stopped, match=r"the task allows no faults: The broker does not take it\."), delivery:
         delivery.deliver([event(n) for n in range(5)])
     assert target.bodies == numbers(0, 1)
     assert target.dead == []
@@ -442,9 +443,82 @@ def test_a_task_that_is_set_wrongly_ends_and_no_event_has_failed() -> None:
 
     target = Sent(refuse)
     delivery = Delivery(replace(FLOW, has_dead_letters=True), target, Clock())
-    with pytest.raises(Misset, match="There is no topic orders"):
+    with pytest.raises(Misset, match="There is no topic orders"), delivery:
         delivery.deliver([event(1)])
     assert target.dead == [] and delivery.counts[Count.FAILED] == 0
+
+
+class Slow(Sent):
+    """A target whose first request is answered when the test says so."""
+
+    def __init__(self, refuse: Refuse = lambda messages: None) -> None:
+        super().__init__(refuse)
+        self.answers, self.asked = threading.Event(), threading.Event()
+
+    def send(self, messages: Sequence[Outgoing]) -> None:
+        self.asked.set()
+        assert self.answers.wait(20)
+        super().send(messages)
+
+
+def test_the_next_messages_are_built_while_a_request_is_answered_and_keep_their_order() -> None:
+    target, built = Slow(), list[int]()
+
+    class Watched:
+        def build(self, event: Mapping[str, Any], text: bytes | None = None) -> Any:
+            built.append(event["data"]["n"])
+            if len(built) == 700:
+                assert target.asked.wait(20) and not target.messages
+                target.answers.set()
+            return BY_NUMBER.build(event, text)
+
+    with Delivery(replace(FLOW, builder=Watched()), target, Clock()) as delivery:
+        for begin in range(0, 1100, 100):
+            delivery.deliver([event(n) for n in range(begin, begin + 100)])
+    assert target.bodies == numbers(*range(1100)) and target.requests == [500, 500, 100]
+    assert delivery.counts == {Count.READ: 1100, Count.DELIVERED: 1100}
+
+
+def test_a_request_that_fails_while_others_are_built_ends_the_task_before_them() -> None:
+    """An event behind it that has failed on its own is nobody's dead letter yet: it comes again."""
+    target = Slow(refusing(b"7"))
+    batch = [event(n) for n in range(600)] + [b"{"]
+    delivery = Delivery(replace(FLOW, allows_faults=False), target, Clock())
+    threading.Timer(0.2, target.answers.set).start()
+    with pytest.raises(Stopped, match="The broker does not take it"), delivery:
+        delivery.deliver(batch[:550])
+        delivery.deliver(batch[550:])
+    assert target.bodies == numbers(*range(7))
+    assert delivery.counts[Count.FAILED] == 1 and delivery.counts[Count.DELIVERED] == 7
+
+
+def test_what_waits_to_be_sent_is_not_sent_where_the_batch_breaks() -> None:
+    target = Sent()
+    with pytest.raises(ZeroDivisionError), Delivery(FLOW, target, Clock()) as delivery:
+        delivery.deliver([event(1)])
+        raise ZeroDivisionError
+    assert target.messages == []
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        (b'{"id":"1","n":1.0,"t":"\xc3\xa4\\u00e4"}', b'{"id":"1","n":1.0,"t":"\xc3\xa4\\u00e4"}'),
+        (b'{"id":"1","n":123456789012345678901}', b'{"id":"1","n":123456789012345678901}'),
+        (b'{"id":"1","gantryfault":null,"n":1}', b'{"id":"1","n":1}'),
+        (b'{"id":"1","gantrytopic":null,"n":1}', b'{"id":"1","n":1}'),
+    ],
+)
+def test_an_event_that_nothing_changes_is_delivered_as_it_stands_in_the_log(text: bytes, body: bytes) -> None:
+    deliver(replace(FLOW, builder=Fields.compile({"body": {"method": "complete_data"}})), [text], target := Sent())
+    assert target.bodies == [body]
+
+
+def test_what_is_no_json_for_every_reader_is_not_handed_on() -> None:
+    target = Sent()
+    whole = replace(FLOW, builder=Fields.compile({"body": {"method": "complete_data"}}), has_dead_letters=True)
+    deliver(whole, [b'{"id":"1","n":NaN}', b'{"id":"2","t":"\\ud800"}'], target)
+    assert target.bodies == [] and len(target.dead) == 2
 
 
 def test_the_text_of_an_event_is_compact() -> None:

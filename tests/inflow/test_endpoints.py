@@ -315,8 +315,8 @@ def test_one_that_took_the_event_need_not_end_its_answer() -> None:
 
 def delivered(target: Endpoint, numbers: Sequence[int], clock: Clock, **more: Any) -> Delivery:
     flow = Flow("t", Requests(NUMBER, BODY), **more)
-    delivery = Delivery(flow, target, clock)  # type: ignore[arg-type]
-    delivery.deliver([json.dumps(event(one)).encode() for one in numbers])
+    with Delivery(flow, target, clock) as delivery:  # type: ignore[arg-type]
+        delivery.deliver([json.dumps(event(one)).encode() for one in numbers])
     return delivery
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -96,6 +96,35 @@ def test_a_reader_asks_for_so_many_entries_and_bytes_and_gets_one_at_least(log: 
     assert [len(reader.read(0, most)) for most in (1, 29, 35)] == [1, 29, 35]
     assert [len(reader.read(0, 100, most_bytes)) for most_bytes in (1, 97, 98, 200, 1000)] == [1, 1, 1, 2, 10]
     assert [found.sequence for found in reader.read(27, 100, 500)] == [28, 29, 30, 31, 32]
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 0, 0, 5, 60, 300]), min_size=1, max_size=30),
+    after=st.integers(0, 28),
+    most=st.integers(1, 40),
+    most_bytes=st.sampled_from([1, 20, 64, 65, 200, 1000, 1 << 20]),
+)
+@settings(deadline=None)
+def test_the_last_of_the_entries_that_it_would_read_is_found_without_reading_them(
+    sizes: list[int], after: int, most: int, most_bytes: int
+) -> None:
+    assume(after < len(sizes))
+    with tempfile.TemporaryDirectory() as place, EventLog(Path(place), segment_bytes=SMALL) as log:
+        log.append(new(number, size=size) for number, size in enumerate(sizes, 1))
+        with Reader(Path(place)) as reader:
+            assert reader.skim(after, most, most_bytes) == reader.read(after, most, most_bytes)[-1]
+
+
+def test_what_cannot_be_skimmed_is_told(log: EventLog, reader: Reader) -> None:
+    log.append(map(new, range(1, 6)))
+    with pytest.raises(Ahead):
+        reader.skim(5, 10, 1000)
+    with pytest.raises(Ahead):
+        reader.skim(6, 10, 1000)
+    log.trim(before_ms=1_000 + 6)
+    log.append([new(6)])
+    with pytest.raises(Trimmed):
+        reader.skim(0, 10, 1000)
 
 
 def test_a_position_and_an_event_that_are_too_large_are_refused(log: EventLog, reader: Reader) -> None:

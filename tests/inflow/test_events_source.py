@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from analytics.inflow.event_log import EventLog
-from analytics.pipelines import events_source, reaches
+from analytics.inflow.event_reader import Reader
+from analytics.pipelines import events_source, reaches, stretches
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset
 from analytics.pipelines.events_source import EventsReader, EventsSource
 from analytics.pipelines.reports import Reached
@@ -54,6 +55,34 @@ def test_it_begins_with_the_first_event_or_with_the_first_of_a_time(log: EventLo
     assert EventsReader(replace(source, start_ms=4000)).initialOffset() == {"events": 3}
     assert EventsReader(replace(source, start_ms=10_001)).initialOffset() == {"events": 10}
     assert read(reader, 3, 7) == [4, 5, 6, 7]
+
+
+def test_a_stretch_is_one_row_that_stands_for_its_events(log: EventLog, source: EventsSource) -> None:
+    fill(log, *range(1, 11))
+    reader = EventsReader(replace(source, by_stretches=True))
+    (partition,) = reader.partitions({"events": 3}, {"events": 9})
+    ((row,),) = [batch.column(0).to_pylist() for batch in reader.read(partition)]
+    assert [int(event) for event in stretches.events_of(row)] == [4, 5, 6, 7, 8, 9]
+    assert int.from_bytes(row[1:9]) == 6
+
+
+def test_a_row_that_is_an_event_stands_for_itself() -> None:
+    assert list(stretches.events_of(b'{"a":1}')) == [b'{"a":1}']
+    assert list(stretches.events_of(b"")) == [b""]
+
+
+def test_a_stretch_that_was_removed_is_a_failure_unless_it_is_left_out(log: EventLog, source: EventsSource) -> None:
+    for begin in range(1, 2001, 100):
+        fill(log, *range(begin, begin + 100), size=50)
+    log.trim(before_ms=1_000_000)
+    first = Reader(log.folder).range().first
+    assert first > 100
+    with pytest.raises(ConnectorMisset, match=rf"Start it anew, from the event {first} or a later one"):
+        list(stretches.events_of(source.stretch(0, first).to_row()))
+    left = replace(source, skips=True).stretch(0, first + 1)
+    assert [int(event) for event in stretches.events_of(left.to_row())] == [first, first + 1]
+    with pytest.raises(ConnectorMisset, match="replaced since it was read last"):
+        list(stretches.events_of(source.stretch(1999, 2001).to_row()))
 
 
 def test_it_never_gives_more_events_than_it_is_told(log: EventLog, source: EventsSource) -> None:

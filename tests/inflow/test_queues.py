@@ -155,9 +155,9 @@ def test_a_refused_message_is_a_dead_letter_and_the_others_are_delivered(ground:
     letters = f"{queue}-dead"
     ground.queues.create_queue(letters)
     to = Target(target(ground, queue), target(ground, letters))
-    delivery = Delivery(Flow("t", fields, has_dead_letters=True), to, Clock())
     events = [{"id": str(one), "data": "x" * (1 if one != 20 else MOST_BODY + 1)} for one in range(40)]
-    delivery.deliver([json.dumps(one).encode() for one in events])
+    with Delivery(Flow("t", fields, has_dead_letters=True), to, Clock()) as delivery:
+        delivery.deliver([json.dumps(one).encode() for one in events])
     assert len(bodies(ground, queue)) == 39
     (letter,) = (json.loads(body) for body in bodies(ground, letters))
     assert (letter["event"], letter["cutBytes"]) == ({"id": "20"}, len(json.dumps(events[20])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,24 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 )  # fmt: skip
 def test_texts_that_the_quick_one_reads_otherwise_or_not(text: str) -> None:
     assert same(quick_json.loads(text.encode()), json.loads(text))
+
+
+def refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+@given(VALUES)
+def test_a_text_that_may_be_handed_on_is_json_for_every_reader(value: Any) -> None:
+    text = quick_json.dumps(value)
+    found, is_text = quick_json.read(text)
+    assert same(found, value)
+    assert is_text or re.search(rb"\d{19}", text)
+    assert same(json.loads(text.decode(), parse_constant=refuse), value)
+
+
+@pytest.mark.parametrize("text", [b"NaN", b'{"a":-Infinity}', b'"\\ud800"'])
+def test_a_text_that_some_readers_refuse_may_not_be_handed_on(text: bytes) -> None:
+    assert quick_json.read(text)[1] is False
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"{'a': 1}"])

@@ -17,6 +17,7 @@ import pytest
 from analytics.errors import PipelineEnded, PipelineFailed
 from analytics.inflow.delivery import Misset, Outgoing, RetryPolicy, Undelivered
 from analytics.inflow.topics import TopicTarget
+from analytics.inflow.transform import Event, Transformed
 from analytics.pipelines import inflow_sink, waits
 from analytics.pipelines.connector_errors import ConnectorFailed, ConnectorMisset, ConnectorStopped, failure_of
 from analytics.pipelines.inflow_sink import InflowSink
@@ -78,9 +79,18 @@ def test_counters_add_up_over_batches_and_starts(sink: InflowSink, monkeypatch: 
 
 def test_a_call_has_no_more_events_than_the_task_is_told(sink: InflowSink, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    sends(monkeypatch, lambda messages: sizes.append(len(messages)))
+
+    class Counted:
+        def apply(self, events: Sequence[Event]) -> Transformed:
+            sizes.append(len(events))
+            return Transformed([dict(one) for one in events], [None] * len(events))
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(InflowSink, "kept_transform", lambda self: Counted())
+    found = sends(monkeypatch)
     assert sink.deliver(iter([rows(*range(7)), rows(*range(18))])) == 25
-    assert sizes == [10, 10, 5]
+    assert sizes == [10, 10, 5] and found == [*range(7), *range(18)]
 
 
 def test_a_pause_is_shown_while_it_lasts_and_what_was_counted_is_kept(

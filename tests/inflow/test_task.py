@@ -66,7 +66,7 @@ def test_the_plan_has_a_source_and_a_sink_and_no_secret() -> None:
     assert Plan.from_json(plan.to_json()) == plan
     (source,), (sink,), (insert,) = plan.sources, plan.sinks, plan.inserts
     assert (source.name, source.connector, sink.name, sink.connector) == (EVENTS, "events", MESSAGES, "inflow")
-    assert source.options == FULL["source"] | {"calls": 5}
+    assert source.options == FULL["source"] | {"calls": 5, "stretches": True}
     assert {name: value for name, value in sink.options.items() if name != "task"} == {
         "endpoint": "localhost:9876", "topic": "order_changes", "instanceID": "MQ_INST_1",
         "accessId": "${secret_values.id}", "accessKey": "${secret_values.key}", "producerGroup": "GID_INFLOW",
@@ -89,9 +89,10 @@ def test_what_the_sink_is_told_is_the_same_task() -> None:
 
 def test_what_starts_the_task_gives_need_not_be_in_the_document() -> None:
     plan = plan_of({"name": "a", "source": {}, "sink": {"topic": "t"}})
-    assert plan.sources[0].options == {"messages": 100, "interval": 3, "calls": 100}, "a topic alone is quick"
+    quick = {"messages": 100, "interval": 3, "calls": 250, "stretches": True}
+    assert plan.sources[0].options == quick, "a topic alone is quick"
     large = plan_of(changed("source.messages", 10_000))
-    assert large.sources[0].options["calls"] == 1
+    assert large.sources[0].options["calls"] == 2
     assert set(plan.sinks[0].options) == {"task", "topic", "producerGroup"}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from analytics import collector
 from console.tracking.capturing import Process
 
 
@@ -18,6 +19,7 @@ class Command(BaseCommand):
     help = "Capture the changes of databases for change tracking tasks. Several of it share the tasks."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        collector.calm()
         process = Process()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: process.end())
