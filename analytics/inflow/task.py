@@ -45,8 +45,8 @@ EVENT = Column("event", "binary")
 #: of a second whatever it has. And how many more are delivered again after a crash.
 BACKLOG = 1_000
 #: The same where nothing but a topic is asked: their messages go by hundreds in a request, so a batch of so many takes
-#: less than half a second, and ends before a stop that waits for it. Of a log that the sink reads itself, a second.
-QUICK_BACKLOG, STRETCH_BACKLOG = 10_000, 25_000
+#: less than half a second, and ends before a stop that waits for it. Of a log that the sink reads itself it takes two.
+QUICK_BACKLOG, STRETCH_BACKLOG = 10_000, 50_000
 #: How often Spark asks for events, ms: the source itself waits for them. And the pause before a start after a failure.
 _BATCH_MS, _RESTART_MS = 100, 1_000
 _LONGEST_DESCRIPTION = 255

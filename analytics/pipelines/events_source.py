@@ -29,8 +29,10 @@ from analytics.pipelines.reports import Reached
 from analytics.pipelines.stretches import Stretch, failure_of
 from analytics.pipelines.table_source import TableSource, made
 
-#: Of the events of a batch, unless one alone has more, bytes; and of what is handed on as rows at a time.
-MOST_BYTES, _AT_ONCE_BYTES, _AT_ONCE = 16 << 20, 4 << 20, 1000
+#: Of the events of a batch, unless one alone has more, bytes: as rows, and as a stretch, which nobody holds at once.
+MOST_BYTES, MOST_STRETCH_BYTES = 16 << 20, 64 << 20
+#: Of what is handed on as rows at a time.
+_AT_ONCE_BYTES, _AT_ONCE = 4 << 20, 1000
 #: How long Spark waits for an answer at most, s: who stops a pipeline waits for it. And between two looks at the log.
 _PATIENCE_S, _LOOK_S = 0.5, 0.02
 #: How often it is told how far the log goes while nothing is read, s.
@@ -107,7 +109,8 @@ class _Progress:
             time.sleep(_LOOK_S)
 
     def _batch(self, after: int) -> int:
-        self._given = self._reader.skim(after, self._source.messages * self._source.calls, MOST_BYTES)
+        most_bytes = MOST_STRETCH_BYTES if self._source.by_stretches else MOST_BYTES
+        self._given = self._reader.skim(after, self._source.messages * self._source.calls, most_bytes)
         self._since = None
         return self._given.sequence
 
