@@ -87,8 +87,16 @@ def load() -> Settings:
         broker_ports=_broker_ports(),
         namesrv=os.environ.get("GANTRY_NAMESRV", ""),
         queue_port=_number("GANTRY_SMQ_PORT", 8071),
-        engine_ports=_ports("GANTRY_ENGINE_PORTS"),
+        engine_ports=engine_ports(),
     )
+
+
+def engine_ports() -> tuple[int, ...]:
+    """TCP ports of functions and endpoints that the engine may connect to: GANTRY_ENGINE_PORTS.
+
+    Raises EngineUnavailable where that is no list of ports.
+    """
+    return _ports("GANTRY_ENGINE_PORTS")
 
 
 def _broker_ports() -> tuple[int, ...]:

@@ -63,6 +63,7 @@ app.conf.update(
         "console.metrics.tasks.roll_up": {"queue": "spark"},
         "console.archive.tasks.run": {"queue": "spark"},
         "console.pipelines.tasks.look": {"queue": "pipelines"},
+        "console.inflow.tasks.try_query": {"queue": "pipelines"},
     },
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,

@@ -26,11 +26,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analytics.inflow import debezium, parts, task_sinks, task_sources, task_transforms
+from analytics.inflow import cloud_events, debezium, parts, task_sinks, task_sources, task_transforms
 from analytics.inflow.delivery import Flow, RetryPolicy
 from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern, PatternError
-from analytics.inflow.task_sinks import DEAD_LETTERS, HEADERS, DeadLetters, TaskSink
+from analytics.inflow.task_sinks import DEAD_LETTERS, HEADERS, DeadLetters, HttpSink, TaskSink
 from analytics.inflow.task_sources import TaskSource
 from analytics.inflow.task_transforms import SqlTransform, TaskTransform
 from analytics.inflow.transform import Transform
@@ -79,6 +79,7 @@ class Task:
             raise TaskError("description", f"a description has at most {_LONGEST_DESCRIPTION} characters")
         source = task_sources.read(parts.whole(document, "source"))
         _refuse_circle(source, sink, dead_letters)
+        _refuse_record(source, sink)
         return cls(
             name=name,
             source=source,
@@ -168,6 +169,13 @@ def _refuse_circle(source: TaskSource, sink: TaskSink, dead_letters: DeadLetters
     for place, written in _written(sink, dead_letters):
         if written == source.place:
             raise TaskError(place, f"{written[-1]} is the {source.kind} that the task reads; another one is needed")
+
+
+def _refuse_record(source: TaskSource, sink: TaskSink) -> None:
+    """A record of Debezium's is no CloudEvent, and has no attributes to put into headers. Raises TaskError."""
+    is_record = source.get("envelope") == task_sources.DEBEZIUM
+    if is_record and isinstance(sink, HttpSink) and sink.mode != cloud_events.BODY:
+        raise TaskError("sink.mode", "records of Debezium's are no CloudEvents, so their mode is body")
 
 
 def _written(sink: TaskSink, dead_letters: DeadLetters) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ _PARTS = ("operation", "databaseName", "schemaName", "tableName")
 _VARIANTS = ("primaryKey", "before", "after")
 COLUMNS = (*_TEXTS, "time", *_PARTS, *_VARIANTS, "data", "event")
 """Of the table `events`."""
+MOST_TRIED = 1000
+"""Rows of a query that is tried."""
 #: Operators between the table `events` and the rows of a query: each row of theirs comes of one row of the table.
 _OF_ONE_EVENT = ("Project", "Filter", "Join", "SubqueryAlias", "Generate", "Union", "Sort", "LateralJoin")
 #: Classes of SQLSTATE that are about values, not about the engine: cardinality, data, integrity, raised by the query.
@@ -69,6 +71,16 @@ class BatchSql:
         if not _reads_one(analyzed) or rows.schema.fields[-1].nullable:
             raise PipelineRefused(_ONE_AT_A_TIME)
         _made(rows)
+
+    def tried(self, events: Sequence[bytes], judged: Judged) -> list[tuple[int, int, bytes, str | None]]:
+        """What a query makes of events, whatever the pattern says: number, kind, JSON and topic of each row.
+
+        Raises PipelineRefused, and what Spark raises.
+        """
+        rows = [(number, event, event.decode()) for number, event in enumerate(events)]
+        self._show(self.spark.createDataFrame(rows, _NUMBERED))
+        made = _made(self._rows(judged)).limit(MOST_TRIED).collect()
+        return [(row[0], row[1], bytes(row[2] or b"null"), row[3]) for row in made]
 
     def write(self, batch: DataFrame, judged: Judged) -> None:
         """Write one batch. Raises what Spark raises."""

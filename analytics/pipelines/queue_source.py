@@ -19,7 +19,7 @@ _READERS = "readers"
 
 @dataclass(frozen=True)
 class QueueSource:
-    """Everything that a reader of a queue needs. The secret is in no plan and no log: see `mns.source_class`."""
+    """Everything that a reader of a queue needs. The secret is in no plan and no log, as with `table_source`."""
 
     #: The table's name, by which Spark's logs tell this source's offsets.
     name: str

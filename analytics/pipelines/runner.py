@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from analytics.pipelines.inflow_sql import Judged
+    from analytics.pipelines.query_trial import Trial
 
 log = logging.getLogger(__name__)
 
@@ -226,9 +227,9 @@ class Pipeline:
             log.info("%s has come to its end before; it does not run again", self.spec.pipeline)
             self._stopped.set()
             return
-        with _translated():
+        with translated():
             place = self._place()
-            with _in_session(place.spark, self.spec.tenant, self._tag):
+            with in_session(place.spark, self.spec.tenant, self._tag):
                 ready = self._ready(place)
                 executors = Executors(place.spark)
                 executors.require(self._held, connectors.topics(self.spec.plan, place))
@@ -264,7 +265,7 @@ class Pipeline:
         """The inserts of the plan. Raises QueryRefused, PipelineRefused and LakeError."""
         plan = self.spec.plan
         tables = sessions.TenantSession(place.spark, "", dict(self.spec.tables))
-        names = _Names(place.spark, tables, self.spec)
+        names = Names(place.spark, tables, self.spec)
         for source in plan.sources:
             with _of_statement(source.line):
                 rows = connectors.frame(source, place)
@@ -325,7 +326,7 @@ class Pipeline:
     def _hand_on(self, place: Place, one: _Ready, query: StreamingQuery, gate: BatchGate) -> None:
         """Write the batches of a stream over each of which a query is made, in a thread, until it has ended."""
         try:
-            with _in_session(place.spark, self.spec.tenant, self._tag_of_batches):
+            with in_session(place.spark, self.spec.tenant, self._tag_of_batches):
                 while query.isActive:
                     batch = gate.take()
                     if batch is None:
@@ -398,7 +399,7 @@ class Pipeline:
         failure: AnalyticsError | None = None
         line = 0
         try:
-            with _in_session(place.spark, self.spec.tenant, self._tag_of_writing):
+            with in_session(place.spark, self.spec.tenant, self._tag_of_writing):
                 for one in rest:
                     if self._ending.is_set():
                         break
@@ -531,16 +532,20 @@ class Pipeline:
                 log.info("messages of %s are not deleted now: %s", source.queue, error)
 
 
-class _Names:
-    """What queries of a plan may name, and the frames behind."""
+class Names:
+    """What queries of a plan, or one that is tried, may name, and the frames behind."""
 
-    def __init__(self, spark: SparkSession, tables: sessions.TenantSession, spec: Start) -> None:
+    def __init__(self, spark: SparkSession, tables: sessions.TenantSession, spec: Start | Trial) -> None:
         self._spark, self._tables, self._spec = spark, tables, spec
         self._own: list[str] = []
 
     def add(self, name: str, rows: DataFrame) -> None:
         """Give rows a name that queries know from now on."""
         rows.createOrReplaceTempView(spelling.quoted(name))
+        self.know(name)
+
+    def know(self, name: str) -> None:
+        """Let queries know a name of which there is a view, or will be one."""
         if name not in self._own:
             self._own.append(name)
 
@@ -638,7 +643,7 @@ def _is_for_good(error: Exception, translated: AnalyticsError) -> bool:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """What Spark raises while a pipeline is started, as ours."""
     try:
         yield
@@ -651,7 +656,7 @@ def _translated() -> Iterator[None]:
 
 
 @contextmanager
-def _in_session(spark: SparkSession, tenant: str, tag: str) -> Iterator[None]:
+def in_session(spark: SparkSession, tenant: str, tag: str) -> Iterator[None]:
     """In this thread, and in those of the queries that it starts: the tenant's share of the cores, and the session.
 
     Spark finds data sources written in Python by the session that is active.

@@ -6,14 +6,13 @@ it, beside them (`console.pipelines.starts`).
 
 from __future__ import annotations
 
-from django.http import Http404
-
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
 from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.pipelines import queries
 from console.pipelines.models import Kind, Pipeline
+from console.web import missing
 from console.web.errors import Refused
 
 CREATE, UPDATE, DELETE = "dts:CreateInflowTask", "dts:UpdateInflowTask", "dts:DeleteInflowTask"
@@ -31,10 +30,8 @@ def task(request: Request, name: str, action: str) -> Pipeline:
 
     A missing right is 403, also for a name that no task has.
     """
-    try:
+    with missing.page_of("inflow task", NOT_FOUND):
         return require_task(request.actor, action, name)
-    except Refused as refused:
-        raise Http404("no such task") from refused
 
 
 def require_task(actor: Actor, action: str, name: str) -> Pipeline:

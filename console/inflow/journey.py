@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.utils import timezone
 
@@ -23,10 +24,11 @@ from analytics.inflow.parts import TaskError
 from analytics.inflow.pattern import Pattern
 from analytics.inflow.task import Task
 from analytics.inflow.task_transforms import ExpressionTransform, FunctionTransform, SqlTransform, TaskTransform
-from analytics.inflow.transform import Event, Transform, TransformFailed, route
+from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
+from analytics.settings import engine_ports
 from brokercore.addresses import Network
 from console.accounts.actor import Actor
-from console.inflow import places, providers, sinks
+from console.inflow import places, providers, sinks, trials
 from console.inflow.documents import source_of
 from console.inflow.providers.shape import Recent
 from console.inflow.sample_events import LONGEST_SAMPLE, event_of, shown
@@ -100,7 +102,8 @@ def travel(
 ) -> Journey:
     """Let an event travel: the sample (JSON), else the last one of the source, else the example.
 
-    A function is asked only with `calls`, for it may do something. `networks` are those that it may be in.
+    A function is asked only with `calls`, for it may do something, and the engine, which others need too. `networks`
+    are those that a function may be in.
     """
     journey = Journey()
     pattern = _pattern(document, journey)
@@ -163,36 +166,42 @@ def _transformed(
 ) -> list[Event]:
     """What becomes of the event; nothing, with the reason told, where it cannot be transformed.
 
-    Without networks a function is not asked: a note says so, and the event stays as it is.
+    Without networks neither a function nor the engine is asked: a note says so, and the event stays as it is.
     """
     journey.has_transform = True
     task = _part(journey, {"transform": told})
     if task is None or task.transform is None:
         return []
-    if isinstance(task.transform, FunctionTransform) and networks is None:
-        journey.note = "The function is asked when you choose Try it; the message below is made of the event as it is."
+    if isinstance(task.transform, FunctionTransform):
+        _tell_of_port(journey, task.transform.place, task.transform.url)
+    if isinstance(task.transform, FunctionTransform | SqlTransform) and networks is None:
+        what = "query is made by the engine" if isinstance(task.transform, SqlTransform) else "function is asked"
+        journey.note = f"The {what} when you choose Try it; the message below is made of the event as it is."
         return [event]
-    if isinstance(task.transform, SqlTransform):
-        journey.note = (
-            "A query is made by the engine once the task runs; the message below is made of the event as it is."
-        )
-        return [event]
-    transform = _opened(actor, task.transform, networks or ())
     place = task.transform.place
     try:
-        with places.place(actor.tenant.uid):
-            done = transform.apply([event])
+        done = _applied(actor, task.transform, event, networks or ())
     except TransformFailed as error:
         journey.errors[place] = error.user_message
         return []
-    finally:
-        transform.close()
     if done.failed:
         journey.errors[place] = next(iter(done.failed.values()))
         return []
     journey.made = len(done.events)
     journey.after = [shown(one) for one in done.events[:_MOST_SHOWN]]
     return done.events[:_MOST_SHOWN]
+
+
+def _applied(actor: Actor, told: TaskTransform, event: Event, networks: Sequence[Network]) -> Transformed:
+    """Raises TransformFailed."""
+    if isinstance(told, SqlTransform):
+        return trials.ask(actor, told, [event])
+    transform = _opened(actor, told, networks)
+    try:
+        with places.place(actor.tenant.uid):
+            return transform.apply([event])
+    finally:
+        transform.close()
 
 
 def _opened(actor: Actor, told: TaskTransform, networks: Sequence[Network]) -> Transform:
@@ -213,6 +222,8 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
     except TaskError as error:
         journey.errors[error.field] = error.user_message.removeprefix(f"{error.field}: ")
         return
+    if journey.kind == task_sinks.HTTP:
+        _tell_of_port(journey, "sink.url", str(sink.get("url")))
     for event in events:
         try:
             topic, rest = route(event)
@@ -229,6 +240,17 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
         properties = _headers(sink, message) if journey.kind == task_sinks.HTTP else message.properties
         key = message.key or key
         journey.messages.append(Built(topic, body, properties, key, message.tag, message.unique_id))
+
+
+def _tell_of_port(journey: Journey, place: str, url: str) -> None:
+    """Say so where the engine, which is behind a wall, may not connect to the port of a function or an endpoint."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if port not in engine_ports():
+        journey.errors[place] = (
+            f"The engine may not connect to port {port}, so the task would not start: the platform's administrator"
+            " opens it by GANTRY_ENGINE_PORTS."
+        )
 
 
 def _headers(sink: Mapping[str, Any], message: Message) -> dict[str, str]:

@@ -105,17 +105,18 @@ def change(*, actor: Actor, pipeline: Pipeline, document: Document, login: Login
 
 
 @transaction.atomic
-def begin(*, actor: Actor, pipeline: Pipeline) -> None:
+def begin(*, actor: Actor, pipeline: Pipeline, anew: bool = False) -> None:
     """Start the task where it stopped, or where its document says when it never ran, or read another source then.
 
-    Raises Refused, where the lake is full too, and PermissionDenied.
+    `anew` is for a task whose next events are gone: it begins where its document says, or with the first event that
+    there is behind that. Raises Refused, where the lake is full too, and PermissionDenied.
     """
     room.require_for_start(actor.tenant)
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
     others = _begun(pipeline, document_in(pipeline.version.text if pipeline.version else ""))
-    origin = StartFrom.NOTHING if others or _has_moved(pipeline) else StartFrom.CHECKPOINT
+    origin = StartFrom.NOTHING if anew or others or _has_moved(pipeline) else StartFrom.CHECKPOINT
     pipelines.start(actor=actor, pipeline=pipeline, start_from=origin, judged=pipeline.version)
 
 

@@ -172,9 +172,11 @@ def task_webhook(request: Request, name: str) -> HttpResponse:
 
 
 def task_enable(request: Request, name: str) -> HttpResponse:
-    """Ask, and let the task go on where it stopped."""
+    """Ask, and let the task go on where it stopped, or with `anew` begin where its document says."""
     task = access.task(request, name, access.START)
-    return _confirmed(request, task, "Enable", lambda: services.begin(actor=request.actor, pipeline=task))
+    anew = "anew" in request.GET
+    act = partial(services.begin, actor=request.actor, pipeline=task, anew=anew)
+    return _confirmed(request, task, "Begin anew" if anew else "Enable", act)
 
 
 def task_pause(request: Request, name: str) -> HttpResponse:
@@ -238,6 +240,7 @@ def _about(request: Request, task: Pipeline, tab: str) -> dict[str, Any]:
         "tab": tab,
         "may": _may(request, task.name),
         "is_busy": task.state in BUSY,
+        "may_begin_anew": task.started_version_id is not None and task.state not in BUSY,
         "standing": standing,
     }
 

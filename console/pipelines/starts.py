@@ -70,7 +70,7 @@ def spec_of(lease: Lease) -> Start:
         number=lease.fence,
         origin=origin,
         secrets=secrets,
-        tables=_tables(starter, plan),
+        tables=_tables(starter, plan.tables),
         decide=_decider(starter, tables),
         given=_together(tables, addresses.judged(plan)),
         begun=pipeline.started_at.isoformat() if pipeline.started_at is not None else "",
@@ -163,20 +163,26 @@ def given(starter: Actor, plan: Plan) -> dict[str, dict[str, Value]]:
             found[table.name.lower()] = {"log": _log(starter, options)}
         elif table.connector == "inflow":
             found[table.name.lower()] = _inflow(starter, table, options)
-            _require_tables(starter, plan)
+            _require_tables(starter, plan.tables)
     return found
 
 
-def _require_tables(starter: Actor, plan: Plan) -> None:
+def readable(actor: Actor, named: Sequence[tuple[str, str]]) -> tuple[dict[str, list[TableSpec]], Decide | None]:
+    """The tables of the catalog that a task's query names, and what decides about their files. Raises Refused."""
+    _require_tables(actor, named)
+    return _tables(actor, named), _decider(actor, {})
+
+
+def _require_tables(starter: Actor, named: Sequence[tuple[str, str]]) -> None:
     """The tables of the catalog that a task's query names, which its starter may query. Raises Refused."""
-    if not plan.tables:
+    if not named:
         return
     readable = {
         (schema.lower(), table.name.lower())
         for schema, tables in catalog.readable_schemas(starter).items()
         for table in tables
     }
-    for schema, table in plan.tables:
+    for schema, table in named:
         if (schema.lower(), table.lower()) not in readable:
             sentence = f"There is no table {schema}.{table} that may be queried."
             raise Refused("TABLE_NOT_FOUND", sentence, "transform.sql")
@@ -335,9 +341,9 @@ def _require_folder(starter: Actor, table: Source | Sink, options: Options) -> N
         targets.require_own_bucket(path)
 
 
-def _tables(starter: Actor, plan: Plan) -> dict[str, list[TableSpec]]:
-    """The catalog's tables that the plan names, as far as the starter may query them."""
-    wanted = {(schema.lower(), table.lower()) for schema, table in plan.tables}
+def _tables(starter: Actor, named: Sequence[tuple[str, str]]) -> dict[str, list[TableSpec]]:
+    """The catalog's tables that a plan names, as far as the starter may query them."""
+    wanted = {(schema.lower(), table.lower()) for schema, table in named}
     if not wanted:
         return {}
     owned = locations.buckets_of(starter.tenant)

@@ -14,6 +14,7 @@ from console.accounts.http import Request
 from console.accounts.models import Tenant
 from console.tracking import queries
 from console.tracking.models import ConsumerGroup, TrackingTask
+from console.web import missing
 from console.web.errors import Refused
 
 QUERY, CREATE, UPDATE = "dts:QueryTrackingTask", "dts:CreateTrackingTask", "dts:UpdateTrackingTask"
@@ -33,10 +34,8 @@ def task(request: Request, task_id: str, action: str) -> TrackingTask:
 
     A missing right is 403, also for an ID that no task has.
     """
-    try:
+    with missing.page_of("change tracking task", NOT_FOUND):
         return require_task(request.actor, action, task_id)
-    except Refused as refused:
-        raise Http404("no such task") from refused
 
 
 def group(request: Request, task_id: str, name: str, action: str) -> tuple[TrackingTask, ConsumerGroup]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from analytics import lake
-from analytics.errors import PipelineEnded, PipelineRefused, QueryRefused
+from analytics.errors import AnalyticsError, PipelineEnded, PipelineFailed, PipelineRefused, QueryRefused
 from analytics.inflow.delivery import REASON
+from analytics.pipelines import query_trial
 from analytics.pipelines.runner import Pipeline
 from analytics.specs import Column, TableSpec
 from tests.inflow.tasks import Log, change, counted, delivered_to, document, ended, in_order, ordered_topic, started
@@ -73,6 +74,47 @@ def test_a_query_maps_enriches_splits_and_routes(ground: Ground, topic: str, log
     assert found["e2/1"] == kept | {"id": "e2/1", "type": "shop.line", "data": data}
     assert found["e3/0"]["data"]["name"] is None
     assert {one["data"]["sku"] for one in events(ground, other)} == {"b"}
+
+
+SAMPLES = [json.loads(change(number, price=f"{number}.5", lines=[{"sku": "a"}, {"sku": "b"}])) for number in (1, 2)]
+
+
+def tried_on_samples(sql: str, **more: Any) -> list[dict[str, Any]]:
+    return query_trial.tried(query_trial.Trial("alice", sql, TABLES, **more), SAMPLES).events
+
+
+def test_a_query_is_tried_over_sample_events_as_it_would_be_made_of_a_batch() -> None:
+    sql = """
+        select e.id || '/' || line.pos as id, c.name, line.value:sku::string as sku, 'other' as gantrytopic
+        from events e left join shop.customers c on c.id = e.after:n::int, lateral variant_explode(data:lines) line
+    """
+    done = query_trial.tried(query_trial.Trial("alice", sql, TABLES), SAMPLES)
+    assert sorted(done.origins) == [0, 0, 1, 1] and done.failed == {}
+    found = {one["id"]: one for one in done.events}
+    assert found["e2/1"] == SAMPLES[1] | {"id": "e2/1", "gantrytopic": "other", "data": {"name": "Bob", "sku": "b"}}
+    assert tried_on_samples("select * from events where operation = 'NOTHING'") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        ("select count(*) from events", "An event's rows may not depend on other events"),
+        ("select data:lines::int as n from events", "cannot be cast"),
+        ("select * from events, secrets.keys", "keys"),
+        ("select nothing from events", "nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_query_that_is_tried_is_told(sql: str, sentence: str) -> None:
+    with pytest.raises(AnalyticsError) as failed:
+        tried_on_samples(sql)
+    assert sentence in failed.value.user_message
+
+
+def test_a_query_that_is_tried_ends_at_its_limit() -> None:
+    sql = "with many as (select count(*) as n from range(0, 1000000000000)) select e.id, many.n from events e, many"
+    with pytest.raises(PipelineFailed, match=r"^The query takes longer than 2 s\.$"):
+        tried_on_samples(sql, time_limit_s=2.0)
+    assert len(tried_on_samples("select id from events")) == 2
 
 
 def test_events_at_which_a_query_fails_are_dead_letters_and_the_others_go_on(

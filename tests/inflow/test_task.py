@@ -315,6 +315,14 @@ def test_what_is_wrong_with_a_source_of_messages_is_refused_by_its_place(source:
     assert refused.value.user_message.startswith(sentence)
 
 
+@pytest.mark.parametrize("mode", ["structured", "binary"])
+def test_records_of_debezium_go_to_an_endpoint_as_bodies_alone(mode: str) -> None:
+    told = SMALL | {"source": {"log": "oss://b/l/", "envelope": "debezium"}, "sink": HTTP | {"mode": mode}}
+    with pytest.raises(TaskError, match=r"^sink\.mode: records of Debezium's are no CloudEvents, so their mode is body\."):
+        plan_of(told)
+    assert plan_of(told | {"sink": HTTP | {"mode": "body"}})
+
+
 def test_a_task_may_not_read_what_it_routes_or_buries_but_may_elsewhere() -> None:
     told = SMALL | {"source": TOPIC, "sink": {"topic": "orders", "routes": ["items", "paid"]}}
     with pytest.raises(TaskError, match=r"^sink\.routes: paid is the topic that the task reads"):

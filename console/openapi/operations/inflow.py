@@ -80,6 +80,16 @@ class TaskOnly(Parameters):
     task: TaskName
 
 
+class StartOf(TaskOnly):
+    anew: Annotated[
+        Boolean,
+        Field(
+            description="Whether it forgets where it stopped and begins at `startTimeMs` of its source, or with the "
+            "first event that is there: for a task whose next events were removed before it read them."
+        ),
+    ] = False
+
+
 class TaskList(Parameters):
     task: Annotated[str, Field(max_length=127, description="Part of the names looked for, in any case.")] = ""
     currentPage: ListPage = 1
@@ -281,16 +291,16 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
     service="Inflow",
     summary="Start a message inflow task",
     description="It goes on where it stopped, with the rights of who starts it.",
-    parameters=TaskOnly,
+    parameters=StartOf,
     result=Nothing,
     changes=True,
     errors=(*_STATES, *_WRONG, *_FULL),
     extension=True,
 )
-def start(call: Call, parameters: TaskOnly) -> dict[str, Any]:
+def start(call: Call, parameters: StartOf) -> dict[str, Any]:
     task = _task(call, parameters.task, access.START)
     with in_symbols(_SYMBOLS):
-        services.begin(actor=call.actor, pipeline=task)
+        services.begin(actor=call.actor, pipeline=task, anew=parameters.anew)
     return NOTHING
 
 

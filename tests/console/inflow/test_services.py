@@ -229,6 +229,17 @@ def test_another_source_is_read_from_where_the_document_says(cast: Cast, task: P
     assert reloaded(cast).start_from == StartFrom.NOTHING
 
 
+def test_a_task_whose_events_are_gone_begins_anew_when_it_is_told_to(cast: Cast, task: Pipeline) -> None:
+    alice = cast.actor("alice")
+    services.begin(actor=alice, pipeline=task)
+    lifecycle.fail(claimed(task), "The events before number 7 have been removed from the log.", for_good=True)
+    services.begin(actor=alice, pipeline=reloaded(cast))
+    assert reloaded(cast).start_from == StartFrom.CHECKPOINT
+    lifecycle.fail(claimed(task), "The events before number 7 have been removed from the log.", for_good=True)
+    services.begin(actor=alice, pipeline=reloaded(cast), anew=True)
+    assert (reloaded(cast).state, reloaded(cast).start_from) == (State.STARTING, StartFrom.NOTHING)
+
+
 def test_the_offset_counts_at_the_first_consumption_only(cast: Cast, task: Pipeline) -> None:
     told = document(cast)
     told["source"]["startTimeMs"] = 5

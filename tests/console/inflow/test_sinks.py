@@ -140,6 +140,18 @@ def test_the_journey_shows_the_request_as_it_would_go_out(cast: Cast, log: Event
     assert "application/cloudevents-batch+json" in html and "[{&quot;specversion&quot;" in html
 
 
+def test_a_port_that_the_engine_may_not_connect_to_is_told_while_one_types(
+    cast: Cast, log: EventLog, secret: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = {"transform": "function", "url": "https://functions.example.com:8443/f"}
+    monkeypatch.setenv("GANTRY_ENGINE_PORTS", "8443")
+    html = sent(cast, "inflow.journey", **OF_HTTP, **function).content.decode()
+    assert "may not connect to port 443, so the task would not start" in html and "port 8443" not in html
+    monkeypatch.setenv("GANTRY_ENGINE_PORTS", "443")
+    html = sent(cast, "inflow.journey", **OF_HTTP, **function).content.decode()
+    assert "may not connect to port 8443" in html and "port 443," not in html
+
+
 def test_the_journey_shows_the_message_of_a_queue(cast: Cast, log: EventLog) -> None:
     fixed = {"body_method": "fixed_value", "body_value": "hello", "sink_kind": "queue", "sink_queue": "orders"}
     html = sent(cast, "inflow.journey", **fixed).content.decode()

@@ -17,7 +17,7 @@ from analytics.pipelines.waits import Waiting
 from console.inflow import queries, services
 from console.pipelines import journal, lifecycle, samples
 from console.pipelines import services as pipelines
-from console.pipelines.models import Kind, Pipeline, State
+from console.pipelines.models import Kind, Pipeline, StartFrom, State
 from tests.console.inflow.conftest import SOURCE, document, reloaded
 from tests.support.cast import Cast
 
@@ -193,7 +193,8 @@ def test_the_transform_is_shown_before_and_after(cast: Cast, log: EventLog, topi
 
 def test_a_query_is_saved_and_made_by_the_engine_alone(cast: Cast, log: EventLog, topics: None) -> None:
     given = {"transform": "sql", "sql": "select * from events where operation = 'INSERT'"}
-    assert "A query is made by the engine" in sent(cast, "inflow.journey", **given).content.decode()
+    typed = sent(cast, "inflow.journey", **given).content.decode()
+    assert "The query is made by the engine when you choose Try it" in typed
     assert sent(cast, "inflow.create", **given).status_code == 302
     assert json.loads(reloaded(cast).draft)["transform"] == {"kind": "sql", "sql": given["sql"]}
 
@@ -330,6 +331,14 @@ def test_a_task_is_enabled_paused_and_deleted_after_a_question(cast: Cast, task:
     assert alice.post(reverse("inflow.pause", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Paused"
     assert "goes on where it stopped" in page(cast, "inflow.enable", "orders-to-topic", part=True)
+    anew = reverse("inflow.enable", args=["orders-to-topic"]) + "?anew"
+    assert f'hx-get="{anew}"' in page(cast, "inflow.detail", "orders-to-topic")
+    asked = alice.get(anew, headers={"hx-request": "true"}).content.decode()
+    assert "forgets where it stopped" in asked and f'hx-post="{anew}"' in asked
+    assert alice.post(anew).status_code == 302
+    assert reloaded(cast).start_from == StartFrom.NOTHING
+    assert "inflow-anew" not in page(cast, "inflow.detail", "orders-to-topic")
+    alice.post(reverse("inflow.pause", args=["orders-to-topic"]))
     again = alice.post(reverse("inflow.pause", args=["orders-to-topic"]))
     assert again.status_code == 422 and "does not run" in again.content.decode()
     assert (

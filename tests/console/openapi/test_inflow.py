@@ -11,7 +11,7 @@ from analytics.pipelines.reports import InsertReport, Reached, Report
 from console.audit.models import Entry
 from console.openapi.operations import OPERATIONS
 from console.pipelines import journal, lifecycle, samples
-from console.pipelines.models import Pipeline
+from console.pipelines.models import Pipeline, StartFrom
 from tests.console.inflow.conftest import SOURCE, change, document, log, no_message, topics
 from tests.console.openapi.caller import Caller
 from tests.support.cast import Cast
@@ -43,7 +43,8 @@ def test_a_task_is_made_changed_paused_started_and_deleted(
     ]  # fmt: skip
     journal.write(cast.acme.uid, Pipeline.objects.get(name=NAME).pk, "info", "one")
     assert [one["text"] for one in alice.data("inflow/log", task=NAME)] == ["one"]
-    assert alice.symbol("inflow/start", task=NAME) == "SUCCESS"
+    assert alice.symbol("inflow/start", task=NAME, anew="true") == "SUCCESS"
+    assert Pipeline.objects.get(name=NAME).start_from == StartFrom.NOTHING
     assert alice.symbol("inflow/delete", task=NAME) == "SUCCESS"
     assert alice.symbol("inflow/get", task=NAME) == "BIZ_INFLOW_TASK_NOT_FOUND"
     found = Entry.objects.filter(action__startswith="pipelines.inflow.").values_list("channel", flat=True)
