@@ -24,6 +24,8 @@ USUAL_NAMES = frozenset(
 ALONE = {
     # Read before anything else is there, or run as a program of its own.
     "console.web.logs",
+    # It brings PySpark, which its importer does without until it is asked.
+    "analytics.pipelines.query_trial",
     # A table of handlers, or what goes into one.
     "brokercore.server.handlers",
     # A boundary that is to be read alone: who may pass it, and what is kept when something fails.
@@ -53,6 +55,7 @@ ALONE = {
 #: Imports in functions of the console. `apps.py` has them too: what it gives is fetched when it is asked for first.
 IN_FUNCTIONS = {
     # PySpark, which processes that run no job do without.
+    "console.inflow.trials": {"analytics.pipelines.query_trial"},
     "console.pipelines.starts": {"analytics.pipelines.runner"},
     "console.pipelines.worker": {"analytics.pipelines"},
     # The lake, for where a log is: models are loaded by every process.

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from analytics import lake
 from analytics import session as spark_session
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from analytics.pipelines.inflow_sql import Judged
-    from analytics.pipelines.query_trial import Trial
 
 log = logging.getLogger(__name__)
 
@@ -532,10 +531,20 @@ class Pipeline:
                 log.info("messages of %s are not deleted now: %s", source.queue, error)
 
 
+class Readable(Protocol):
+    """Tables of the catalog that queries may name, by schema, and what decides about their files."""
+
+    @property
+    def tables(self) -> Mapping[str, list[TableSpec]]: ...
+
+    @property
+    def decide(self) -> Decide | None: ...
+
+
 class Names:
     """What queries of a plan, or one that is tried, may name, and the frames behind."""
 
-    def __init__(self, spark: SparkSession, tables: sessions.TenantSession, spec: Start | Trial) -> None:
+    def __init__(self, spark: SparkSession, tables: sessions.TenantSession, spec: Readable) -> None:
         self._spark, self._tables, self._spec = spark, tables, spec
         self._own: list[str] = []
 

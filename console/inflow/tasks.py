@@ -8,7 +8,7 @@ from console.celery import app
 from console.inflow import trials
 
 
-@app.task(name=trials.TRY)  # type: ignore[untyped-decorator]
+@app.task(name="console.inflow.tasks.try_query")  # type: ignore[untyped-decorator]
 def try_query(told: dict[str, Any]) -> None:
     """On the queue `pipelines`, for a page that waits: make the query of a transform over sample events."""
     trials.answer(told)

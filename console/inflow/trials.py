@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.cache import cache
+from kombu.exceptions import OperationalError
 
 from analytics.errors import AnalyticsError
 from analytics.inflow.task_transforms import SqlTransform
@@ -57,7 +58,10 @@ def _answered(actor: Actor, query: SqlTransform, events: Sequence[Event]) -> Tra
         "sql": query.sql,
         "events": list(events),
     }
-    app.send_task(TRY, kwargs={"told": told}, expires=WAIT_S, retry=False)
+    try:
+        app.send_task(TRY, kwargs={"told": told}, expires=WAIT_S, retry=False)
+    except OperationalError as error:
+        raise TransformFailed(_AWAY.format(WAIT_S)) from error
     deadline = time.monotonic() + WAIT_S
     while (answer := cache.get(name)) is None:
         if time.monotonic() >= deadline:

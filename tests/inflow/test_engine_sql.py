@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_a_query_is_tried_over_sample_events_as_it_would_be_made_of_a_batch() ->
         from events e left join shop.customers c on c.id = e.after:n::int, lateral variant_explode(data:lines) line
     """
     done = query_trial.tried(query_trial.Trial("alice", sql, TABLES), SAMPLES)
-    assert sorted(done.origins) == [0, 0, 1, 1] and done.failed == {}
+    assert Counter(done.origins) == {0: 2, 1: 2} and done.failed == {}
     found = {one["id"]: one for one in done.events}
     assert found["e2/1"] == SAMPLES[1] | {"id": "e2/1", "gantrytopic": "other", "data": {"name": "Bob", "sku": "b"}}
     assert tried_on_samples("select * from events where operation = 'NOTHING'") == []
@@ -100,7 +101,7 @@ def test_a_query_is_tried_over_sample_events_as_it_would_be_made_of_a_batch() ->
     [
         ("select count(*) from events", "An event's rows may not depend on other events"),
         ("select data:lines::int as n from events", "cannot be cast"),
-        ("select * from events, secrets.keys", "keys"),
+        ("select * from events, secrets.keys", "There is no schema secrets"),
         ("select nothing from events", "nothing"),
     ],
 )

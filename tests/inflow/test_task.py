@@ -318,7 +318,7 @@ def test_what_is_wrong_with_a_source_of_messages_is_refused_by_its_place(source:
 @pytest.mark.parametrize("mode", ["structured", "binary"])
 def test_records_of_debezium_go_to_an_endpoint_as_bodies_alone(mode: str) -> None:
     told = SMALL | {"source": {"log": "oss://b/l/", "envelope": "debezium"}, "sink": HTTP | {"mode": mode}}
-    with pytest.raises(TaskError, match=r"^sink\.mode: records of Debezium's are no CloudEvents, so their mode is body\."):
+    with pytest.raises(TaskError, match=r"^sink\.mode: records of Debezium's are no CloudEvents"):
         plan_of(told)
     assert plan_of(told | {"sink": HTTP | {"mode": "body"}})
 
