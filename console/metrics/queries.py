@@ -129,7 +129,8 @@ def group_topics(group: Group) -> list[str]:
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
     """Messages written to a topic (vendor operation trend/topicInputTps).
 
-    Points are the periods that begin within the range, aligned to full multiples of the period (UTC). Raises Refused
+    Points are the periods that begin before the range ends, from the one in which it begins, aligned to full multiples
+    of the period (UTC). Raises Refused
     for a period other than 1, 5 or 10 minutes and for a range above 7 days.
     """
     series = (f"in:{topic.physical_name}", ("in", topic.physical_name, ""))
@@ -182,7 +183,7 @@ def _curve(
     now_ms = int(time.time() * 1000)
     begin_ms -= begin_ms % period_ms
     end_ms = min(end_ms, now_ms)
-    starts = list(range(begin_ms, end_ms + 1, period_ms))
+    starts = list(range(begin_ms, max(end_ms, begin_ms + 1), period_ms))
     sums: dict[int, list[float]] = {}
     hot = Store(cluster.name).hot([name for name, _ in series], now_ms - HOT_WINDOW_MS, now_ms)
     for (_, key), samples in zip(series, hot, strict=True):

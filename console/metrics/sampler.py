@@ -57,7 +57,8 @@ class Reading:
 class Step:
     """What happened between two readings: messages per topic (`received`) and per `topic@group` (`consumed`).
 
-    A series is missing where nothing can be told: it is new, or its counter went back.
+    A series is missing where nothing can be told: of an old topic that is seen for the first time, or where a counter
+    went back.
     """
 
     at_ms: int
@@ -71,16 +72,31 @@ def step(previous: Reading | None, current: Reading) -> Step | None:
     if previous is None or not 0 < current.at_ms - previous.at_ms <= MAX_STEP_MS:
         return None
     received: dict[str, int] = {}
-    for topic, ends in current.ends.items():
-        before = previous.ends.get(topic)
-        if before is None and not any(current.begins.get(topic, {}).values()):
-            before = dict.fromkeys(ends, 0)  # created since: everything in it is new
-        if before is not None and (count := _increase(before, ends)) is not None:
-            received[topic] = count
     consumed: dict[str, int] = {}
+    was_there = {queue.partition(":")[0] for ends in previous.ends.values() for queue in ends}
+    ends_before: dict[str, Counters] = {}
+    for topic, ends in current.ends.items():
+        begins, before = current.begins.get(topic, {}), previous.ends.get(topic)
+        if before is None and any(begins.values()):
+            continue
+        before = before or {}
+        # A queue that is new since begins at 0. One of a broker that was away is not: it is a baseline.
+        new = {
+            queue: 0 if not begins.get(queue) and (not was_there or queue.partition(":")[0] in was_there) else end
+            for queue, end in ends.items()
+            if queue not in before
+        }
+        ends_before[topic] = before | new
+        if (count := _increase(ends_before[topic], ends)) is not None:
+            received[topic] = count
     for series, offsets in current.committed.items():
-        before = previous.committed.get(series)
-        if before is not None and (count := _increase(before, offsets)) is not None:
+        known = ends_before.get(series.partition("@")[0])
+        if known is None:
+            continue
+        before = previous.committed.get(series, {})
+        # Of a queue where a group is new, it has consumed at least what has come since: where it began is not told.
+        new = {queue: min(offset, known.get(queue, offset)) for queue, offset in offsets.items() if queue not in before}
+        if (count := _increase(before | new, offsets)) is not None:
             consumed[series] = count
     return Step(current.at_ms, (current.at_ms - previous.at_ms) / 1000, received, consumed)
 
@@ -92,10 +108,10 @@ def backlog(reading: Reading, series: str) -> int:
 
 
 def _increase(before: Counters, after: Counters) -> int | None:
-    """The sum of increases; None when a counter went back (a reset, a topic made anew). A new queue is a baseline."""
+    """The sum of increases; None when a counter went back (a reset, a topic made anew)."""
     total = 0
     for queue, offset in after.items():
-        change = offset - before.get(queue, offset)
+        change = offset - before[queue]
         if change < 0:
             return None
         total += change

@@ -58,6 +58,30 @@ def test_a_queue_that_joins_is_a_baseline() -> None:
     assert found.received == {"t": 3}
 
 
+def test_a_queue_that_a_known_broker_has_made_since_counts_from_its_first_message() -> None:
+    before = Reading(0, {"t": {"a:0": 5}, "u": {"a:0": 0}}, {}, {})
+    after = Reading(10_000, {"t": {"a:0": 8, "a:1": 4}, "u": {"a:0": 0}}, {"t": {"a:0": 0, "a:1": 0}}, {})
+    found = step(before, after)
+    assert found is not None and found.received == {"t": 7, "u": 0}
+
+
+def test_topics_of_a_broker_that_was_away_are_a_baseline() -> None:
+    found = step(Reading(0, {"t": {"a:0": 5}}, {}, {}), Reading(10_000, {"t": {"a:0": 5}, "u": {"b:0": 900}}, {}, {}))
+    assert found is not None and found.received == {"t": 0, "u": 0}
+
+
+def test_a_group_that_is_new_has_consumed_what_came_since() -> None:
+    found = step(reading(0, {"t": 10}), reading(10, {"t": 50, "new": 40}, {"t@g": 50, "new@g": 40, "t@late": 30}))
+    assert found is not None and found.consumed == {"t@g": 40, "new@g": 40, "t@late": 20}
+
+
+def test_a_group_that_begins_with_what_is_old_tells_nothing_yet() -> None:
+    found = step(reading(0, {"t": 100}), reading(10, {"t": 100}, {"t@g": 30}))
+    assert found is not None and found.consumed == {"t@g": 0}
+    following = step(reading(10, {"t": 100}, {"t@g": 30}), reading(20, {"t": 100}, {"t@g": 70}))
+    assert following is not None and following.consumed == {"t@g": 40}
+
+
 def test_the_backlog_is_never_below_zero() -> None:
     now = reading(0, {"t": 10, "u": 5}, {"t@g": 4, "u@g": 9, "gone@g": 3})
     assert [backlog(now, s) for s in ("t@g", "u@g", "gone@g")] == [6, 0, 0]

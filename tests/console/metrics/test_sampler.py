@@ -129,7 +129,7 @@ def test_samples_reach_the_lake_once_a_minute_and_survive_redis(live: Live) -> N
         topic, period_minutes=1, measure="count", begin_ms=start - MINUTE, end_ms=start + 3 * MINUTE - 1
     )
     assert [p.value for p in curve.points] == [None, 18, 18, None]
-    tps = queries.topic_curve(topic, period_minutes=1, measure="tps", begin_ms=start, end_ms=start + MINUTE)
+    tps = queries.topic_curve(topic, period_minutes=1, measure="tps", begin_ms=start, end_ms=start + 2 * MINUTE)
     assert [p.value for p in tps.points] == [0.3, 0.3]
 
 
