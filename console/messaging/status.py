@@ -225,6 +225,8 @@ class ClientStatus:
     subscriptions: dict[str, str] = field(default_factory=dict)
     subscription_data: list[Subscription] = field(default_factory=list)
     queues: list[MessageQueue] = field(default_factory=list)
+    #: Whether it pops, as clients of gRPC do: then it holds no queues, and receives from all of them.
+    pops: bool = False
     consume_type: str = ""
     consume_model: str = ""
     threads: int | None = None
@@ -241,7 +243,8 @@ class Diagnosis:
     """The clients of a group. None means: cannot be told, since not every client answered.
 
     `subscription_same`: all have the same subscriptions. `rebalance_ok`: every queue of the subscribed topics is
-    assigned to exactly one client (always so in broadcasting mode). `differences` and `unassigned` say where not.
+    assigned to exactly one client (always so in broadcasting mode, and where clients pop). `differences` and
+    `unassigned` say where not.
     """
 
     clients: list[ClientStatus]
@@ -266,7 +269,7 @@ def diagnose(group: Group, *, jstack: bool = False) -> Diagnosis:
     connection = online_clients(admin, group)
     if connection is None:
         return Diagnosis([], None, None, [], [])
-    clients = _ask_all(admin, group, connection.connections, jstack=jstack)
+    clients = _ask_all(admin, group, connection, jstack=jstack)
     same, differences = _compare_subscriptions(clients)
     rebalance_ok, unassigned = _check_assignment(admin, group, connection, clients)
     return Diagnosis(clients, same, rebalance_ok, differences, unassigned)
@@ -278,24 +281,32 @@ def thread_stack(group: Group, client_id: str) -> str:
     return info.jstack or ""
 
 
-def _ask_all(admin: Admin, group: Group, connections: list[Connection], *, jstack: bool) -> list[ClientStatus]:
-    asked, rest = connections[:MAX_CLIENTS], connections[MAX_CLIENTS:]
+def _ask_all(admin: Admin, group: Group, heartbeat: ConsumerConnection, *, jstack: bool) -> list[ClientStatus]:
+    asked, rest = heartbeat.connections[:MAX_CLIENTS], heartbeat.connections[MAX_CLIENTS:]
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="running-info")
     answers = [pool.submit(admin.clients.running_info, group.physical_name, c.client_id, jstack) for c in asked]
     with fair_queue.aside():
         wait_for(answers, timeout=DEADLINE_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
-    clients = [_client_status(group, c, answer) for c, answer in zip(asked, answers, strict=True)]
-    return clients + [ClientStatus(c, problem=f"Not asked: more than {MAX_CLIENTS} clients are online.") for c in rest]
+    clients = [_client_status(group, heartbeat, c, answer) for c, answer in zip(asked, answers, strict=True)]
+    return clients + [_silent(heartbeat, c, f"Not asked: more than {MAX_CLIENTS} clients are online.") for c in rest]
 
 
-def _client_status(group: Group, connection: Connection, answer: Future[RunningInfo]) -> ClientStatus:
+def _silent(heartbeat: ConsumerConnection, connection: Connection, problem: str) -> ClientStatus:
+    """What the heartbeat of the group tells of a client that does not answer."""
+    consume_type = shown_consume_type(heartbeat.consume_type)
+    return ClientStatus(connection, consume_type=consume_type, consume_model=heartbeat.message_model, problem=problem)
+
+
+def _client_status(
+    group: Group, heartbeat: ConsumerConnection, connection: Connection, answer: Future[RunningInfo]
+) -> ClientStatus:
     if answer.cancelled() or not answer.done():
-        return ClientStatus(connection, problem=f"No answer within {DEADLINE_SECONDS:.0f} seconds.")
+        return _silent(heartbeat, connection, f"No answer within {DEADLINE_SECONDS:.0f} seconds.")
     try:
         info = answer.result()
     except ClientError as error:
-        return ClientStatus(connection, problem=error.user_message)
+        return _silent(heartbeat, connection, error.user_message)
     return ClientStatus(
         connection,
         subscriptions={
@@ -303,8 +314,9 @@ def _client_status(group: Group, connection: Connection, answer: Future[RunningI
         },
         subscription_data=sorted(info.subscriptions, key=lambda s: s.topic),
         queues=sorted(info.queues),
+        pops=info.pops,
         consume_type=shown_consume_type(info.properties.get("PROP_CONSUME_TYPE", "")),
-        consume_model=info.properties.get("messageModel", ""),
+        consume_model=info.properties.get("messageModel", "") or heartbeat.message_model,
         threads=_number(info.properties.get("PROP_THREADPOOL_CORE_SIZE")),
         started_at_ms=_number(info.properties.get("PROP_CONSUMER_START_TIMESTAMP")),
         last_pull_ms=_newest(info, "lastPullTimestamp"),
@@ -340,7 +352,7 @@ def _compare_subscriptions(clients: list[ClientStatus]) -> tuple[bool | None, li
 def _check_assignment(
     admin: Admin, group: Group, connection: ConsumerConnection, clients: list[ClientStatus]
 ) -> tuple[bool | None, list[str]]:
-    if connection.message_model == "BROADCASTING":
+    if connection.message_model == "BROADCASTING" or any(client.pops for client in clients):
         return True, []
     holders = Counter(queue for c in clients for queue in c.queues)
     topics = [t for t in connection.subscriptions if not is_retry_topic(t)]

@@ -30,6 +30,8 @@ from brokercore.protocol.filters import parse_tags
 from brokercore.protocol.message_queue import MessageQueue
 
 CONSUME_ACTIVELY, CONSUME_PASSIVELY = "CONSUME_ACTIVELY", "CONSUME_PASSIVELY"
+CONSUME_POP = "CONSUME_POP"
+_CONSUME_TYPE = "PROP_CONSUME_TYPE"
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -250,6 +252,8 @@ class RunningInfo:
     queues: dict[MessageQueue, dict[str, Any]] = field(default_factory=dict)
     status: dict[str, ConsumeStatus] = field(default_factory=dict)
     jstack: str = ""
+    #: Whether it pops: then it holds no queues, and receives from all of them.
+    pops: bool = False
 
     def to_json(self) -> bytes:
         plain: dict[str, Any] = {
@@ -274,6 +278,7 @@ class RunningInfo:
             {queue: item for queue, item in by_queue(fields, "mqTable") if isinstance(item, dict)},
             {topic: ConsumeStatus.from_dict(item) for topic, item in status.items() if isinstance(item, dict)},
             text(fields, "jstack"),
+            bool(fields.get("mqPopTable")) or texts(fields.get("properties")).get(_CONSUME_TYPE) == CONSUME_POP,
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from brokercore.protocol.bodies.clients import ConsumerData, Heartbeat
+from brokercore.protocol.bodies.clients import CONSUME_POP, ConsumerData, Heartbeat
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.grpc.messaging_pb2 import (
@@ -166,7 +166,7 @@ class Session(InnerConnection):
         agent = self.settings.user_agent if self.settings else None
         properties = {
             "PROP_CLIENT_VERSION": agent.version if agent else "",
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CONSUME_TYPE": CONSUME_POP,
             "PROP_NAMESERVER_ADDR": "",
         }
         info = {"jstack": stacks, "mqPopTable": {}, "mqTable": {}, "properties": properties, "statusTable": {}}

@@ -47,11 +47,21 @@ _MISSES = (
 )
 
 
+class DetailInQueue(Result):
+    brokerName: str
+    queueId: int
+    brokerOffset: int = Field(description="Where the queue ends.")
+    consumerOffset: int = Field(description="What the group consumes next.")
+    diff: int = Field(description="Backlog, messages.")
+    lastTimestamp: int = Field(description="Store time of the last consumed message, ms; 0: none.")
+
+
 class DetailInTopic(Result):
     topic: str = Field(description="The group's own retry topic stands as %RETRY%<group>.")
     totalDiff: int = Field(description="Backlog, messages.")
     lastTimestamp: int = Field(description="Store time of the last consumed message, ms; 0: none.")
     delayTime: int = Field(description="Age of the oldest message not yet consumed, ms; 0 without backlog.")
+    queues: list[DetailInQueue]
 
 
 class Accumulate(Result):
@@ -185,6 +195,17 @@ def topic_rows(status: GroupStatus) -> list[DetailInTopic]:
             totalDiff=topic.backlog,
             lastTimestamp=topic.last_timestamp_ms,
             delayTime=topic.delay_ms,
+            queues=[
+                DetailInQueue(
+                    brokerName=queue.broker_name,
+                    queueId=queue.queue_id,
+                    brokerOffset=queue.broker_offset,
+                    consumerOffset=queue.consumer_offset,
+                    diff=queue.backlog,
+                    lastTimestamp=queue.last_timestamp_ms,
+                )
+                for queue in topic.queues
+            ],
         )
         for topic in status.topics
     ]
@@ -239,7 +260,7 @@ class GroupQuery(Parameters):
 
 
 class AccumulateQuery(GroupQuery):
-    detail: Boolean = Field(default=False, description="true: also the backlog of each topic.")
+    detail: Boolean = Field(default=False, description="true: also the backlog of each topic and queue.")
 
 
 class StatusQuery(GroupQuery):

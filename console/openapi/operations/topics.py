@@ -37,8 +37,9 @@ class TopicCreate(Parameters):
     )
     instanceId: InstanceId = ""
     orderType: Annotated[Literal[0, 1, 2, 4, 5], Choice] = Field(
+        default=0,
         description="Message type: 0 normal, 1 partitionally ordered, 2 globally ordered, 4 transactional, 5 scheduled "
-        "or delayed. It cannot change."
+        "or delayed. It cannot change.",
     )
     remark: Remark = ""
 

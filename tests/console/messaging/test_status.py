@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from brokercore.client.admin.clients import Clients
+from brokercore.client.errors import RequestTimeout
+from brokercore.protocol.bodies.clients import RunningInfo
 from console.audit.models import Entry
 from console.messaging import consumption, queries, services, status
 from console.messaging.consumption import TrackType
@@ -71,6 +74,31 @@ def test_clients_that_disagree_are_named(live: Live) -> None:
     assert found.subscription_same is False
     assert found.differences[0] == f"The others: {topic.name} (*)"
     assert found.differences[1].endswith(f"{topic.name} (DL)")
+
+
+def test_clients_that_pop_hold_no_queues_and_miss_none(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of gRPC: the broker answers for them."""
+    topic, group = live.topic(), live.group()
+    live.consume(group, topic)
+    popping = RunningInfo.from_json(b'{"properties": {"PROP_CONSUME_TYPE": "CONSUME_POP"}, "mqTable": {}}')
+    monkeypatch.setattr(Clients, "running_info", lambda *_, **__: popping)
+    found = status.diagnose(group)
+    assert (found.rebalance_ok, found.unassigned, found.partial) == (True, [], False)
+    assert (found.clients[0].consume_type, found.clients[0].consume_model) == ("PUSH", "CLUSTERING")
+
+
+def test_of_a_client_that_does_not_answer_the_heartbeat_tells_how_it_consumes(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, group = live.topic(), live.group()
+    live.consume(group, topic)
+
+    def silent(*_: object) -> None:
+        raise RequestTimeout("127.0.0.1:1", 3000)
+
+    monkeypatch.setattr(Clients, "running_info", silent)
+    (client,) = status.diagnose(group).clients
+    assert client.problem and (client.consume_type, client.consume_model) == ("PUSH", "CLUSTERING")
 
 
 def test_an_offline_group_has_nothing_to_diagnose(live: Live) -> None:

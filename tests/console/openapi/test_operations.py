@@ -209,7 +209,7 @@ def test_legacy_ids_work_on_but_cannot_be_made_again(stage: Stage) -> None:
 
 
 def test_the_instance_may_be_left_out_only_where_one_has_no_namespace(alice: Caller, stage: Stage) -> None:
-    assert alice.data("topic/create", topic="bare_topic", orderType="0") == {}
+    assert alice.data("topic/create", topic="bare_topic") == {}
     assert alice.data("topic/get", topic="bare_topic")["independentNaming"] is False
     assert alice.data("topic/listNames") == ["bare_topic"]
     assert stage.caller("charlie").symbol("topic/create", topic="bare_topic", orderType="0") == "BIZ_TOPIC_EXISTED"
