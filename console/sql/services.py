@@ -36,6 +36,9 @@ from console.web.errors import Refused
 EXPLAIN = "EXPLAIN"
 
 CANCEL = "dla:CancelQuery"
+#: A table that is named with its schema, and after how many nobody looks further.
+_QUALIFIED = re.compile(r"\b(?:from|join)\s+`?(\w+)`?\s*\.\s*`?\w", re.IGNORECASE)
+_MOST_NAMED = 100
 Parameter = str | int | float | bool | None
 
 
@@ -106,7 +109,7 @@ def submit(
         raise Refused("STATEMENT_EMPTY", "There is no statement after the comments.", "text")
     work = work_of(actor, parsed, schema)
     if work.definition is None:
-        schema = _require_schema(actor, schema)
+        schema = _require_schema(actor, schema or _named_schema(actor, work.statement))
     now = timezone.now()
     task = QueryTask(
         id=new_task_id(now),
@@ -195,6 +198,17 @@ def new_task_id(now: datetime) -> str:
     """An id of the vendor's form: `q`, minute of the submission (UTC), two letters of the region, 15 hex digits."""
     region = re.sub(r"[^a-z]", "", settings.REGION.lower())[:2].ljust(2, "x")
     return f"q{now:%Y%m%d%H%M}{region}{secrets.token_hex(8)[:15]}"
+
+
+def _named_schema(actor: Actor, statement: str) -> str:
+    """The first schema of the account that a statement names with a table, for who has chosen none; empty for none.
+
+    It decides nothing: what the statement reads is asked for each table when it runs.
+    """
+    named = [name.lower() for name in _QUALIFIED.findall(statement)[:_MOST_NAMED]]
+    there = {name.lower() for name in Schema.objects.filter(tenant=actor.tenant).values_list("name", flat=True)}
+    there |= {*virtual.SCHEMAS, INFORMATION_SCHEMA}
+    return next((name for name in named if name in there), "")
 
 
 def _require_schema(actor: Actor, schema: str) -> str:

@@ -14,6 +14,7 @@ from analytics.errors import PipelineFailed
 from analytics.inflow.task_transforms import SqlTransform
 from analytics.inflow.transform import Transformed, TransformFailed
 from analytics.pipelines import query_trial
+from console.celery import app
 from console.inflow import journey, trials
 from tests.console.inflow.conftest import document
 from tests.support.cast import Cast
@@ -39,7 +40,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         trials.answer(json.loads(json.dumps(kwargs["told"])))
 
     monkeypatch.setattr(query_trial, "tried", tried)
-    monkeypatch.setattr(trials.app, "send_task", send)
+    monkeypatch.setattr(app, "send_task", send)
     yield asked
 
 
@@ -78,14 +79,14 @@ def test_an_account_tries_one_query_at_a_time(cast: Cast, worker: Asked) -> None
 
 def test_a_worker_that_does_not_answer_is_told(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "WAIT_S", 0.2)
-    monkeypatch.setattr(trials.app, "send_task", lambda *_, **__: None)
+    monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
     with pytest.raises(TransformFailed, match=r"did not answer within 0\.2 s: it is starting or busy"):
         trials.ask(cast.actor("alice"), QUERY, [SAMPLE])
 
     def away(*_: object, **__: object) -> None:
         raise OperationalError("no Redis")
 
-    monkeypatch.setattr(trials.app, "send_task", away)
+    monkeypatch.setattr(app, "send_task", away)
     with pytest.raises(TransformFailed, match="did not answer"):
         trials.ask(cast.actor("alice"), QUERY, [SAMPLE])
 

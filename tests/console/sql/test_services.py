@@ -50,6 +50,36 @@ def test_a_virtual_schema_can_be_the_default_one(cast: Cast, handed_over: list[s
         services.submit(cast.bob, read("select 1"), "gantry")
 
 
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("select * from demo.flights", "demo"),
+        ("SELECT f.* FROM `Demo` . `flights` f JOIN mq.orders o ON true", "demo"),
+        ("select * from elsewhere.flights join mq.orders", "mq"),
+    ],
+)
+def test_without_a_chosen_schema_the_first_that_is_named_is_the_default_one(
+    cast: Cast, handed_over: list[str], text: str, schema: str
+) -> None:
+    assert services.submit(cast.alice, read(text), "").table_schema == schema
+
+
+@pytest.mark.parametrize("text", ["select * from flights", "select * from elsewhere.flights", "select 1"])
+def test_without_a_schema_anywhere_one_is_asked_for(cast: Cast, handed_over: list[str], text: str) -> None:
+    with pytest.raises(Refused, match="Choose a schema"):
+        services.submit(cast.alice, read(text), "")
+
+
+def test_a_named_schema_that_one_may_not_query_is_refused_as_a_chosen_one(cast: Cast, handed_over: list[str]) -> None:
+    with pytest.raises(PermissionDenied):
+        services.submit(cast.bob, read("select * from demo.flights"), "")
+
+
+def test_where_it_is_notified_is_read_in_any_case(cast: Cast, handed_over: list[str]) -> None:
+    task = services.submit(cast.alice, read(HINT.replace("ons", "ONS") + " select 1"), "demo")
+    assert task.notify is not None and task.notify["mq-notify-by"] == "ons"
+
+
 def test_the_id_has_the_form_of_the_vendor() -> None:
     task_id = services.new_task_id(datetime(2026, 1, 15, 10, 30, tzinfo=UTC))
     assert re.fullmatch(r"q202601151030mq[0-9a-f]{15}", task_id)
