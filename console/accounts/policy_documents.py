@@ -86,7 +86,7 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "AliyunMQPubOnlyAccess": ("Publish messages", _document("mq:PUB", "mq:QueryInstance", "mq:QueryTopic")),
     "AliyunMQSubOnlyAccess": (
         "Subscribe to messages",
-        _document("mq:SUB", "mq:QueryInstance", "mq:QueryTopic", "mq:QueryGroup"),
+        _document("mq:SUB", "mq:QueryInstance", "mq:QueryTopic", "mq:QueryGroup", "mq:CreateGroup"),
     ),
     "AliyunMNSFullAccess": ("Everything in the queue service", _document("mns:*")),
     "AliyunMNSReadOnlyAccess": (

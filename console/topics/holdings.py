@@ -20,7 +20,7 @@ from console.web.errors import Refused
 
 def granted_to_user(user_id: int) -> tuple[Statement, ...]:
     """Statements of the grants that the user received itself."""
-    return tuple(grant.statement for grant in Grant.objects.filter(user_id=user_id).select_related("topic"))
+    return tuple(statement for _, statement in _granted(Grant.objects.filter(user_id=user_id)))
 
 
 def granted_to_account(tenant_id: int) -> tuple[Statement, ...]:
@@ -30,8 +30,13 @@ def granted_to_account(tenant_id: int) -> tuple[Statement, ...]:
 
 def granted_to_users(users: list[User]) -> Iterable[tuple[int, Statement]]:
     """Statements of the grants that any of the users received itself, each with the user's id."""
-    for grant in Grant.objects.filter(user__in=users).select_related("topic"):
-        yield grant.user_id, grant.statement  # type: ignore[misc]
+    return _granted(Grant.objects.filter(user__in=users))
+
+
+def _granted(grants: QuerySet[Grant]) -> Iterable[tuple[int, Statement]]:
+    for grant in grants.select_related("topic__instance"):
+        for statement in filter(None, (grant.statement, grant.of_instance)):
+            yield grant.user_id, statement  # type: ignore[misc]
 
 
 def groups_made_by(users: list[User]) -> Iterable[tuple[int, str]]:

@@ -126,6 +126,18 @@ class Grant(models.Model):
             source=f"grant on {self.topic.name}",
         )
 
+    @property
+    def of_instance(self) -> Statement | None:
+        """What a grant to a RAM user of the owner allows on the topic's instance: to see it, and to make its own group.
+
+        None for a grant to another account, whose groups are judged as its own (`access.require_new_group`).
+        """
+        if self.user_id is None:
+            return None
+        may = ("mq:QueryInstance", "mq:CreateGroup") if self.relation & Relation.SUBSCRIBE else ("mq:QueryInstance",)
+        instance = mq_resource(self.topic.instance.instance_id)
+        return Statement(allow=True, actions=may, resources=(instance,), source=f"grant on {self.topic.name}")
+
 
 _EITHER = ("mq:QueryTopic", "mq:QueryTrend")
 _PUBLISH, _SUBSCRIBE = ("mq:PUB",), ("mq:SUB", "mq:QueryMessage")

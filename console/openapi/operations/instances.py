@@ -269,14 +269,19 @@ def update(call: Call, parameters: InstanceUpdate) -> dict[str, Any]:
     "instance/list",
     service="Instance",
     summary="List all instances of the account",
-    description="Those of the region `_regionId`, narrowed by the headers of organization and resource set.",
+    description="Those of the region `_regionId` that the caller may see, narrowed by the headers of organization and "
+    "resource set.",
     result=list[InstanceVO],
     rpc="OnsInstanceInServiceList",
 )
 def list_all(call: Call, parameters: Parameters) -> list[InstanceVO]:
     actor = call.actor
-    require(actor, "mq:QueryInstance", tenant_resource(actor.tenant), owner=actor.tenant)
-    found = queries.narrowed(queries.instances(actor.tenant), call.scope).filter(region=settings.REGION)
+    found = list(queries.narrowed(queries.instances(actor.tenant), call.scope).filter(region=settings.REGION))
+    resources = {mq_resource(instance.instance_id): "" for instance in found}
+    allowed = actor.allowed("mq:QueryInstance", resources, owner=actor.tenant)
+    if not allowed:
+        require(actor, "mq:QueryInstance", tenant_resource(actor.tenant), owner=actor.tenant)
+    found = [instance for instance in found if mq_resource(instance.instance_id) in allowed]
     return [
         InstanceVO(
             instanceId=instance.instance_id,

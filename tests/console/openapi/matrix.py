@@ -32,7 +32,7 @@ MATRIX: dict[str, str] = {
     "topic/listNames":                        "! ? - . . . . .",
     "topic/subDetail":                        "! ? - . . . . .",
     "topic/update":                           "! ? - - - - . .",
-    "group/create":                           "! ? - - - - . .",
+    "group/create":                           "! ? - - . - . .",
     "group/delete":                           "! ? - - - - . .",
     "group/list":                             "! ? - . . . . .",
     "group/subDetail":                        "! ? - - . . . .",

@@ -108,7 +108,13 @@ def test_a_ram_user_with_a_grant_reaches_that_topic_alone(stage: Stage) -> None:
     stage.caller("alice").data("empower/createBySub", **stage.valid("empower/createBySub") | {"relation": "4"})
     nora = stage.caller("nora")
     assert nora.data("topic/get", instanceId=stage.instance_id, topic="orders")["relation"] == 4
-    assert nora.symbol("topic/listInPage", instanceId=stage.instance_id) == "AUTH_PERMISSION_DENIED"
+    assert [one["topic"] for one in nora.data("topic/listInPage", instanceId=stage.instance_id)] == ["orders"]
+    assert [one["instanceId"] for one in nora.data("instance/list")] == [stage.instance_id]
+    mine = {"instanceId": stage.instance_id, "groupId": "GID_of_nora"}
+    assert nora.symbol("group/create", **mine) == "SUCCESS"
+    assert [one["groupId"] for one in nora.data("group/list", instanceId=stage.instance_id)] == ["GID_of_nora"]
+    assert nora.symbol("topic/create", instanceId=stage.instance_id, topic="not-hers") == "AUTH_PERMISSION_DENIED"
+    assert nora.symbol("group/delete", **mine) == "SUCCESS"
     other = accounts.create_user(actor=Actor(user=stage.users["charlie"]), name="carl", password=PASSWORD, policies=[])
     foreign = stage.valid("empower/createBySub") | {"empowerUser": other.uid}
     assert stage.caller("alice").symbol("empower/createBySub", **foreign) == "BIZ_FIELD_CHECK_INVALID"
