@@ -9,7 +9,7 @@ from django.db import transaction
 
 from brokercore.smq.wire.messages import write_handle
 from console.accounts.crypto import encrypt
-from console.accounts.models import Policy
+from console.accounts.models import Organization, Policy, ResourceSet
 from console.audit.models import Entry
 from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
 from console.openapi.operations import OPERATIONS
@@ -48,6 +48,8 @@ MATRIX: dict[str, str] = {
     "bucket/listRules":                       "! B - - - - . .",
     "bucket/sendEventsAgain":                 "! B - - - - . .",
     "empower/listInInstance":                 "! ? - - - . . .",
+    "organization/list":                      "! . . . . . . .",
+    "resourceGroup/list":                     "! . . . . . . .",
     "inflow/list":                            "! . - - - - . .",
     "inflow/get":                             "! I - - - - . .",
     "inflow/create":                          "! W - - - - W W",
@@ -308,4 +310,19 @@ def test_all_grants_of_an_instance_come_at_once(stage: Stage) -> None:
     assert [(row["topic"], row["relation"], row["subUser"]) for row in rows] == [
         ("orders", 4, False),
         ("orders", 6, True),
+    ]
+
+
+def test_the_values_of_the_headers_are_told(stage: Stage) -> None:
+    alice = stage.caller("alice")
+    own = stage.users["alice"].tenant
+    below = Organization.objects.create(name="Below", parent=own.organization)
+    Organization.objects.create(name="Elsewhere", parent=None)
+    group = ResourceSet.objects.create(organization=below, name="night")
+    found = {row["id"]: row for row in alice.data("organization/list")}
+    assert set(found) == {str(own.organization_id), str(below.pk)}
+    assert found[str(below.pk)] == {"id": str(below.pk), "name": "Below", "parentId": str(own.organization_id)}
+    rows = [row for row in alice.data("resourceGroup/list") if row["name"] == "night"]
+    assert rows == [
+        {"id": str(group.pk), "name": "night", "organizationId": str(below.pk), "organizationName": "Below"}
     ]
