@@ -135,8 +135,8 @@ def test_a_change_is_audited_with_key_and_channel(caller: Callers, cast: Cast) -
 
 
 def test_a_missing_parameter_is_named_as_the_caller_knows_it(caller: Callers, cast: Cast) -> None:
-    body = caller("alice")("OnsTopicCreate", InstanceId=cast.instance.instance_id, Topic="orders").json()
-    assert (body["Code"], body["Message"]) == ("BIZ_FIELD_CHECK_INVALID", "The parameter MessageType is missing.")
+    body = caller("alice")("OnsTopicUpdate", InstanceId=cast.instance.instance_id, Topic="orders").json()
+    assert (body["Code"], body["Message"]) == ("BIZ_FIELD_CHECK_INVALID", "The parameter Perm is missing.")
 
 
 def test_a_disabled_key_is_told_to_nobody_but_its_holder(caller: Callers, cast: Cast) -> None:
