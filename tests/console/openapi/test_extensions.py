@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from brokercore.smq.wire.messages import write_handle
+from console.accounts.actor import Actor
 from console.accounts.crypto import encrypt
 from console.accounts.models import Organization, Policy, ResourceSet
 from console.audit.models import Entry
@@ -315,7 +316,7 @@ def test_all_grants_of_an_instance_come_at_once(stage: Stage) -> None:
 
 def test_the_values_of_the_headers_are_told(stage: Stage) -> None:
     alice = stage.caller("alice")
-    own = stage.users["alice"].tenant
+    own = Actor(stage.users["alice"]).tenant
     below = Organization.objects.create(name="Below", parent=own.organization)
     Organization.objects.create(name="Elsewhere", parent=None)
     group = ResourceSet.objects.create(organization=below, name="night")
