@@ -6,6 +6,13 @@ failed on and for what was given up, are called after the group.
 
 from __future__ import annotations
 
+import re
+
+TOPIC_MAX, GROUP_MAX = 127, 255
+"""Characters of a name on the wire that clients and brokers of RocketMQ take (TopicValidator, Validators)."""
+
+_ON_THE_WIRE = re.compile(r"[%|A-Za-z0-9_-]+")
+
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 REPLY_SUFFIX = "_REPLY_TOPIC"
@@ -78,6 +85,11 @@ account has would be one that all accounts share."""
 
 _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+
+def is_wire_name(name: str, most: int) -> bool:
+    """True for what RocketMQ takes as the name of a topic or group: `%`, `|`, letters, digits, `_`, `-`."""
+    return len(name) <= most and _ON_THE_WIRE.fullmatch(name) is not None
 
 
 def retry_topic(group: str) -> str:

@@ -201,6 +201,7 @@ INSTALLED_APPS = [
     "console.instances",
     "console.topics",
     "console.drift",
+    "console.adoption",
     "console.cluster",
     "console.messaging",
     "console.queues",

@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("console.rights.urls")),
     path("", include("console.topics.urls")),
     path("", include("console.drift.urls")),
+    path("", include("console.adoption.urls")),
     path("", include("console.cluster.urls")),
     path("", include("console.messaging.urls")),
     path("", include("console.metrics.urls")),

@@ -19,6 +19,8 @@ ALLOW_ALL = Statement(allow=True, actions=("*",), resources=("*",), source="tena
 ALLOW_PLATFORM = Statement(allow=True, actions=("platform:*",), resources=("*",), source="platform administrator")
 EVERYTHING = ("*",)
 PLATFORM = "acs:platform:*:*:"
+ADOPTION = "adoption/"
+"""What an account that may adopt reaches of the platform (docs/operate/adoption.md)."""
 
 
 @dataclass
@@ -137,6 +139,8 @@ class Actor:
         boundary = EVERYTHING if own else ()
         if owner is None and self.is_platform_admin:
             boundary = (f"{PLATFORM}*",)
+        elif owner is None and mine is not None and mine.may_adopt:
+            boundary = (f"{PLATFORM}{ADOPTION}*",)
         # A user's own grants count at home too: an account may give its RAM user one topic without a policy.
         return Grantee(
             self.user.username if self.user else self.name,

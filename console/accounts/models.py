@@ -51,6 +51,9 @@ class Tenant(models.Model):
     name = models.SlugField(max_length=32, unique=True)
     organization = models.ForeignKey(Organization, on_delete=models.PROTECT, related_name="tenants")
     enabled = models.BooleanField(default=True)
+    may_adopt = models.BooleanField(
+        default=False, help_text="may see the topics and groups that no account has, and take them into its instances"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -15,17 +15,12 @@ from console.instances import broker
 from console.instances.models import Instance
 from console.rights import access_table
 from console.topics import services as topics
-from console.topics.models import Group, OrderType, Permission, Topic
+from console.topics.as_is import group_as_is, topic_as_is
+from console.topics.models import Group, Topic
 from console.topics.names import may_be_adopted
 from console.web.errors import Refused
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
-_ORDER_TYPES = {
-    "NORMAL": OrderType.NORMAL,
-    "FIFO": OrderType.PARTITIONALLY_ORDERED,
-    "TRANSACTION": OrderType.TRANSACTIONAL,
-    "DELAY": OrderType.DELAYED,
-}
 
 
 @dataclass(frozen=True)
@@ -115,19 +110,7 @@ def _topic(actor: Actor, instance: Instance, row: Row) -> Topic:
         config = broker.admin(row.cluster).topics.config(row.physical_name)
     except TopicNotExist as error:
         raise Refused(_FIELD, f"The broker has no topic {row.difference.name} any more.") from error
-    order_type = _ORDER_TYPES.get(config.message_type, OrderType.NORMAL)
-    if order_type is OrderType.PARTITIONALLY_ORDERED and config.order and config.write_queues == 1:
-        order_type = OrderType.GLOBALLY_ORDERED
-    perm = config.perm & Permission.READ_WRITE
-    return Topic(
-        instance=instance,
-        name=row.difference.name,
-        physical_name=row.physical_name,
-        order_type=order_type,
-        perm=perm if perm in Permission.values else Permission.READ_WRITE,
-        queues=config.write_queues,
-        creator=actor.user,
-    )
+    return topic_as_is(instance, row.difference.name, row.physical_name, config, actor.user)
 
 
 def _group(actor: Actor, instance: Instance, row: Row) -> Group:
@@ -135,12 +118,4 @@ def _group(actor: Actor, instance: Instance, row: Row) -> Group:
         config = broker.admin(row.cluster).groups.config(row.physical_name)
     except GroupNotExist as error:
         raise Refused(_FIELD, f"The broker has no group {row.difference.name} any more.") from error
-    return Group(
-        instance=instance,
-        group_id=row.difference.name,
-        physical_name=row.physical_name,
-        read_enabled=config.consume_enable,
-        retry_max_times=config.retry_max_times,
-        owner=actor.tenant,
-        creator=actor.user,
-    )
+    return group_as_is(instance, row.difference.name, row.physical_name, config, actor.user)

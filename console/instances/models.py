@@ -24,8 +24,8 @@ class Cluster(models.Model):
 class Instance(models.Model):
     """A tenant's share of a cluster: a namespace for topics and groups, with limits.
 
-    Without `independent_naming` it is the tenant's one default instance: its names have no prefix on the wire and are
-    unique across all tenants.
+    Without `independent_naming` it is the tenant's one default instance on its cluster: its names have no prefix on the
+    wire and are unique across all tenants.
     """
 
     instance_id = models.CharField(max_length=40, unique=True)
@@ -48,7 +48,7 @@ class Instance(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["tenant", "region", "name"], name="instance_name_in_region"),
             models.UniqueConstraint(
-                fields=["tenant", "region"],
+                fields=["tenant", "cluster"],
                 condition=models.Q(independent_naming=False),
                 name="one_default_instance",
             ),

@@ -42,30 +42,31 @@ def create_instance(
     max_receive_tps: int = 1000,
     topic_capacity: int | None = None,
     resource_set: ResourceSet | None = None,
+    tenant: Tenant | None = None,
 ) -> Instance:
     """Create an instance; `independent_naming` gives it a namespace. Raises Refused for every broken rule.
 
-    `resource_set` is one of the account's organization or of one below it.
+    `resource_set` is one of the account's organization or of one below it. `tenant` is the account, of which the actor
+    may be the platform's administrator; left out: the actor's own.
     """
+    owner = tenant or actor.tenant
     found = Cluster.objects.filter(name=cluster, region=settings.REGION).first()
     if found is None:
         raise Refused("BIZ_CLUSTER_NOT_FOUND", f"The cluster {cluster} does not exist.", "cluster")
     name, remark = _checked_name(name), _checked_remark(remark)
     _check_limits(max_send_tps, max_receive_tps, topic_capacity)
-    _check_resource_set(actor, resource_set)
+    _check_resource_set(owner, resource_set)
     # The lock keeps two writers from both making the last instance.
-    Tenant.objects.select_for_update().get(pk=actor.tenant.pk)
-    mine = Instance.objects.filter(tenant=actor.tenant, region=settings.REGION)
+    Tenant.objects.select_for_update().get(pk=owner.pk)
+    mine = Instance.objects.filter(tenant=owner, region=settings.REGION)
     if mine.count() >= MAX_INSTANCES:
         raise Refused("BIZ_INSTANCE_QUOTA_EXCEEDED", f"There are {MAX_INSTANCES} instances already.")
-    _check_free(actor, name)
-    if not independent_naming and mine.filter(independent_naming=False).exists():
-        raise Refused(
-            "BIZ_INSTANCE_DEFAULT_EXISTED", "There is already an instance without a namespace.", "independent_naming"
-        )
+    _check_free(owner, name)
+    if not independent_naming and mine.filter(independent_naming=False, cluster=found).exists():
+        raise _default_exists(found)
     instance = Instance(
-        instance_id=f"MQ_INST_{actor.tenant.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _ in range(8))}",
-        tenant=actor.tenant,
+        instance_id=f"MQ_INST_{owner.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _ in range(8))}",
+        tenant=owner,
         cluster=found,
         region=settings.REGION,
         name=name,
@@ -77,7 +78,7 @@ def create_instance(
         resource_set=resource_set,
     )
     _save(instance)
-    audit.record(actor, "instances.instance.create", instance.instance_id, detail=_described(instance))
+    audit.record(actor, "instances.instance.create", instance.instance_id, detail=_described(instance), tenant=owner)
     return instance
 
 
@@ -86,7 +87,7 @@ def update_instance(*, actor: Actor, instance: Instance, name: str, remark: str)
     """Rename or describe an instance; limits and namespace never change."""
     name, remark = _checked_name(name), _checked_remark(remark)
     if name != instance.name:
-        _check_free(actor, name)
+        _check_free(actor.tenant, name)
     instance.name, instance.remark = name, remark
     _save(instance)
     audit.record(actor, "instances.instance.update", instance.instance_id, detail={"name": name})
@@ -97,7 +98,7 @@ def set_resource_set(*, actor: Actor, instance: Instance, resource_set: Resource
     """Put an instance into a resource set of the account's organization, or into none."""
     if instance.resource_set_id == (resource_set.pk if resource_set else None):
         return
-    _check_resource_set(actor, resource_set)
+    _check_resource_set(actor.tenant, resource_set)
     instance.resource_set = resource_set
     instance.save(update_fields=["resource_set"])
     audit.record(actor, "instances.instance.move", instance.instance_id, detail=_described(instance))
@@ -138,12 +139,13 @@ def _save(instance: Instance) -> None:
             instance.save()
     except IntegrityError as error:
         if "one_default_instance" in str(error):
-            raise Refused(
-                "BIZ_INSTANCE_DEFAULT_EXISTED",
-                "There is already an instance without a namespace.",
-                "independent_naming",
-            ) from error
+            raise _default_exists(instance.cluster) from error
         raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {instance.name} is taken.", "name") from error
+
+
+def _default_exists(cluster: Cluster) -> Refused:
+    message = f"There is already an instance without a namespace on {cluster.name}."
+    return Refused("BIZ_INSTANCE_DEFAULT_EXISTED", message, "independent_naming")
 
 
 def _described(instance: Instance) -> dict[str, object]:
@@ -154,8 +156,8 @@ def _described(instance: Instance) -> dict[str, object]:
     return found
 
 
-def _check_free(actor: Actor, name: str) -> None:
-    if Instance.objects.filter(tenant=actor.tenant, region=settings.REGION, name=name).exists():
+def _check_free(tenant: Tenant, name: str) -> None:
+    if Instance.objects.filter(tenant=tenant, region=settings.REGION, name=name).exists():
         raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {name} is taken.", "name")
 
 
@@ -172,9 +174,9 @@ def _checked_remark(remark: str) -> str:
     return remark.strip()
 
 
-def _check_resource_set(actor: Actor, resource_set: ResourceSet | None) -> None:
+def _check_resource_set(tenant: Tenant, resource_set: ResourceSet | None) -> None:
     """Other organizations' sets look as if they did not exist."""
-    if resource_set is not None and resource_set.organization_id not in ids_below(actor.tenant.organization):
+    if resource_set is not None and resource_set.organization_id not in ids_below(tenant.organization):
         raise Refused(_FIELD, "There is no such resource set in the account's organization.", "resource_set")
 
 

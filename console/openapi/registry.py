@@ -146,7 +146,7 @@ TopicName = Annotated[
     str, Field(min_length=1, max_length=127, description="Name of the topic, without namespace.", examples=["orders"])
 ]
 GroupId = Annotated[
-    str, Field(min_length=1, max_length=64, description="The group ID, without namespace.", examples=["GID_orders"])
+    str, Field(min_length=1, max_length=255, description="The group ID, without namespace.", examples=["GID_orders"])
 ]
 MessageId = Annotated[
     str,

@@ -73,8 +73,9 @@ def instance_of(tenant: Tenant, endpoint: str) -> Instance:
         instance = instances.filter(instance_id=match["label"]).first()
         host = match["host"]
     else:
-        instance = instances.filter(independent_naming=False, region=settings.REGION).first()
         host = f"{match['label']}.{match['host']}" if match["host"] else match["label"]
+        bare = list(instances.filter(independent_naming=False, region=settings.REGION))
+        instance = next((one for one in bare if _is_here(one, host, match["port"])), bare[0] if bare else None)
     if instance is None:
         raise UndeliverableError(f"mq-endpoint {endpoint!r} names no instance of this account.")
     if instance.region != settings.REGION or not _is_here(instance, host, match["port"]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from brokercore.names import GROUP_MAX, TOPIC_MAX
 from brokercore.policy import Statement, mq_resource
 from console.accounts.models import Tenant, User
 from console.instances.models import Instance
@@ -39,7 +40,7 @@ class Topic(models.Model):
     """A topic of an instance. The owner is always the tenant account."""
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="topics")
-    name = models.CharField(max_length=127)
+    name = models.CharField(max_length=TOPIC_MAX)
     physical_name = models.CharField(max_length=255, unique=True)
     order_type = models.PositiveSmallIntegerField(choices=OrderType.choices)
     perm = models.PositiveSmallIntegerField(choices=Permission.choices, default=Permission.READ_WRITE)
@@ -65,7 +66,7 @@ class Group(models.Model):
     """
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="groups")
-    group_id = models.CharField(max_length=64)
+    group_id = models.CharField(max_length=GROUP_MAX)
     physical_name = models.CharField(max_length=255, unique=True)
     remark = models.CharField(max_length=256, blank=True)
     read_enabled = models.BooleanField(default=True)

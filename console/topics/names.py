@@ -9,12 +9,19 @@ import re
 
 from django.conf import settings
 
-from brokercore.names import BROKER_NAME, DEFAULT_CLUSTER, REPLY_SUFFIX, SYSTEM_TOPICS, is_system_topic, unwrap
+from brokercore.names import (
+    BROKER_NAME,
+    DEFAULT_CLUSTER,
+    GROUP_MAX,
+    REPLY_SUFFIX,
+    SYSTEM_TOPICS,
+    TOPIC_MAX,
+    is_system_topic,
+    is_wire_name,
+    unwrap,
+)
 from console.instances.models import Instance
 from console.web.errors import Refused
-
-WIRE_MAX = 127
-"""Characters of a topic on the wire, namespace included: what brokers and clients take."""
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{3,127}")
@@ -49,7 +56,7 @@ def is_reserved(name: str) -> bool:
 
 def check_wire_length(name: str, physical_name: str) -> None:
     """Raise Refused when the namespace leaves no room for a topic name of this length."""
-    over = len(physical_name) - WIRE_MAX
+    over = len(physical_name) - TOPIC_MAX
     if over > 0:
         room = len(name) - over
         raise Refused(_FIELD, f"In this instance a topic name has at most {room} characters.", "name")
@@ -69,6 +76,22 @@ def may_be_adopted(name: str, *, group: bool) -> bool:
     if group:
         return bool(_GROUP.fullmatch(name) or _LEGACY_GROUP.fullmatch(name))
     return bool(_TOPIC.fullmatch(name)) and not name.startswith(("CID", "GID")) and not is_reserved(name)
+
+
+def unholdable(name: str, *, group: bool) -> str:
+    """Why an instance without namespace cannot hold a name that a cluster has; empty when it can.
+
+    Unlike a new name it need not follow the vendor's rules, only RocketMQ's. Not what looks like a namespace: an
+    account's rights hang on names, and it would be inside what another account may do everything with.
+    """
+    most = GROUP_MAX if group else TOPIC_MAX
+    if not is_wire_name(name, most):
+        return f"RocketMQ takes names of at most {most} letters, digits, %, |, - and _."
+    if name.upper().startswith("MQ_INST_"):
+        return "The name lies in the namespace of an instance."
+    if not group and is_reserved(name):
+        return "The name has a meaning on the brokers."
+    return ""
 
 
 def checked_remark(remark: str) -> str:

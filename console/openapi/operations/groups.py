@@ -42,7 +42,7 @@ class GroupCreate(Parameters):
 
 class GroupList(Parameters):
     instanceId: InstanceId = ""
-    groupId: str = Field(default="", max_length=64, description="The one group looked for; left out: all.")
+    groupId: str = Field(default="", max_length=255, description="The one group looked for; left out: all.")
 
 
 class GroupOnly(Parameters):

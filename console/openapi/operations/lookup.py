@@ -134,13 +134,16 @@ def _granted(call: Call, instance_id: str) -> Instance | None:
 
 
 def _default(mine: Any) -> Instance:
-    instance: Instance | None = mine.filter(independent_naming=False).first()
-    if instance is None:
+    found = list(mine.filter(independent_naming=False)[:2])
+    if len(found) != 1:
+        which = "there are several of those" if found else "there is none"
         raise Refused(
             envelope.FIELD,
-            "The parameter instanceId is missing; it may be left out only with an instance without namespace.",
+            "The parameter instanceId is missing; it may be left out only with one instance without namespace, "
+            f"and {which}.",
             "instanceId",
         )
+    instance: Instance = found[0]
     return instance
 
 

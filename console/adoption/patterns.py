@@ -1,0 +1,59 @@
+"""Choosing names by pattern: `*` stands for any characters, `?` for one; several are separated by spaces or commas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from console.web.errors import Refused
+
+MOST = 512
+"""Characters of all patterns of a field."""
+
+_ALLOWED = re.compile(r"[%|A-Za-z0-9_*?-]+")
+
+
+def checked(text: str, field: str) -> str:
+    """The patterns, separated by single spaces. Raises Refused for characters that no name has, naming `field`."""
+    words = text.replace(",", " ").split()
+    for word in words:
+        if not _ALLOWED.fullmatch(word):
+            message = f"{word[:64]!r} is no pattern: names have letters, digits, %, |, - and _, patterns * and ? too."
+            raise Refused("BIZ_FIELD_CHECK_INVALID", message, field)
+    joined = " ".join(words)
+    if len(joined) > MOST:
+        raise Refused("BIZ_FIELD_CHECK_INVALID", f"Patterns have at most {MOST} characters.", field)
+    return joined
+
+
+def matcher(include: str, exclude: str = "") -> Callable[[str], bool]:
+    """Tells whether a name fits one of `include` and none of `exclude`; without `include` every name fits."""
+    wanted, unwanted = _expression(include), _expression(exclude)
+
+    def fits(name: str) -> bool:
+        if unwanted is not None and unwanted.fullmatch(name):
+            return False
+        return wanted is None or wanted.fullmatch(name) is not None
+
+    return fits
+
+
+def closeness(include: str, name: str) -> int:
+    """How closely the patterns name what fits them: the most characters of a fitting one that are no wildcards."""
+    return max((_literal(word) for word in include.split() if matcher(word)(name)), default=0)
+
+
+def _literal(word: str) -> int:
+    return sum(character not in "*?" for character in word)
+
+
+def _expression(text: str) -> re.Pattern[str] | None:
+    words = text.split()
+    if not words:
+        return None
+    # Stars in a row mean what one does, and would be tried in every combination.
+    return re.compile("|".join(_translated(re.sub(r"\*+", "*", word)) for word in words))
+
+
+def _translated(word: str) -> str:
+    return "".join({"*": ".*", "?": "."}.get(character) or re.escape(character) for character in word)

@@ -1,0 +1,163 @@
+"""What people ask for: runs that adopt or forget many names, and rules. A worker does the runs (`worker`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import IntegrityError, transaction
+
+from brokercore.client.errors import GroupNotExist, TopicNotExist
+from console.accounts.actor import Actor
+from console.accounts.models import Tenant
+from console.adoption.models import Forgotten, Kind, Purpose, Rule, Run, RunName, State
+from console.adoption.patterns import checked
+from console.adoption.unowned import Unowned, is_kept
+from console.audit import record as audit
+from console.instances import broker
+from console.instances import services as instances
+from console.instances.models import Cluster, Instance
+from console.topics.models import Group, Topic
+from console.web.after_commit import after_commit
+from console.web.errors import Refused
+
+MOST_NAMES = 100_000
+_FIELD = "BIZ_FIELD_CHECK_INVALID"
+
+
+def instance_for(*, actor: Actor, tenant: Tenant, cluster: Cluster, name: str = "") -> Instance:
+    """The account's instance without namespace on a cluster, made when there is none yet. Raises Refused."""
+    found = Instance.objects.filter(tenant=tenant, cluster=cluster, independent_naming=False).first()
+    return found or instances.create_instance(
+        actor=actor,
+        cluster=cluster.name,
+        name=name or f"{cluster.name}"[:64],
+        independent_naming=False,
+        remark="Names as they are on the cluster",
+        tenant=tenant,
+    )
+
+
+@transaction.atomic
+def adopt(*, actor: Actor, instance: Instance, names: Iterable[Unowned]) -> Run:
+    """Take names into an instance without namespace, as they are; nothing changes on the cluster. Raises Refused.
+
+    A worker does it in steps. Names that cannot be taken are told with the run.
+    """
+    wanted = list(names)
+    run = _run(actor, instance, Purpose.ADOPT, [(one.kind, one.name) for one in wanted])
+    # Who adopts by hand what was forgotten wants it back.
+    for kind in Kind:
+        back = [one.name for one in wanted if one.forgotten and one.kind is kind]
+        for start in range(0, len(back), 500):
+            Forgotten.objects.filter(cluster=instance.cluster, kind=kind, name__in=back[start : start + 500]).delete()
+    return run
+
+
+@transaction.atomic
+def forget(*, actor: Actor, instance: Instance, names: Iterable[tuple[str, str]]) -> Run:
+    """Let go of names (kind and name) of an instance without namespace; the cluster keeps them. Raises Refused."""
+    return _run(actor, instance, Purpose.FORGET, list(names))
+
+
+def undo(*, actor: Actor, run: Run) -> Run:
+    """Forget what a run has adopted. Raises Refused when there is nothing."""
+    taken = list(run.names.filter(state=State.DONE).values_list("kind", "name"))
+    if run.purpose != Purpose.ADOPT or not taken:
+        raise Refused(_FIELD, "There is nothing that could be forgotten.")
+    return forget(actor=actor, instance=run.instance, names=taken)
+
+
+@transaction.atomic
+def create_rule(*, actor: Actor, instance: Instance, include: str, exclude: str = "", kind: str = "") -> Rule:
+    """Names of the instance's cluster that fit belong to it from now on. Raises Refused."""
+    include, exclude = checked(include, "include"), checked(exclude, "exclude")
+    if not include:
+        raise Refused(_FIELD, "A rule needs a pattern, such as payments-* or *.", "include")
+    if instance.independent_naming:
+        raise Refused(
+            _FIELD, f"{instance.name} has a namespace: names as they are need an instance without.", "instance"
+        )
+    rule = Rule(
+        cluster=instance.cluster,
+        instance=instance,
+        include=include,
+        exclude=exclude,
+        kind=kind,
+        creator=actor.name[:150],
+    )
+    try:
+        with transaction.atomic():
+            rule.save()
+    except IntegrityError as error:
+        raise Refused(_FIELD, "There is such a rule already.", "include") from error
+    audit.record(actor, "adoption.rule.create", str(rule.pk), detail=described(rule), tenant=instance.tenant)
+    return rule
+
+
+@transaction.atomic
+def delete_rule(*, actor: Actor, rule: Rule) -> None:
+    """End a rule; what it has taken stays where it is."""
+    audit.record(actor, "adoption.rule.delete", str(rule.pk), detail=described(rule), tenant=rule.instance.tenant)
+    rule.delete()
+
+
+def delete_from_cluster(*, actor: Actor, cluster: Cluster, name: Unowned) -> None:
+    """Delete what no account has from the cluster, with its messages or offsets. Raises Refused, ClientError."""
+    model = Topic if name.kind is Kind.TOPIC else Group
+    admin = broker.admin(cluster)
+    if model.objects.filter(physical_name=name.name).exists() or is_kept(name.name, frozenset()):
+        raise Refused(_FIELD, f"{name.name} belongs to an account now; delete it on its own page.")
+    try:
+        if name.kind is Kind.TOPIC:
+            admin.topics.delete(name.name)
+        else:
+            admin.groups.delete(name.name)
+    except (TopicNotExist, GroupNotExist) as error:
+        raise Refused(_FIELD, f"The cluster has no {name.kind} {name.name} any more.") from error
+    audit.record(actor, f"adoption.{name.kind}.delete", name.name, detail={"cluster": cluster.name})
+
+
+def described(rule: Rule) -> dict[str, object]:
+    """What the audit trail says of a rule."""
+    return {
+        "cluster": rule.cluster.name,
+        "instance": rule.instance.instance_id,
+        "include": rule.include,
+        "exclude": rule.exclude,
+        "kind": rule.kind or "topics and groups",
+    }
+
+
+def add_run(instance: Instance, purpose: Purpose, names: list[tuple[str, str]], **facts: object) -> Run:
+    """A run with its names, for a worker to do. Raises Refused for an instance with a namespace and for no names."""
+    if instance.independent_naming:
+        raise Refused(
+            _FIELD, f"{instance.name} has a namespace: names as they are need an instance without.", "instance"
+        )
+    if not names:
+        raise Refused(_FIELD, "No name was chosen.", "include")
+    if len(names) > MOST_NAMES:
+        raise Refused(_FIELD, f"At most {MOST_NAMES:,} names go at once; choose fewer by pattern.", "include")
+    run = Run.objects.create(cluster=instance.cluster, instance=instance, purpose=purpose, **facts)
+    rows = [RunName(run=run, kind=kind, name=name) for kind, name in dict.fromkeys(names)]
+    RunName.objects.bulk_create(rows, batch_size=500)
+    return run
+
+
+def _run(actor: Actor, instance: Instance, purpose: Purpose, names: list[tuple[str, str]]) -> Run:
+    run = add_run(instance, purpose, names, requester=actor.name[:150], source_ip=actor.source_ip)
+    detail = {
+        "cluster": instance.cluster.name,
+        "instance": instance.instance_id,
+        "names": len(names),
+        "first": [n for _, n in names[:20]],
+    }
+    audit.record(actor, f"adoption.run.{purpose}", str(run.pk), detail=detail, tenant=instance.tenant)
+    after_commit(_kick, run.pk)
+    return run
+
+
+def _kick(number: int) -> None:
+    from console.adoption.tasks import work  # the tasks know the services
+
+    work.delay(number)
