@@ -139,7 +139,7 @@ class Actor:
         boundary = EVERYTHING if own else ()
         if owner is None and self.is_platform_admin:
             boundary = (f"{PLATFORM}*",)
-        elif owner is None and mine is not None and mine.may_adopt:
+        elif owner is None and mine is not None and mine.may_adopt and self.is_account:
             boundary = (f"{PLATFORM}{ADOPTION}*",)
         # A user's own grants count at home too: an account may give its RAM user one topic without a policy.
         return Grantee(

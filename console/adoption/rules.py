@@ -5,15 +5,20 @@ Of several rules that fit a name, the one that names it most closely takes it, t
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from brokercore.client.errors import ClientError
 from console.adoption import services, worker
-from console.adoption.models import Kind, Purpose, Rule
+from console.adoption.models import Kind, Purpose, Rule, RunName
 from console.adoption.patterns import closeness, matcher
 from console.adoption.unowned import Unowned, unowned
 from console.instances.models import Cluster
+
+log = logging.getLogger(__name__)
+_LOOKED_AT = 20_000
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,25 @@ def conflicts(cluster: Cluster, names: Iterable[tuple[str, str]], most: int = 10
             if len(found) == most:
                 break
     return found
+
+
+def conflicts_of(rule: Rule) -> list[Conflict]:
+    """Names that rules have taken, or that no account has, and that this rule and one of another instance fit.
+
+    A cluster that does not answer tells none of the latter.
+    """
+    names = [
+        (kind, name)
+        for kind, name in RunName.objects.filter(run__rule__cluster=rule.cluster).values_list("kind", "name")[
+            :_LOOKED_AT
+        ]
+    ]
+    try:
+        names += [(one.kind.value, one.name) for one in unowned(rule.cluster)]
+    except ClientError:
+        log.info("%s does not answer: conflicts are told of adopted names alone", rule.cluster)
+    found = conflicts(rule.cluster, dict.fromkeys(names))
+    return [one for one in found if rule in (one.winner, *one.others)]
 
 
 def _of(cluster: Cluster) -> Iterable[Rule]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from django.db import IntegrityError, transaction
 
 from brokercore.client.errors import GroupNotExist, TopicNotExist
 from console.accounts.actor import Actor
-from console.accounts.models import Tenant
+from console.accounts.models import Tenant, User
 from console.adoption.models import Forgotten, Kind, Purpose, Rule, Run, RunName, State
 from console.adoption.patterns import checked
 from console.adoption.unowned import Unowned, is_kept
 from console.audit import record as audit
+from console.celery import app
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
@@ -22,6 +23,7 @@ from console.web.errors import Refused
 
 MOST_NAMES = 100_000
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
+_WORK = "console.adoption.tasks.work"
 
 
 def instance_for(*, actor: Actor, tenant: Tenant, cluster: Cluster, name: str = "") -> Instance:
@@ -51,6 +53,28 @@ def adopt(*, actor: Actor, instance: Instance, names: Iterable[Unowned]) -> Run:
         for start in range(0, len(back), 500):
             Forgotten.objects.filter(cluster=instance.cluster, kind=kind, name__in=back[start : start + 500]).delete()
     return run
+
+
+@transaction.atomic
+def adopt_for(
+    *,
+    actor: Actor,
+    cluster: Cluster,
+    names: Iterable[Unowned],
+    tenant: Tenant | None,
+    make: Callable[[], User],
+    instance_name: str = "",
+) -> Run:
+    """Adopt into the account's instance without namespace; `make` makes the account where there is none.
+
+    All of it happens, or nothing. Raises Refused.
+    """
+    owner = tenant or make().tenant
+    if owner is None:
+        raise Refused(_FIELD, "The administrator of the platform has no instances.", "account")
+    return adopt(
+        actor=actor, instance=instance_for(actor=actor, tenant=owner, cluster=cluster, name=instance_name), names=names
+    )
 
 
 @transaction.atomic
@@ -153,11 +177,6 @@ def _run(actor: Actor, instance: Instance, purpose: Purpose, names: list[tuple[s
         "first": [n for _, n in names[:20]],
     }
     audit.record(actor, f"adoption.run.{purpose}", str(run.pk), detail=detail, tenant=instance.tenant)
-    after_commit(_kick, run.pk)
+    # Lost with Redis, it is found by the sweep.
+    after_commit(app.send_task, _WORK, [run.pk], retry=False)
     return run
-
-
-def _kick(number: int) -> None:
-    from console.adoption.tasks import work  # the tasks know the services
-
-    work.delay(number)

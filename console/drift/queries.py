@@ -1,4 +1,4 @@
-"""Reads of drift. The actor comes first: an account sees its own, the platform's administrator what is nobody's."""
+"""Reads of drift. The actor comes first: an account sees its own."""
 
 from __future__ import annotations
 
@@ -90,11 +90,7 @@ def find(actor: Actor, cluster_id: int, kind: str, physical_name: str) -> Row | 
 
 def _rows(actor: Actor, cluster: Cluster, snapshot: Snapshot) -> list[Row]:
     if actor.is_platform_admin:
-        return [
-            Row(cluster, difference, may_mend=False, may_adopt=False, may_delete=True)
-            for difference in snapshot.differences
-            if difference.tenant_id is None
-        ]
+        return []  # accounts see their own; what is nobody's is no drift (console.adoption)
     own = [difference for difference in snapshot.differences if difference.tenant_id == actor.tenant.pk]
     holders = {} if actor.is_account else _holders(own)
     return [row for difference in own if (row := _row(actor, cluster, difference, holders)) is not None]

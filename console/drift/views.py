@@ -120,7 +120,7 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
 
 
 def _require(request: Request) -> None:
-    """Accounts see what their rights show, row by row; the platform's administrator what is nobody's."""
+    """Accounts see what their rights show, row by row; the platform's administrator when each cluster was compared."""
     if request.actor.is_platform_admin:
         accounts.platform(request, "platform:RepairBroker", "drift")
     else:

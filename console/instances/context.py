@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import ResolverMatch, reverse
 
 from brokercore.policy import mq_resource
-from console.accounts.actor import Actor, service_resource
+from console.accounts.actor import Actor, platform_resource, service_resource
 from console.instances.models import Instance
 from console.web.navigation import sections
 
@@ -75,6 +75,8 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 def _may(actor: Actor, action: str, path: str) -> bool:
     """Whether a page of the account would let the actor in."""
     service = action.partition(":")[0]
+    if service == "platform":  # some of it is open to accounts that may adopt
+        return actor.decide(action, platform_resource(path), owner=None).allowed
     return actor.decide(action, service_resource(service, actor.tenant, path), owner=actor.tenant).allowed
 
 

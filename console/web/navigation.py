@@ -161,6 +161,13 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         (
             _Item("API Tool", "api", "openapi.tool", also=("openapi.tool",)),
             _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
+            _Item(
+                "Unowned names",
+                "tag",
+                "adoption.index",
+                also=("adoption.",),
+                needs=("platform:ListUnowned", "adoption/*"),
+            ),
         ),
     ),
 )
@@ -177,6 +184,7 @@ _PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
             ),
             _Item("Settings", "settings", "platform.settings"),
             _Item("Cluster", "server-2", "platform.cluster"),
+            _Item("Unowned names", "tag", "adoption.index", also=("adoption.",)),
             _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
             _Item("Audit", "history", "platform.audit"),
         ),

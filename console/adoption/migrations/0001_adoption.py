@@ -5,86 +5,148 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('instances', '0003_adoption'),
+        ("instances", "0003_adoption"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Rule',
+            name="Rule",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('include', models.CharField(help_text='patterns with * and ?, separated by spaces', max_length=512)),
-                ('exclude', models.CharField(blank=True, max_length=512)),
-                ('kind', models.CharField(blank=True, choices=[('topic', 'Topic'), ('group', 'Group')], help_text='empty: topics and groups', max_length=8)),
-                ('creator', models.CharField(max_length=150)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='adoption_rules', to='instances.cluster')),
-                ('instance', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='adoption_rules', to='instances.instance')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("include", models.CharField(help_text="patterns with * and ?, separated by spaces", max_length=512)),
+                ("exclude", models.CharField(blank=True, max_length=512)),
+                (
+                    "kind",
+                    models.CharField(
+                        blank=True,
+                        choices=[("topic", "Topic"), ("group", "Group")],
+                        help_text="empty: topics and groups",
+                        max_length=8,
+                    ),
+                ),
+                ("creator", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="adoption_rules",
+                        to="instances.cluster",
+                    ),
+                ),
+                (
+                    "instance",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="adoption_rules",
+                        to="instances.instance",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['pk'],
+                "ordering": ["pk"],
             },
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('purpose', models.CharField(choices=[('adopt', 'Adopt'), ('forget', 'Forget')], max_length=8)),
-                ('requester', models.CharField(max_length=150)),
-                ('source_ip', models.CharField(blank=True, max_length=45)),
-                ('worker', models.CharField(blank=True, max_length=32)),
-                ('leased_until', models.DateTimeField(null=True)),
-                ('error', models.CharField(blank=True, help_text='why it waits: the cluster does not answer', max_length=512)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('ended_at', models.DateTimeField(db_index=True, null=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='adoption_runs', to='instances.cluster')),
-                ('instance', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='adoption_runs', to='instances.instance')),
-                ('rule', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to='adoption.rule')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("purpose", models.CharField(choices=[("adopt", "Adopt"), ("forget", "Forget")], max_length=8)),
+                ("requester", models.CharField(max_length=150)),
+                ("source_ip", models.CharField(blank=True, max_length=45)),
+                ("worker", models.CharField(blank=True, max_length=32)),
+                ("leased_until", models.DateTimeField(null=True)),
+                (
+                    "error",
+                    models.CharField(blank=True, help_text="why it waits: the cluster does not answer", max_length=512),
+                ),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("ended_at", models.DateTimeField(db_index=True, null=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="adoption_runs",
+                        to="instances.cluster",
+                    ),
+                ),
+                (
+                    "instance",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="adoption_runs",
+                        to="instances.instance",
+                    ),
+                ),
+                (
+                    "rule",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="runs", to="adoption.rule"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='RunName',
+            name="RunName",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('topic', 'Topic'), ('group', 'Group')], max_length=8)),
-                ('name', models.CharField(max_length=255)),
-                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('done', 'Done'), ('refused', 'Not possible')], default='waiting', max_length=8)),
-                ('reason', models.CharField(blank=True, max_length=256)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='names', to='adoption.run')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(choices=[("topic", "Topic"), ("group", "Group")], max_length=8)),
+                ("name", models.CharField(max_length=255)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("waiting", "Waiting"), ("done", "Done"), ("refused", "Not possible")],
+                        default="waiting",
+                        max_length=8,
+                    ),
+                ),
+                ("reason", models.CharField(blank=True, max_length=256)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="names", to="adoption.run"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['pk'],
+                "ordering": ["pk"],
             },
         ),
         migrations.CreateModel(
-            name='Forgotten',
+            name="Forgotten",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('topic', 'Topic'), ('group', 'Group')], max_length=8)),
-                ('name', models.CharField(max_length=255)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='instances.cluster')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(choices=[("topic", "Topic"), ("group", "Group")], max_length=8)),
+                ("name", models.CharField(max_length=255)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="instances.cluster"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('cluster', 'kind', 'name'), name='forgotten_once')],
+                "constraints": [models.UniqueConstraint(fields=("cluster", "kind", "name"), name="forgotten_once")],
             },
         ),
         migrations.AddConstraint(
-            model_name='rule',
-            constraint=models.UniqueConstraint(fields=('cluster', 'instance', 'include', 'exclude', 'kind'), name='adoption_rule_once'),
+            model_name="rule",
+            constraint=models.UniqueConstraint(
+                fields=("cluster", "instance", "include", "exclude", "kind"), name="adoption_rule_once"
+            ),
         ),
         migrations.AddIndex(
-            model_name='runname',
-            index=models.Index(fields=['run', 'state'], name='adoption_ru_run_id_692d18_idx'),
+            model_name="runname",
+            index=models.Index(fields=["run", "state"], name="adoption_ru_run_id_692d18_idx"),
         ),
         migrations.AddConstraint(
-            model_name='runname',
-            constraint=models.UniqueConstraint(fields=('run', 'kind', 'name'), name='adoption_name_once_a_run'),
+            model_name="runname",
+            constraint=models.UniqueConstraint(fields=("run", "kind", "name"), name="adoption_name_once_a_run"),
         ),
     ]
