@@ -78,6 +78,8 @@ NAMESRV_PORT = env_int("GANTRY_NAMESRV_PORT", 9876)
 NAMESRV = env_text("GANTRY_NAMESRV") or f"127.0.0.1:{NAMESRV_PORT}"
 # Brokers other than the embedded one have access control of their own, to which rights are carried over.
 EMBEDDED_BROKER = env_bool("GANTRY_EMBEDDED_BROKER", not env_text("GANTRY_NAMESRV"))
+# Whether the first start makes the demo account with its topics and groups; on somebody's own cluster it does not.
+DEMO_DATA = env_bool("GANTRY_DEMO_DATA", EMBEDDED_BROKER)
 BROKER_ACCESS_KEY_ID = env_secret("GANTRY_BROKER_ACCESS_KEY_ID", SECRETS / "broker_access_key_id")
 BROKER_ACCESS_KEY_SECRET = env_secret("GANTRY_BROKER_ACCESS_KEY_SECRET", SECRETS / "broker_access_key_secret")
 # Brokers are spoken to over TLS, and must show a certificate of this authority.

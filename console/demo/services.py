@@ -176,7 +176,7 @@ def mend() -> None:
 @transaction.atomic
 def _create_tenant() -> dict[str, str]:
     policy_documents.ensure_system_policies()
-    password, sql_password = _password(), _password()
+    password, sql_password = drawn_password(), drawn_password()
     organization, _ = Organization.objects.get_or_create(name="Demo", parent=None)
     ResourceSet.objects.get_or_create(organization=organization, name="default")
     user = accounts.create_tenant(name=TENANT, organization=organization, password=password)
@@ -202,7 +202,7 @@ def ensure_platform_admin() -> dict[str, str] | None:
     """Create the administrator of the platform; its password, once, or None when it is there."""
     if User.objects.filter(username=PLATFORM_ADMIN).exists():
         return None
-    password = _password()
+    password = drawn_password()
     set_platform_admin(name=PLATFORM_ADMIN, password=password, must_change_password=False)
     return {"username": PLATFORM_ADMIN, "password": password}
 
@@ -241,7 +241,7 @@ def _trust_policy() -> dict[str, object]:
     return {"Version": "1", "Statement": [statement]}
 
 
-def _password() -> str:
+def drawn_password() -> str:
     """Letters and digits: nothing that a shell or a URL would change."""
     letters = "".join(secrets.choice(string.ascii_letters) for _ in range(12))
     return letters + "".join(secrets.choice(string.digits) for _ in range(4))

@@ -23,6 +23,7 @@ def cluster_environment(cluster: ApacheRocketMQ) -> dict[str, str]:
     """What `make up` is told of a cluster."""
     return {
         "GANTRY_NAMESRV": cluster.namesrv,
+        "GANTRY_DEMO_DATA": "true",
         "GANTRY_BROKER_ACCESS_KEY_ID": cluster.admin_key,
         "GANTRY_BROKER_ACCESS_KEY_SECRET": cluster.admin_secret,
     }

@@ -4,15 +4,17 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0013_tracking_limits'),
+        ("accounts", "0013_tracking_limits"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='tenant',
-            name='may_adopt',
-            field=models.BooleanField(default=False, help_text='may see the topics and groups that no account has, and take them into its instances'),
+            model_name="tenant",
+            name="may_adopt",
+            field=models.BooleanField(
+                default=False,
+                help_text="may see the topics and groups that no account has, and take them into its instances",
+            ),
         ),
     ]

@@ -4,19 +4,22 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0014_adoption'),
-        ('instances', '0002_cluster_times'),
+        ("accounts", "0014_adoption"),
+        ("instances", "0002_cluster_times"),
     ]
 
     operations = [
         migrations.RemoveConstraint(
-            model_name='instance',
-            name='one_default_instance',
+            model_name="instance",
+            name="one_default_instance",
         ),
         migrations.AddConstraint(
-            model_name='instance',
-            constraint=models.UniqueConstraint(condition=models.Q(('independent_naming', False)), fields=('tenant', 'cluster'), name='one_default_instance'),
+            model_name="instance",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("independent_naming", False)),
+                fields=("tenant", "cluster"),
+                name="one_default_instance",
+            ),
         ),
     ]

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('topics', '0003_group_owner_required'),
+        ("topics", "0003_group_owner_required"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='group',
-            name='group_id',
+            model_name="group",
+            name="group_id",
             field=models.CharField(max_length=255),
         ),
     ]

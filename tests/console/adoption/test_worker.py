@@ -8,7 +8,7 @@ from django.utils import timezone
 from console.accounts.models import Tenant
 from console.adoption import services, worker
 from console.adoption.models import Forgotten, Kind, Run, State
-from console.adoption.unowned import Unowned, unowned
+from console.adoption.unowned import Unowned, on_cluster, unowned
 from console.audit.models import Entry
 from console.drift import sweep
 from console.instances import broker as clients
@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_half_way_goes_on_and_its_old_worker_changes_nothi
 ) -> None:
     monkeypatch.setattr(worker, "STEP", 2)
     run = services.adopt(actor=cast.actor("petra"), instance=bare, names=_there(cast, "killed", topics=5))
-    there = worker.on_cluster(run.cluster)
+    there = on_cluster(run.cluster)
     soon = timezone.now() + worker.LEASE
     Run.objects.filter(pk=run.pk).update(worker="dead", leased_until=soon)
     run.refresh_from_db()

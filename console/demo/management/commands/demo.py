@@ -13,18 +13,21 @@ from django.core.management.base import BaseCommand, CommandError
 
 from brokercore.client.errors import ClientError, NoPermission
 from brokercore.smq.client import QueueServiceUnavailable
-from console.demo import flow, services
+from console.demo import flow, services, team
 from console.instances.services import ensure_cluster
 from console.web.errors import Refused
 
 
 class Command(BaseCommand):
-    help = "Create or repair the demo tenant and write demo.json."
+    help = "Create or repair the demo tenant, or on a cluster of one's own the team's account, and write demo.json."
 
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
         try:
             ensure_cluster()
+            if not settings.DEMO_DATA and not services.exists():
+                self._bring(file)
+                return
             if services.exists():
                 known = _read(file)
             else:
@@ -41,6 +44,17 @@ class Command(BaseCommand):
         except ClientError as error:
             raise CommandError(_outage(error)) from error
         _write(file, known | _addresses())
+
+    def _bring(self, file: Path) -> None:
+        """The account of a team that brings its cluster, with all that is there. It is made once."""
+        known = _read(file) if team.exists() else _of_team(team.create())
+        if (platform := services.ensure_platform_admin()) is not None:
+            known["platform"] = platform
+        _write(file, known | _addresses())
+        try:
+            team.adopt()
+        except ClientError as error:
+            self.stderr.write(f"{_outage(error)} Its topics and groups are adopted as soon as it does.")
 
     def _mend(self) -> None:
         """A cluster of one's own may be away: the console that shows this must start all the same."""
@@ -91,16 +105,22 @@ def _outage(error: ClientError) -> str:
 
 
 def _document(issued: dict[str, str]) -> dict[str, Any]:
+    return _of_account(services.TENANT, services.TENANT, issued) | {"topic": "flights", "group": "GID_flights"}
+
+
+def _of_team(issued: dict[str, str]) -> dict[str, Any]:
+    return _of_account(team.TENANT, team.SCHEMA, issued)
+
+
+def _of_account(name: str, schema: str, issued: dict[str, str]) -> dict[str, Any]:
     return {
-        "username": f"admin@{services.TENANT}",
+        "username": f"admin@{name}",
         "password": issued["password"],
         "access_key_id": issued["access_key_id"],
         "access_key_secret": issued["access_key_secret"],
         "region": settings.REGION,
         "instance_id": issued["instance_id"],
-        "sql": {"user": services.TENANT, "password": issued["sql_password"], "database": services.TENANT},
-        "topic": "flights",
-        "group": "GID_flights",
+        "sql": {"user": name, "password": issued["sql_password"], "database": schema},
     }
 
 
