@@ -82,6 +82,7 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
         "alices_archive": str(archive.pk),
         "alices_entry": str(Entry.objects.filter(tenant=cast.acme).earliest("pk").pk),
         "tracking_task": tracked.task_id,
+        "cluster": str(cast.instance.cluster_id),
         "organization": str(organization.pk),
         "organization_key": organization_key.access_key_id,
         "resource_set": str(ResourceSet.objects.create(organization=organization, name="standing").pk),

@@ -56,6 +56,7 @@ NO_DEVICE = Statuses(302, 404, 404, 404, 404, 404, 404)
 # Pages of the platform are Petra's alone.
 PLATFORM = Statuses(302, 403, 403, 403, 403, 403, 200)
 PLATFORM_CHANGE = Statuses(302, 403, 403, 403, 403, 403, 302)
+PLATFORM_MISSING = Statuses(302, 403, 403, 403, 403, 403, 404)
 QUERY = Statuses(302, 200, 403, 403, 200, 200)
 ALICES_TASK = Statuses(302, 404, 403, 403, 404, 200)
 ACMES_BUCKET = Statuses(302, 404, 403, 403, 200, 200)
@@ -491,6 +492,17 @@ MATRIX: list[Row] = [
     Row("platform.organization_key_switch", ("organization_key",), PLATFORM_CHANGE, "post", {"enabled": "false"}),
     Row("platform.organization_key_delete", ("organization_key",), PLATFORM),
     # Platform: settings, cluster and audit
+    Row("adoption.index", (), PLATFORM_CHANGE),
+    Row("adoption.unowned", ("cluster",), PLATFORM),
+    Row("adoption.adopt", ("cluster",), PLATFORM, "post"),
+    Row("adoption.runs", ("cluster",), PLATFORM),
+    Row("adoption.rules", ("cluster",), PLATFORM),
+    Row("adoption.detail", ("cluster", "topic", "nowhere"), PLATFORM_MISSING),
+    Row("adoption.delete", ("cluster", "topic", "nowhere"), PLATFORM_MISSING),
+    Row("adoption.run", ("999",), PLATFORM_MISSING),
+    Row("adoption.undo", ("999",), PLATFORM_MISSING),
+    Row("adoption.rule", ("999",), PLATFORM_MISSING),
+    Row("adoption.rule_delete", ("999",), PLATFORM_MISSING, "post"),
     Row("platform.settings", (), PLATFORM),
     Row("platform.cluster", (), PLATFORM),
     Row("platform.cluster_synchronise", (), PLATFORM_CHANGE, "post"),
