@@ -62,6 +62,8 @@ def configure(context: click.Context, /, name: str | None, from_demo: Path | Non
 def _from_demo(name: str, file: Path) -> config.Profile:
     try:
         demo = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(demo, dict) and _DEMO["access_key_id"] not in demo:
+            raise CliError(f"{file} has no AccessKey: make one on the page AccessKeys, then `gantry configure`.")
         return config.Profile(name=name, **{key: str(demo[entry]) for key, entry in _DEMO.items()})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CliError(f"{file} cannot be read as a demo.json: {error!r}.") from error

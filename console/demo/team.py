@@ -1,7 +1,8 @@
 """The one account of a team that brings its own cluster: all that is on the cluster is its own, as it is there.
 
-Nothing is made, changed or deleted on the cluster: names are adopted by a rule (docs/operate/adoption.md). Who wants
-tenants ends the rule, makes accounts, and adopts into them.
+Nothing is made, changed or deleted on the cluster: names are adopted by a rule (docs/operate/adoption.md), and there is
+no AccessKey, which would become a user of each broker. Who wants tenants ends the rule, makes accounts, and adopts into
+them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ def create() -> dict[str, str]:
     user = accounts.create_tenant(name=TENANT, organization=organization, password=password)
     Tenant.objects.filter(name=TENANT).update(may_adopt=True)
     actor = Actor(user=User.objects.select_related("tenant").get(pk=user.pk), channel="command")
-    key = accounts.create_access_key(actor=actor, user=user)
     accounts.set_database_password(user=user, name=TENANT, password=sql_password)
     instance_id = ""
     for cluster in Cluster.objects.filter(region=settings.REGION).order_by("pk"):
@@ -51,8 +51,6 @@ def create() -> dict[str, str]:
         instance_id = instance_id or instance.instance_id
     return {
         "password": password,
-        "access_key_id": key.access_key_id,
-        "access_key_secret": key.access_key_secret,
         "sql_password": sql_password,
         "instance_id": instance_id,
     }

@@ -140,21 +140,6 @@
   });
   document.addEventListener("htmx:sendError", () => notice("The console does not answer. Is it running?"));
   document.addEventListener("htmx:timeout", () => notice("The console did not answer in time."));
-  // What a click has asked for stays until something is typed: a request for what was typed before it comes too late.
-  const tried = new WeakSet();
-  for (const kind of ["input", "change"]) {
-    document.addEventListener(kind, (event) => event.target.form && tried.delete(event.target.form), true);
-  }
-  document.addEventListener("htmx:beforeRequest", (event) => {
-    const element = event.detail.elt;
-    const form = element.closest("form");
-    if (element.matches("[data-tries]")) {
-      tried.add(form);
-      every(form, "[data-follows-typing]").forEach((one) => htmx.trigger(one, "htmx:abort"));
-    } else if (element.matches("[data-follows-typing]") && tried.has(form)) {
-      event.preventDefault();
-    }
-  });
   // On a narrow screen the tab that is open may stand outside of it.
   document.querySelector(".tabs .nav-link.active")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   setInterval(() => showTimes(document.body), 10000);

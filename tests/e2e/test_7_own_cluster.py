@@ -55,7 +55,12 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheRocketMQ]
 def on_cluster(apache: ApacheRocketMQ) -> dict[str, Any]:
     """Everything that somebody could have made or changed."""
     with Admin(apache.namesrv, Credentials(apache.admin_key, apache.admin_secret)) as admin:
-        return {"topics": admin.topics.configs(), "groups": admin.groups.configs()}
+        found: dict[str, Any] = {"topics": admin.topics.configs(), "groups": admin.groups.configs()}
+        for name, address in admin.brokers.addresses().items():
+            found[f"settings of {name}"] = admin.brokers.config(name.partition("/")[0])
+            found[f"users of {name}"] = admin.acl.users(address)
+            found[f"lists of {name}"] = admin.acl.lists(address)
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +77,7 @@ def team(
     del environ["GANTRY_DEMO_DATA"]
     copy = Product(tmp_path_factory.mktemp("gantry") / "home", environ=environ)
     try:
-        copy.start()
+        copy.start(seconds=420)
         visitor = Visitor(browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), copy)
         visitor.sign_in()
         yield visitor

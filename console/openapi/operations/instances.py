@@ -109,7 +109,6 @@ class ResourceGroupDo(Result):
     summary="List organizations",
     description="The account's own, and those below it, whose instances the headers may narrow a call to.",
     result=list[OrganizationDo],
-    rpc="OrganizationList",
     extension=True,
 )
 def organization_list(call: Call, parameters: Parameters) -> list[OrganizationDo]:
@@ -126,7 +125,6 @@ def organization_list(call: Call, parameters: Parameters) -> list[OrganizationDo
     summary="List resource sets",
     description="Those of the account's organization and of those below it.",
     result=list[ResourceGroupDo],
-    rpc="ResourceGroupList",
     extension=True,
 )
 def resource_group_list(call: Call, parameters: Parameters) -> list[ResourceGroupDo]:

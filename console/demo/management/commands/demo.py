@@ -105,7 +105,8 @@ def _outage(error: ClientError) -> str:
 
 
 def _document(issued: dict[str, str]) -> dict[str, Any]:
-    return _of_account(services.TENANT, services.TENANT, issued) | {"topic": "flights", "group": "GID_flights"}
+    keys = {name: issued[name] for name in ("access_key_id", "access_key_secret")}
+    return _of_account(services.TENANT, services.TENANT, issued) | keys | {"topic": "flights", "group": "GID_flights"}
 
 
 def _of_team(issued: dict[str, str]) -> dict[str, Any]:
@@ -116,8 +117,6 @@ def _of_account(name: str, schema: str, issued: dict[str, str]) -> dict[str, Any
     return {
         "username": f"admin@{name}",
         "password": issued["password"],
-        "access_key_id": issued["access_key_id"],
-        "access_key_secret": issued["access_key_secret"],
         "region": settings.REGION,
         "instance_id": issued["instance_id"],
         "sql": {"user": name, "password": issued["sql_password"], "database": schema},
