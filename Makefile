@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-broker bench-console bench-fairness bench-inflow bench-pipelines bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
+.PHONY: help up traffic backup restore home-fixture check checks test test-unit test-fast test-postgres lint fmt types bench bench-adoption bench-broker bench-console bench-fairness bench-inflow bench-pipelines bench-scale bench-smq bench-soak bench-sql chaos chaos-jobs chaos-inflow protocol clean runtime tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,13 +83,19 @@ bench-soak: tools ## an hour at 70 % of the broker's highest rate: latency and m
 bench-console: tools ## the console at 200 accounts, 10,000 topics and 5,000 groups, beside the limits
 	@exec $(VENV)/python -m tests.bench console
 
+bench-adoption: tools ## 10,000 names adopted in one go, by a worker that is killed too, embedded and Apache (7 minutes)
+	@exec $(VENV)/python -m tests.bench adoption
+
+bench-scale: tools ## 20,000 topics and 10,000 groups of one cluster, embedded and Apache: sampling and every list (7 minutes)
+	@exec $(VENV)/python -m tests.bench scale
+
 bench-sql: tools ## async SQL: latencies, overhead over bare Spark, fairness, large results, recovery (5 minutes)
 	@exec $(VENV)/python -m tests.bench sql
 
 bench-pipelines: tools ## SQL jobs beside bare loops: rates, latency, start, memory, 3 rounds (6 minutes; ROUNDS=1 for one)
 	@exec $(VENV)/python -m tests.bench pipelines --rounds $(or $(ROUNDS),3)
 
-bench-inflow: tools ## changes into topics beside the capture alone and Debezium: rates, delay, memory, 3 rounds (ROUNDS=1 for one)
+bench-inflow: tools ## changes into topics beside capture libraries alone and Debezium: rates, delay, memory, 3 rounds (ROUNDS=1 for one)
 	@exec $(VENV)/python -m tests.bench inflow --rounds $(or $(ROUNDS),3)
 
 bench-fairness: tools ## what one account notices while another does its worst at each door (10 minutes)

@@ -8,18 +8,15 @@ of a process that only hands events on.
 from __future__ import annotations
 
 import gc
-import os
 
 #: New objects before a look at them, and looks before one at what has outlived some.
 _THRESHOLDS = (50_000, 20, 50)
-_calmed: set[int] = set()
 
 
 def calm() -> None:
     """Let the collector of this process look seldom, and never again at what there is now. Once is enough."""
-    if os.getpid() in _calmed:
+    if gc.get_threshold()[0] == _THRESHOLDS[0]:
         return
-    _calmed.add(os.getpid())
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)

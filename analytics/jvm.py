@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -251,6 +251,22 @@ def _packages() -> list[Path]:
     return [root / "analytics", root / "brokercore"]
 
 
+def _no_ports() -> Iterable[int]:
+    return ()
+
+
+_further_ports: Callable[[], Iterable[int]] = _no_ports
+
+
+def ask_for_ports(look: Callable[[], Iterable[int]]) -> None:
+    """Let Spark connect to further TCP ports: `look` is asked for them each time that it starts, and raises nothing.
+
+    They are those of clusters that are not in the settings.
+    """
+    global _further_ports  # noqa: PLW0603  what the one engine of the process is told once
+    _further_ports = look
+
+
 def _rules(
     settings: settings_module.Settings, scratch: Path, java_home: Path, held: Sequence[int] | None
 ) -> wall.Rules:
@@ -262,15 +278,17 @@ def _rules(
     if settings.storage is None:
         settings.lake.mkdir(parents=True, exist_ok=True)
     lake = [] if settings.storage is not None else [settings.lake]
+    further = [] if held is None else sorted(set(_further_ports()))
     programs = [java_home, java, *_runtimes(), sys.prefix, sys.base_prefix, _spark_home()]
     return wall.Rules(
         programs=[str(path) for path in programs],
         reads=[str(path) for path in (*_packages(), *configuration, *spark, *jars, cores_folder(settings.home))],
         writes=[str(path) for path in (scratch, *lake)],
-        ports=None if held is None else [*held, *_ports(settings)],
+        ports=None if held is None else [*held, *_ports(settings), *further],
         listens=held or (),
         # Ports that were opened are of functions and endpoints, whose names have to be looked up.
-        names=held is None or bool(settings.storage or os.environ.get("GANTRY_NAMESRV") or settings.engine_ports),
+        names=held is None
+        or bool(settings.storage or os.environ.get("GANTRY_NAMESRV") or settings.engine_ports or further),
     )
 
 

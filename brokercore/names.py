@@ -19,6 +19,7 @@ REPLY_SUFFIX = "_REPLY_TOPIC"
 """Replies are sent to `<cluster>_REPLY_TOPIC`, which holds no messages: they go on to the requester at once."""
 
 AUTO_CREATE_TOPIC = "TBW102"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 """The topic whose settings a broker takes over for one that is made by sending."""
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -50,7 +51,7 @@ SYSTEM_TOPICS = frozenset(
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         CHECKED_TOO_OFTEN_TOPIC,
         TRACE_TOPIC,
-        "SELF_TEST_TOPIC",
+        SELF_TEST_TOPIC,
         "OFFSET_MOVED_EVENT",
     }
 )

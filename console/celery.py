@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
-from celery import Celery
-from celery.signals import beat_init, worker_init, worker_ready
+from celery import Celery, Task
+from celery.signals import beat_init, task_postrun, task_prerun, worker_init, worker_ready
+from celery.states import SUCCESS
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES, redis
@@ -15,7 +17,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from console.settings import redis_url
+from console.web.after_commit import after_commit
 from console.web.checks import require_ready
+from console.web.figures import TASK_SECONDS, TASKS
 
 
 class Channel(redis.Channel):
@@ -88,10 +92,13 @@ app.conf.update(
             "schedule": 3600.0,
             "options": {"expires": 3500},
         },
+        "alarms": {"task": "console.alarms.tasks.evaluate", "schedule": 15.0, "options": {"expires": 14}},
+        "alarms-expire": {"task": "console.alarms.tasks.expire", "schedule": 3600.0, "options": {"expires": 3500}},
         "storage-count": {"task": "console.sql.tasks.count_storage", "schedule": 60.0, "options": {"expires": 50}},
         "archive-sweep": {"task": "console.archive.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
         "drift-sweep": {"task": "console.drift.tasks.sweep_all", "schedule": 300.0, "options": {"expires": 290}},
         "adoption-sweep": {"task": "console.adoption.tasks.sweep", "schedule": 10.0, "options": {"expires": 9}},
+        "adoption-names": {"task": "console.adoption.tasks.names", "schedule": 60.0, "options": {"expires": 50}},
         "adoption-rules": {"task": "console.adoption.tasks.rules", "schedule": 60.0, "options": {"expires": 50}},
         "cluster-sweep": {"task": "console.cluster.tasks.sweep", "schedule": 5.0, "options": {"expires": 4}},
         "cluster-repair": {"task": "console.cluster.tasks.repair", "schedule": 60.0, "options": {"expires": 50}},
@@ -121,6 +128,12 @@ def refuse_without_secrets(**_: Any) -> None:
         raise SystemExit(str(error)) from error
 
 
+@beat_init.connect  # type: ignore[untyped-decorator]
+def sample_at_once(**_: Any) -> None:
+    """Ask for the first sample at the start: the schedule's first turn comes ten seconds later."""
+    after_commit(app.send_task, "console.metrics.tasks.sample", expires=60, retry=False)
+
+
 @worker_ready.connect  # type: ignore[untyped-decorator]
 @beat_init.connect  # type: ignore[untyped-decorator]
 def tell_the_launcher(**_: Any) -> None:
@@ -128,3 +141,18 @@ def tell_the_launcher(**_: Any) -> None:
     file = os.environ.get("GANTRY_READY_FILE")
     if file and os.environ.get("GANTRY_WARM_SPARK") != "true":
         Path(file).touch()
+
+
+@task_prerun.connect  # type: ignore[untyped-decorator]
+def begin_to_measure(task: Task, **_: Any) -> None:
+    """Note when the task began."""
+    task.request.begun = time.perf_counter()
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]
+def count_task(task: Task, state: str | None = None, **_: Any) -> None:
+    """Count a task that has ended, and the time that it took."""
+    TASKS.labels(task.name, "success" if state == SUCCESS else "failure").inc()
+    begun = getattr(task.request, "begun", None)
+    if begun is not None:
+        TASK_SECONDS.labels(task.name).observe(time.perf_counter() - begun)

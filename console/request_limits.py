@@ -43,6 +43,7 @@ from console.openapi.rpc.middleware import RPC_PATH
 from console.openapi.rpc.responses import answer
 from console.web.connections import Connections, client_of, is_trusted, network_of, peer_of
 from console.web.fair_queue import TooManyWaiting, Turn, Turns
+from console.web.figures import TURNED_AWAY
 from console.web.request_owners import LOOKED_AT, Holder, Holders, claimed_key, key_digest, listen, session_digest
 
 log = logging.getLogger(__name__)
@@ -367,6 +368,7 @@ def allowance_of(scope: Scope) -> Allowance:
 
 async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
     """Answer without Django, and end the connection: what is left of the body is not read."""
+    TURNED_AWAY.labels(int(refusal.status)).inc()
     response = _in_words(scope, refusal)
     headers = [
         (b"content-type", response["Content-Type"].encode("latin-1")),

@@ -63,6 +63,9 @@ WEB_BODY_SECONDS = env_int("GANTRY_WEB_BODY_SECONDS", 20, low=1)
 # Requests that are worked for at a time; those of one account, or of one stranger's address, that wait for it.
 WEB_PLACES = env_int("GANTRY_WEB_PLACES", 12, low=4)
 WEB_WAITING = env_int("GANTRY_WEB_WAITING", 128, low=1)
+# Where the figures of the console's processes are shown to Prometheus; 0: nowhere.
+CONSOLE_METRICS_HOST = env_text("GANTRY_CONSOLE_METRICS_HOST") or "127.0.0.1"
+CONSOLE_METRICS_PORT = env_int("GANTRY_CONSOLE_METRICS_PORT", 0)
 SMQ_PORT = env_int("GANTRY_SMQ_PORT", 8071)
 # Where the console and its workers reach the queue service.
 SMQ_ADDRESS = env_text("GANTRY_SMQ_ADDRESS") or f"http://127.0.0.1:{SMQ_PORT}"
@@ -70,6 +73,17 @@ SMQ_ADDRESS = env_text("GANTRY_SMQ_ADDRESS") or f"http://127.0.0.1:{SMQ_PORT}"
 SMQ_ENDPOINTS = env_addresses("GANTRY_SMQ_ENDPOINTS")
 # Where addresses may lead that accounts type in, beside public ones: the queue service reads the same for its pushes.
 SMQ_PUSH_ALLOW = env_networks("GANTRY_SMQ_PUSH_ALLOW", "127.0.0.0/8,::1" if is_loopback(HOST) else "")
+# How people reach the console, for links in what is sent to them.
+CONSOLE_URL = env_text("GANTRY_CONSOLE_URL") or f"http://127.0.0.1:{WEB_PORT}"
+# The server that sends mail to recipients of alarms; without it none is sent.
+EMAIL_HOST = env_text("GANTRY_SMTP_HOST")
+EMAIL_PORT = env_int("GANTRY_SMTP_PORT", 587, low=1, high=65_535)
+EMAIL_HOST_USER = env_text("GANTRY_SMTP_USER")
+EMAIL_HOST_PASSWORD = env_secret("GANTRY_SMTP_PASSWORD", SECRETS / "smtp_password")
+_SMTP_TLS = env_choice("GANTRY_SMTP_TLS", ("starttls", "tls", "off"))
+EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP_TLS == "starttls", _SMTP_TLS == "tls"
+EMAIL_TIMEOUT = 20
+DEFAULT_FROM_EMAIL = env_text("GANTRY_MAIL_FROM") or "gantry@localhost"
 SMQ_ACCESS_KEY_ID = env_secret("GANTRY_SMQ_ACCESS_KEY_ID", SECRETS / "smq_access_key_id")
 SMQ_ACCESS_KEY_SECRET = env_secret("GANTRY_SMQ_ACCESS_KEY_SECRET", SECRETS / "smq_access_key_secret")
 # Of the demo account's database on this machine; 0 where there is none.
@@ -137,7 +151,7 @@ TENANT_LIMITS = {
     "stored_bytes": env_int("GANTRY_TENANT_STORED_BYTES", _STORE_MAX_BYTES * 4 // 5 >> 20 << 20),
 }
 # Longest topic name that can be created; clients refuse more than 127 characters on the wire.
-TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 64, low=3, high=127)
+TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 127, low=3, high=127)
 # Old callers leave _regionId out: it then is the region of this copy.
 API_DEFAULT_REGION = env_bool("GANTRY_API_DEFAULT_REGION", False)
 # Symbols that the vendor does not have are answered as the nearest one that it has.
@@ -214,6 +228,7 @@ INSTALLED_APPS = [
     "console.tracking",
     "console.pipelines",
     "console.inflow",
+    "console.alarms",
     "console.metrics",
     "console.audit",
     "console.outbox",
@@ -223,9 +238,12 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "console.feeds.middleware.HookTokenMiddleware",
+    "console.web.figures.FiguresMiddleware",
     "console.web.connections.TrustedProxyMiddleware",
     "console.web.middleware.RequestIdMiddleware",
     "console.web.middleware.ContentSecurityPolicyMiddleware",
+    "console.web.compression.CompressionMiddleware",
+    "console.web.live.LiveMiddleware",
     "console.web.middleware.OrderlyTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -322,10 +340,13 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "request_id": {"()": "console.web.logs.RequestIdFilter"},
+        "refusal": {"()": "console.web.logs.RefusalFilter"},
         "flood": {"()": "brokercore.logs.FloodFilter"},
     },
     "formatters": {"line": {"()": FORMATTERS[env_choice("GANTRY_LOG_FORMAT", FORMATTERS)]}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id", "flood"]}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id", "refusal", "flood"]}
+    },
     # py4j tells of every connection that it closes, Celery of every task: several a second, all the time.
     "loggers": {
         "py4j": {"level": "ERROR"},

@@ -24,6 +24,7 @@ urlpatterns = [
     path("", include("console.feeds.urls")),
     path("", include("console.tracking.urls")),
     path("", include("console.inflow.urls")),
+    path("", include("console.alarms.urls")),
     path("", include("console.archive.urls")),
     path("", include("console.audit.pages.urls")),
     path("", include("console.platform.urls")),

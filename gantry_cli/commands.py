@@ -34,6 +34,21 @@ def chosen_output(context: click.Context) -> str:
     return str(context.params.get(_OUTPUT) or context.find_root().params.get("output") or "table")
 
 
+def read_text(file: Path) -> str:
+    """The content of a file; `-` is standard input. Raises CliError."""
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{file} cannot be read: {error}.") from error
+
+
+def ask(question: str, *, possible: bool = True) -> None:
+    """Go on only after a yes. Raises CliError where nobody can be asked, click.Abort after a no."""
+    if not possible or not sys.stdin.isatty():
+        raise CliError("Confirmation is not possible here: give --yes to do it, or --dry-run to only see it.")
+    click.confirm(question, abort=True)
+
+
 class Root(click.Group):
     """Our own commands, and beside them the services of the server."""
 

@@ -12,6 +12,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from gantry_cli import config
+from gantry_cli.adoption import adopt
 from gantry_cli.commands import OUTPUT, Root
 from gantry_cli.errors import CliError
 from gantry_cli.output import harmless
@@ -120,7 +121,7 @@ def cli(profile: str | None, url: str | None, region: str | None, output: str | 
 
     `gantry configure` stores an AccessKey; `gantry SERVICE OPERATION --parameter value` calls any operation;
     `gantry export` and `gantry apply` keep instances, topics, groups, grants, queues, SQL jobs and
-    policies as a file.
+    policies as a file; `gantry adopt` gives names that a cluster has to an account, as they are.
     """
 
 
@@ -128,6 +129,7 @@ cli.add_command(configure)
 cli.add_command(completion)
 cli.add_command(export)
 cli.add_command(apply)
+cli.add_command(adopt)
 
 
 def main() -> None:

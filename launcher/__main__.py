@@ -60,14 +60,15 @@ def up() -> int:
     held = lock.acquire(settings.home)
     checks.check_version(settings.home)
     end_leftovers(settings.home)
-    settings = checks.leave_out_grpc(settings, os.environ)
+    plan.forget_figures(settings)
+    settings, left_out = checks.leave_out_taken(settings, os.environ)
     checks.check_ports(settings)
     settings, no_database = checks.place_demo_database(settings, os.environ)
     name_server = plan.open_name_server(settings)
     secrets.draw(settings.home / "secrets")
     environ = plan.environment(settings, os.environ)
     checks.check_java(environ)
-    remarks = [text for text in (_left_out(settings), no_database, checks.engine_wall(environ)) if text]
+    remarks = [text for text in (*left_out, no_database, checks.engine_wall(environ)) if text]
     guard = Guard(settings.home, held.descriptors)
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     output = Output(settings.home / "log", sys.stdout, colour=colour)
@@ -122,12 +123,6 @@ def _welcome(settings: Config, seconds: float, remarks: list[str]) -> str:
             "",
         ]
     )
-
-
-def _left_out(settings: Config) -> str:
-    if settings.namesrv is not None or "GANTRY_GRPC_PORT" in settings.ports:
-        return ""
-    return f"Clients of gRPC are not served: port {config.PORTS['GANTRY_GRPC_PORT']} is in use, set GANTRY_GRPC_PORT."
 
 
 def run(command: list[str]) -> None:

@@ -18,7 +18,7 @@ from launcher import demo_database
 from launcher.config import ROOT, Config, LauncherError
 
 #: Folders under the home that are made at the start. The home holds secrets and messages: nobody else may look in.
-FOLDERS = ("run", "log", "redis", "secrets", "beat", "demo-database")
+FOLDERS = ("run", "run/figures", "log", "redis", "secrets", "beat", "demo-database")
 
 #: A folder in a home that a restore is not done with.
 RESTORING = ".restoring"
@@ -29,6 +29,12 @@ HOME_VERSION = 1
 
 #: Files and connections that the largest of the processes may need at a time, with a hundred clients.
 FILES_MIN = 1024
+
+#: Ports whose defaults are passed over when they are taken, and what is then said.
+LEFT_OUT = {
+    "GANTRY_GRPC_PORT": "Clients of gRPC are not served",
+    "GANTRY_CONSOLE_METRICS_PORT": "Prometheus gets no figures of the console",
+}
 
 #: Seconds for Java to say its version.
 JAVA_DEADLINE = 60
@@ -96,17 +102,21 @@ def _prepare_socket_folder(folder: Path) -> None:
         )
 
 
-def leave_out_grpc(config: Config, environ: Mapping[str, str]) -> Config:
-    """Without the port of gRPC when nobody asked for it and its default is taken, as it is by a first copy."""
-    if environ.get("GANTRY_GRPC_PORT") or config.namesrv is not None:
-        return config
-    without = replace(config, ports={name: port for name, port in config.ports.items() if name != "GANTRY_GRPC_PORT"})
-    ours = {name: port for name, port in config.listening.items() if name not in without.listening}
-    try:
-        _check(config.host, ours)
-    except LauncherError:
-        return without
-    return config
+def leave_out_taken(config: Config, environ: Mapping[str, str]) -> tuple[Config, list[str]]:
+    """The configuration without the ports that a first copy has, can be done without, and nobody asked for; a remark
+    on each of them."""
+    remarks = []
+    for name, remark in LEFT_OUT.items():
+        if environ.get(name) or name not in config.listening:
+            continue
+        without = replace(config, ports={other: port for other, port in config.ports.items() if other != name})
+        ours = {label: port for label, port in config.listening.items() if label not in without.listening}
+        try:
+            _check(config.host, ours)
+        except LauncherError:
+            remarks.append(f"{remark}: port {config.ports[name]} is in use, set {name}.")
+            config = without
+    return config, remarks
 
 
 def place_demo_database(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:

@@ -29,10 +29,14 @@ PORTS = {
     "GANTRY_SQL_PORT": 10000,
     "GANTRY_SMQ_PORT": 8071,
     "GANTRY_DEMO_PORT": 5433,
+    "GANTRY_CONSOLE_METRICS_PORT": 8072,
 }
 
 #: Ports of which each embedded broker has one of its own, counted from the setting.
 COUNTED_PORTS = ("GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_METRICS_PORT")
+
+#: Ports that are not opened where 0 is set.
+SPARED_PORTS = ("GANTRY_CONSOLE_METRICS_PORT",)
 
 #: Ports that are opened only when they are set to something else than 0.
 OPTIONAL_PORTS = ("GANTRY_METRICS_PORT", "GANTRY_SMQ_METRICS_PORT")
@@ -113,7 +117,8 @@ class Config:
 
 def read(environ: Mapping[str, str]) -> Config:
     """Return the configuration that `environ` asks for; raise LauncherError on the first value that makes no sense."""
-    ports = {name: _port(environ, name, default) for name, default in PORTS.items()}
+    spared = {name for name in SPARED_PORTS if environ.get(name) == "0"}
+    ports = {name: _port(environ, name, default) for name, default in PORTS.items() if name not in spared}
     ports |= {name: _port(environ, name, 0) for name in OPTIONAL_PORTS if environ.get(name) not in (None, "", "0")}
     brokers = _number(environ, "GANTRY_BROKERS", 1, most=BROKERS_MAX)
     names = _broker_names(environ.get("GANTRY_BROKER_NAME") or "broker-a", brokers)

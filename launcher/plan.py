@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher import aof_rewrite, demo_database, secrets
-from launcher.config import COUNTED_PORTS, ROOT, Config, LauncherError
+from launcher.config import COUNTED_PORTS, ROOT, SPARED_PORTS, Config, LauncherError
 from launcher.process import Child
 
 Probe = Callable[[Child], Coroutine[Any, Any, None]]
@@ -116,8 +116,8 @@ class Service:
     ready: Probe | None = None
     ready_file: Path | None = None
     """Removed before each start; the child makes it when it is ready (GANTRY_READY_FILE)."""
-    deadline: float = 60.0
-    """Seconds to get ready."""
+    deadline: float = 180.0
+    """Seconds to get ready: many start at once, also on a busy machine; one that ends meanwhile is told at once."""
     grace: float = 4.0
     """Seconds between SIGTERM and SIGKILL."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -142,14 +142,16 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
     given = dict(environ)
     given |= {name: str(port) for name, port in config.ports.items()}
     # Who finds the port finds the database.
-    if "GANTRY_DEMO_PORT" not in config.ports:
-        given.pop("GANTRY_DEMO_PORT", None)
+    for name in ("GANTRY_DEMO_PORT", *SPARED_PORTS):
+        if name not in config.ports:
+            given.pop(name, None)
     given |= {
         "GANTRY_HOME": str(config.home),
         "GANTRY_HOST": config.host,
         "REDIS_URL": config.redis_url or f"unix://{config.redis_socket}",
         "GANTRY_EMBEDDED_BROKER": "true" if config.namesrv is None else "false",
         "DJANGO_SETTINGS_MODULE": "console.settings",
+        "PROMETHEUS_MULTIPROC_DIR": str(figures_folder(config)),
         "PYTHONUNBUFFERED": "1",
         # Names of files in any language and times in one zone, wherever and in whatever language it was started.
         "PYTHONUTF8": "1",
@@ -161,6 +163,17 @@ def environment(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
     if config.namesrv is None and config.connect_host != "127.0.0.1":
         given["GANTRY_NAMESRV"] = f"{config.connect_host}:{config.ports['GANTRY_NAMESRV_PORT']}"
     return given | secrets.environment(config.home / "secrets", environ)
+
+
+def figures_folder(config: Config) -> Path:
+    """Where processes keep what they count, each in files of its own, for as long as this start lasts."""
+    return config.home / "run" / "figures"
+
+
+def forget_figures(config: Config) -> None:
+    """Remove what the processes of earlier starts have counted."""
+    for file in figures_folder(config).glob("*.db"):
+        file.unlink(missing_ok=True)
 
 
 def open_name_server(config: Config) -> socket.socket | None:
@@ -197,10 +210,10 @@ def services(config: Config, name_server: int | None = None) -> list[Service]:
     plan = [
         _redis(config),
         *demo,
-        Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1"), deadline=180),
+        Service("migrate", _manage("migrate", "--no-input", "--verbosity", "1")),
         *embedded,
         # Also where another cluster's brokers are used: queues are Gantry's own.
-        Service("smq", _python("-m", "brokercore.smq"), after=redis, ready=line("ready "), deadline=120, turn="soon"),
+        Service("smq", _python("-m", "brokercore.smq"), after=redis, ready=line("ready "), turn="soon"),
         Service("demo", _manage("demo"), after=(*ready, "smq"), deadline=600),
         # One after the other: started at once they would only take the processors from Spark's JVM.
         _web(config, after=("demo",)),
@@ -248,7 +261,6 @@ def _redis(config: Config) -> Service:
         "redis",
         command,
         ready=redis_answers(config.redis_socket),
-        deadline=120,
         locks=config.home / "redis",
         turn="soon",
         beside=aof_rewrite.when_quiet(config.redis_socket, config.home / "redis", aof_rewrite.Bounds()),
@@ -283,7 +295,6 @@ def _brokers(config: Config, name_server: int | None, *, after: tuple[str, ...])
             _python("-m", "brokercore"),
             after=(*after, found[-1].name) if found else after,
             ready=line("ready "),
-            deadline=120,
             environ=shared | _broker_environment(config, number, os.environ),
             pass_fds=() if name_server is None else (name_server,),
             turn="soon",
@@ -326,7 +337,6 @@ def _worker(
     threads: int,
     after: tuple[str, ...],
     environ: Mapping[str, str] | None = None,
-    deadline: float = 60.0,
 ) -> Service:
     # Gossip, mingle and heartbeats are for clusters of workers; a lone one only starts slower with them.
     command = _python(
@@ -354,7 +364,6 @@ def _worker(
         after=after,
         ready=touched(file),
         ready_file=file,
-        deadline=deadline,
         grace=5.0,
         environ={"GANTRY_READY_FILE": str(file), **(environ or {})},
     )
@@ -368,7 +377,7 @@ def _spark_workers(config: Config, *, after: tuple[str, ...]) -> list[Service]:
         # The first needs neither tables nor broker before the first task.
         waits = (*after, workers[-1].name) if workers else after
         environ = {"GANTRY_WARM_SPARK": "true"}
-        service = _worker(config, name, "spark", threads=8, after=waits, environ=environ, deadline=180)
+        service = _worker(config, name, "spark", threads=8, after=waits, environ=environ)
         workers.append(replace(service, expendable=ENGINE_LOST))
     return workers
 

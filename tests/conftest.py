@@ -29,7 +29,7 @@ NEEDS = {
         *("broker_process", "redis_server", "two_brokers", "RedisServer", "BrokerProcess", "field", "queue_service"),
     },
     "spark": {"spark"},
-    "java": {"java", "java_home", "apache", "apache_server", "build_programs"},
+    "java": {"java", "java_home", "apache", "apache_servers", "build_programs"},
     "browser": {"browser"},
     "postgres": {"postgres", "postgres_source", "postgres_server"},
     "product": {"product", "copy", "Product"},

@@ -35,7 +35,7 @@ ALONE = {
     "console.audit.retention",
     "console.openapi.rpc.middleware",
     "console.feeds.leases",
-    "console.inflow.readable",
+    "brokercore.client.reading",
     # A format: of a file, a header, a chart, a statement.
     "console.audit.pages.export",
     "brokercore.smq.server.figures",
@@ -49,8 +49,8 @@ ALONE = {
     # This side of a class in Java.
     "analytics.pipelines.batch_gate",
     # A subject of its own beside others like it.
+    "console.cluster.plain",
     "console.demo.team",
-    "brokercore.client.admin",
     "console.accounts.security",
 }
 #: Imports in functions of the console. `apps.py` has them too: what it gives is fetched when it is asked for first.

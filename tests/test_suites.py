@@ -96,6 +96,14 @@ def test_what_failed_runs_once_more_and_alone(two_tests: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_test_that_fails_with_what_it_leaves_behind_is_one(two_tests: Path) -> None:
+    test = "tests/test_a.py::test_passes"
+    lines = f"ERROR {test} - TimeoutError\nFAILED {test} - TimeoutError\n"
+    done = Ended(Suite("a", ("a",)), 1, 1, f"{lines}== 1 failed, 5 passed, 1 error in 1.00s ==\n")
+    assert suites.passed_alone([done]) == [test]
+
+
+@pytest.mark.process
 def test_many_failures_and_a_suite_that_died_are_not_tried_again(two_tests: Path) -> None:
     once = ended({"tests/test_a.py::test_passes": "TimeoutError"})
     assert suites.passed_alone([once])

@@ -25,6 +25,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+from brokercore.globs import expression
+
 Event = dict[str, Any]
 Values = dict[str, Any]
 
@@ -161,5 +163,5 @@ def _sides(pattern: str) -> tuple[str, str]:
 
 
 def _expression(pattern: str) -> str:
-    sides = [re.escape(side).replace(r"\*", "[^\0]*") for side in _sides(pattern)]
-    return "\0".join(sides)
+    # `?` stands for itself, and the end of the schema is no character of a name.
+    return "\0".join(expression(side, "[^\0]", one=r"\?") for side in _sides(pattern))

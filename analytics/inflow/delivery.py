@@ -21,7 +21,7 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,7 +33,7 @@ from analytics.inflow import quick_json
 from analytics.inflow.debezium import taken_key
 from analytics.inflow.fields import MAX_BODY, EventRejected, Message
 from analytics.inflow.pattern import Pattern
-from analytics.inflow.transform import Event, Transform, Transformed, TransformFailed, route
+from analytics.inflow.transform import TOPIC_FIELD, Event, Transform, Transformed, TransformFailed, route
 
 LONGEST_PAUSE_S = 512.0
 """Before a further try."""
@@ -246,15 +246,18 @@ class Delivery:
     def finish(self) -> None:
         """Wait until all is delivered. Raises what `deliver` does."""
         self._wait()
-        chunk, self._chunk, self._size = self._chunk, [], 0
-        self._send(chunk)
+        self._send(self._taken())
 
     def _begin_sending(self) -> None:
         self._wait()
-        chunk, self._chunk, self._size = self._chunk, [], 0
         if self._sender is None:
             self._sender = ThreadPoolExecutor(1, "deliver")
-        self._sending = self._sender.submit(self._send, chunk)
+        self._sending = self._sender.submit(self._send, self._taken())
+
+    def _taken(self) -> list[_Piece]:
+        """What is built, which is no longer kept here."""
+        chunk, self._chunk, self._size = self._chunk, [], 0
+        return chunk
 
     def _wait(self) -> None:
         """Until no request is being answered. Raises what it has failed with."""
@@ -265,7 +268,7 @@ class Delivery:
             sending.result()
         except BaseException:
             self._has_failed = True
-            self._chunk, self._size = [], 0
+            self._taken()
             raise
 
     def _count(self, name: Count, number: int = 1) -> None:
@@ -279,16 +282,25 @@ class Delivery:
         passing: list[_Read] = []
         filtered = 0
         stopped = None
+        matches, is_plain = self._flow.pattern.matches, self._flow.records is None
         for content in batch:
             try:
-                found = self._read(content)
-            except Stopped as error:
-                if self._has_failed:
-                    raise
-                stopped = error
-                break
+                event, is_text = quick_json.read(content)
+            except (ValueError, RecursionError):
+                event, is_text = None, False
+            found: Iterable[_Read]
+            if is_plain and isinstance(event, dict) and FAULT not in event:
+                found = (_Read(event, content, is_text),)
+            else:
+                try:
+                    found = self._looked_into(event, content)
+                except Stopped as error:
+                    if self._has_failed:
+                        raise
+                    stopped = error
+                    break
             for one in found:
-                if self._flow.pattern.matches(one.event):
+                if matches(one.event):
                     passing.append(one)
                 else:
                     filtered += 1
@@ -296,22 +308,16 @@ class Delivery:
             self._count(Count.FILTERED, filtered)
         return passing, stopped
 
-    def _read(self, content: bytes) -> list[_Read]:
-        """The events of a text; none where it has failed: it is no event, or says itself what is wrong with it."""
-        try:
-            event, is_text = quick_json.read(content)
-        except (ValueError, RecursionError):
-            event = None
+    def _looked_into(self, event: Any, content: bytes) -> list[_Read]:
+        """The events of what a text says; none where it has failed: it is no event, or says itself what is wrong."""
         if not isinstance(event, dict):
             self._refuse(content, "The event is no JSON object.")
             return []
-        if FAULT in event:
-            is_text = False
-            if fault := event.pop(FAULT):
-                self._refuse(text_of(event), str(fault))
-                return []
+        if FAULT in event and (fault := event.pop(FAULT)):
+            self._refuse(text_of(event), str(fault))
+            return []
         if self._flow.records is None:
-            return [_Read(event, content, is_text)]
+            return [_Read(event, content)]
         try:
             return [_Read(one, content) for one in self._flow.records(event)]
         except EventRejected as error:
@@ -320,13 +326,17 @@ class Delivery:
 
     def _built(self, read: list[_Read]) -> Iterator[_Piece]:
         """The messages of the events, in their order; what fails is dealt with on the way."""
+        build, is_plain = self._flow.builder.build, self._flow.records is None and not self._flow.is_ordered
         for event, origin, is_text in self._transformed(read):
             try:
+                if is_plain and TOPIC_FIELD not in event:
+                    yield _Piece(Outgoing(build(event, origin if is_text else None)), origin)
+                    continue
                 topic, found = route(event)
                 if topic is not None and topic not in self._flow.routes:
                     raise TransformFailed(f"The event names the topic {topic}, which is none of the task's routes.")
                 key = None if self._flow.records is None else taken_key(found)
-                message = self._flow.builder.build(found, origin if is_text and found is event else None)
+                message = build(found, origin if is_text and found is event else None)
                 if key is not None and message.key is None:
                     message = message._replace(key=key)
                 yield _Piece(Outgoing(message, topic, self._order(found, key)), origin)
@@ -344,14 +354,14 @@ class Delivery:
         subject = str(event.get("subject") or "")
         return f"{subject} {json.dumps(key, sort_keys=True)}" if key else subject or "all"
 
-    def _transformed(self, read: list[_Read]) -> Iterator[_Read]:
-        if self._flow.transform is None:
-            yield from read
-            return
+    def _transformed(self, read: list[_Read]) -> Iterable[_Read]:
+        return read if self._flow.transform is None else self._made(self._flow.transform, read)
+
+    def _made(self, transform: Transform, read: list[_Read]) -> Iterator[_Read]:
         events, origins = [one.event for one in read], [one.origin for one in read]
         while events:
             try:
-                made = self._with_retries(self._flow.transform, events)
+                made = self._with_retries(transform, events)
             except TransformFailed as error:
                 tries = 1 + self._flow.retry.retries if error.retryable else 1
                 failed = range(len(events)) if error.index is None else [error.index]

@@ -352,6 +352,8 @@ def _check_fixed(part: str, value: str, most: int, check: Callable[[str], None])
 
 
 def _check_size(text: str, most: int) -> None:
+    if len(text) <= most and text.isascii():
+        return
     size = len(_utf8(text))
     if size > most:
         raise ValueError(f"it has {size:,} bytes; at most {most:,} are allowed")

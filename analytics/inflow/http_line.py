@@ -63,6 +63,11 @@ def checked(url: str, what: str) -> SplitResult:
     return parts
 
 
+def port_of(parts: SplitResult) -> int:
+    """The port that a URL which `checked` lets pass is connected to: its own, else that of its scheme."""
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
 class Unanswered(AnalyticsError):  # noqa: N818
     """There was no answer; the message is a sentence.
 
@@ -254,7 +259,7 @@ class _Connection:
 
     def __init__(self, parts: SplitResult, networks: tuple[Network, ...], resolver: Resolve) -> None:
         self._is_https = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port
+        self._host, self._port = parts.hostname or "", port_of(parts)
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._networks, self._resolver = networks, resolver
         self._context = ssl.create_default_context() if self._is_https else None
@@ -328,18 +333,17 @@ class _Connection:
 
     def _open(self, deadline: _Deadline) -> socket.socket:
         *others, last = self.addresses(deadline.left_s())
-        port = self._port or (443 if self._is_https else 80)
         for address in others:
             with contextlib.suppress(OSError):
                 return self._watched(
-                    socket.create_connection((address, port), min(_CONNECT_S, deadline.left_s())), deadline
+                    socket.create_connection((address, self._port), min(_CONNECT_S, deadline.left_s())), deadline
                 )
         try:
-            return self._watched(socket.create_connection((last, port), deadline.left_s()), deadline)
+            return self._watched(socket.create_connection((last, self._port), deadline.left_s()), deadline)
         except TimeoutError:
             raise
         except PermissionError as error:
-            raise _ClosedError(port) from error
+            raise _ClosedError(self._port) from error
         except OSError as error:
             raise _RefusedError(error.strerror or str(error)) from error
 

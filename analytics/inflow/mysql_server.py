@@ -15,6 +15,7 @@ import pymysql
 
 from analytics.inflow.changes import CaptureFailed
 from analytics.inflow.mysql_values import Column, Decode, labels_of
+from brokercore.globs import expression
 
 CONNECT_SECONDS = 10
 #: A statement that takes longer is taken for a server that is away; nothing here reads a table but the snapshot.
@@ -336,7 +337,7 @@ def matcher(patterns: Sequence[str]) -> Any:
                 f"{pattern!r} is no pattern of tables: it has to be schema.table, with * and ? for characters.",
                 "NO_TABLE",
             )
-        expressions.append((_glob(schema), _glob(table), schema.lower()))
+        expressions.append((_compiled(schema), _compiled(table), schema.lower()))
 
     def wanted(schema: str, table: str) -> bool:
         return any(
@@ -348,9 +349,8 @@ def matcher(patterns: Sequence[str]) -> Any:
     return wanted
 
 
-def _glob(text: str) -> re.Pattern[str]:
-    parts = {"*": ".*", "?": "."}
-    return re.compile("".join(parts.get(character) or re.escape(character) for character in text), re.DOTALL)
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(expression(text), re.DOTALL)
 
 
 def log_off(address: Address) -> CaptureFailed:

@@ -98,9 +98,9 @@ def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:
 def _walk(steps: tuple[str | int, ...], value: object) -> object:
     for step in steps:
         if isinstance(step, str):
-            if not isinstance(value, dict) or step not in value:
+            if not isinstance(value, dict):
                 return MISSING
-            value = value[step]
+            value = value.get(step, MISSING)
         elif isinstance(value, list) and -len(value) <= step < len(value):
             value = value[step]
         else:

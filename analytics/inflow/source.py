@@ -115,13 +115,6 @@ def lag_of(capture: Capture, *, is_idle: bool) -> Lag:
     return Lag(None, None)
 
 
-def removing_statements(source: Source) -> str:
-    """What removes from the database what a capture has made there, for who does it by hand; empty if nothing is."""
-    if source.kind != "postgresql":
-        return ""
-    return f"SELECT pg_drop_replication_slot('{source.name}'); DROP PUBLICATION IF EXISTS \"{source.name}\""
-
-
 def _mysql(source: Source) -> Address:
     return Address(source.host, source.port, source.user, source.password, source.tls, source.ca, source.address)
 

@@ -23,6 +23,7 @@ from email.message import Message
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+from analytics.charsets import is_charset
 from analytics.errors import AnalyticsError
 from brokercore.addresses import Network
 
@@ -153,8 +154,8 @@ def event_of(request: Request, *, identity: str, task: str, at: datetime, hidden
     }
     try:
         return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (ValueError, RecursionError):  # half a character, written as \ud800
-        raise BodyRefused("The body is JSON with a text that is none.") from None
+    except (ValueError, RecursionError):  # half a character, written as \ud800; 1e999
+        raise BodyRefused("The body is JSON with a text that is none, or a number that is too large.") from None
 
 
 def _body(request: Request) -> tuple[Any, str]:
@@ -168,10 +169,11 @@ def _body(request: Request) -> tuple[Any, str]:
             return json.loads(request.body, parse_constant=_no_constant), "json"
         except (ValueError, RecursionError):
             raise BodyRefused(f"The content type is {kind}, but the body is no JSON.") from None
-    if _TEXTS.fullmatch(kind):
+    charset = str(told.get_content_charset() or "utf-8")
+    if _TEXTS.fullmatch(kind) and is_charset(charset):
         try:
-            return request.body.decode(str(told.get_content_charset() or "utf-8")), "text"
-        except (ValueError, LookupError):
+            return request.body.decode(charset), "text"
+        except ValueError:
             pass
     return b64encode(request.body).decode(), "base64"
 

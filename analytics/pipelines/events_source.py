@@ -31,8 +31,6 @@ from analytics.pipelines.table_source import TableSource, made
 
 #: Of the events of a batch, unless one alone has more, bytes: as rows, and as a stretch, which nobody holds at once.
 MOST_BYTES, MOST_STRETCH_BYTES = 16 << 20, 64 << 20
-#: Of what is handed on as rows at a time.
-_AT_ONCE_BYTES, _AT_ONCE = 4 << 20, 1000
 #: How long Spark waits for an answer at most, s: who stops a pipeline waits for it. And between two looks at the log.
 _PATIENCE_S, _LOOK_S = 0.5, 0.02
 #: How often it is told how far the log goes while nothing is read, s.
@@ -175,7 +173,7 @@ class EventsReader(DataSourceStreamReader):
         if self._source.by_stretches:
             yield _rows([stretch.to_row()])
             return
-        for entries in stretch.entries(_AT_ONCE, _AT_ONCE_BYTES):
+        for entries in stretch.entries():
             yield _rows([entry.event for entry in entries])
 
     def commit(self, end: Offset) -> None:

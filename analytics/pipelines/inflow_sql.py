@@ -66,20 +66,16 @@ class BatchSql:
     def require(self, judged: Judged) -> None:
         """Refuse a query that no batch can be given. Raises PipelineRefused."""
         self._show(self.spark.createDataFrame([], _NUMBERED))
-        rows = self._rows(judged)
-        analyzed: Any = rows._jdf.queryExecution().analyzed()
-        if not _reads_one(analyzed) or rows.schema.fields[-1].nullable:
-            raise PipelineRefused(_ONE_AT_A_TIME)
-        _made(rows)
+        self._required(judged)
 
     def tried(self, events: Sequence[bytes], judged: Judged) -> list[tuple[int, int, bytes, str | None]]:
         """What a query makes of events, whatever the pattern says: number, kind, JSON and topic of each row.
 
-        Raises PipelineRefused, and what Spark raises.
+        Raises PipelineRefused, for what `require` refuses too, and what Spark raises.
         """
         rows = [(number, event, event.decode()) for number, event in enumerate(events)]
         self._show(self.spark.createDataFrame(rows, _NUMBERED))
-        made = _made(self._rows(judged)).limit(MOST_TRIED).collect()
+        made = self._required(judged).limit(MOST_TRIED).collect()
         return [(row[0], row[1], bytes(row[2] or b"null"), row[3]) for row in made]
 
     def write(self, batch: DataFrame, judged: Judged) -> None:
@@ -107,6 +103,14 @@ class BatchSql:
         columns += [f"try_variant_get(event, '$.data.{name}', 'string') as {name}" for name in _PARTS]
         columns += [f"{_present(f'$.data.{name}')} as {name}" for name in _VARIANTS]
         passing.selectExpr(*columns, f"{_present('$.data')} as data", "event").createOrReplaceTempView(EVENTS)
+
+    def _required(self, judged: Judged) -> DataFrame:
+        """What the query makes, if it is one that batches can be given. Raises PipelineRefused."""
+        rows = self._rows(judged)
+        analyzed: Any = rows._jdf.queryExecution().analyzed()
+        if not _reads_one(analyzed) or rows.schema.fields[-1].nullable:
+            raise PipelineRefused(_ONE_AT_A_TIME)
+        return _made(rows)
 
     def _rows(self, judged: Judged) -> DataFrame:
         plan = judged()

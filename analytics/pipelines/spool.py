@@ -34,7 +34,7 @@ from pyarrow import ipc
 _REMEMBERED_MS = (15 + 1) * 86_400_000
 #: Rows that a reader hands on at once.
 _ROWS_AT_ONCE = 1000
-_ROWS, _MESSAGES, _STATE, _LOCK = ".arrow", ".json", "state.json", "lock"
+_ROWS, _MESSAGES, _DRAFT, _STATE, _LOCK = ".arrow", ".json", ".draft", "state.json", "lock"
 COUNTERS = (
     "duplicateMessages",
     "deletedMessages",
@@ -101,13 +101,23 @@ class Spool:
         with contextlib.suppress(FileNotFoundError):
             found = orjson.loads((self.folder / _STATE).read_bytes())
             self._state = _State(found["last"], found["undeleted"], self._state.counters | found["counters"])
-        for number in self.numbers():
+        numbers = self.numbers()
+        self._clear(set(numbers))
+        for number in numbers:
             found = orjson.loads(self._file(number, _MESSAGES).read_bytes())
             self.batches[number] = Batch(number, dict(zip(found["ids"], found["handles"], strict=True)))
             self._known.update(dict.fromkeys(found["ids"], number))
             self._state.last = max(self._state.last, number)
         old = round(time.time() * 1000) - _REMEMBERED_MS
         self._state.undeleted = {name: when for name, when in self._state.undeleted.items() if when > old}
+
+    def _clear(self, batches: set[int]) -> None:
+        """Remove what a leader that was killed left of a batch: half of a new one, or the rows of one that was done."""
+        for file in self.folder.iterdir():
+            # Only what this class wrote: readers keep drafts of their own here.
+            is_numbered = file.stem.isdecimal()
+            if is_numbered and (file.suffix == _DRAFT or (file.suffix == _ROWS and int(file.stem) not in batches)):
+                file.unlink(missing_ok=True)
 
     def numbers(self) -> list[int]:
         """The batches that are here, in order, whoever has written them."""
@@ -166,7 +176,7 @@ class Spool:
         """Keep a batch; returns its number, higher than all before and than `above`. Raises OSError."""
         with self._lock:
             number = max(self._state.last, above) + 1
-            draft = self._file(number, ".draft")
+            draft = self._file(number, _DRAFT)
             with draft.open("wb") as opened:
                 with ipc.new_file(opened, rows.schema) as writer:
                     writer.write_table(pa.Table.from_batches([rows]), _ROWS_AT_ONCE)
@@ -230,7 +240,7 @@ class Spool:
 
 def _write(file: Path, content: Any) -> None:
     """Whole or not at all, and on disk before anybody is told of it."""
-    draft = file.with_suffix(".draft")
+    draft = file.with_suffix(_DRAFT)
     with draft.open("wb") as opened:
         opened.write(orjson.dumps(content))
         opened.flush()

@@ -44,13 +44,13 @@ class Stretch(NamedTuple):
         """As it goes through Spark."""
         return _MARK + _COUNT.pack(self.until - self.after) + json.dumps(self).encode()
 
-    def entries(self, most: int = _AT_ONCE, most_bytes: int = _AT_ONCE_BYTES) -> Iterator[list[Entry]]:
+    def entries(self) -> Iterator[list[Entry]]:
         """All of them, so many at a time, or one that has more bytes. Raises ConnectorFailed, ConnectorMisset."""
         after = self.after
         with Reader(Path(self.log)) as reader:
             while after < self.until:
                 try:
-                    entries = reader.read(after, min(most, self.until - after), most_bytes)
+                    entries = reader.read(after, min(_AT_ONCE, self.until - after), _AT_ONCE_BYTES)
                 except Trimmed as trimmed:
                     if not self.skips:
                         raise failure_of(trimmed) from trimmed

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from analytics import lake
 from analytics.errors import LakeError
@@ -13,37 +13,67 @@ from analytics.samples.files import LEAST_COVERED, LONGEST_SAMPLE_S, MINUTE_MS, 
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
 #: A rollup may replace the files while they are read; it does so minutes apart, so one more look is enough.
 _LOOKS = 3
 _SERIES = ["kind", "topic", "group", "ts_ms"]
 
-#: Start of a period, messages, seconds covered.
-Point = tuple[int, int, float]
+_COLUMNS = ["topic", "ts_ms", "count", "seconds"]
+
+#: Topic, start of a period, messages, seconds covered.
+Point = tuple[str, int, int, float]
 #: Kind, topic, group, start of the minute, messages, seconds covered.
 Minute = tuple[str, str, str, datetime, int, float]
 
 
+class Wanted(NamedTuple):
+    """A series, and the one of kind "in" that tells what was sampled at all; "" for none."""
+
+    kind: str
+    topic: str
+    group: str
+    coverage: str
+
+    def filter(self) -> "pc.Expression":
+        """Of the rows of a file, those of the two series."""
+        import pyarrow.compute as pc
+
+        kind, topic, group = pc.field("kind"), pc.field("topic"), pc.field("group")
+        own = (kind == self.kind) & (topic == self.topic) & (group == self.group)
+        return own | ((kind == "in") & (topic == self.coverage)) if self.coverage else own
+
+
 def read_series(  # noqa: PLR0917  a curve has six coordinates
-    kind: str, topic: str, group: str, begin_ms: int, end_ms: int, period_minutes: int
+    kind: str, topic: str, group: str, begin_ms: int, end_ms: int, period_minutes: int, *, coverage: str = ""
 ) -> list[tuple[int, int | None]]:
     """Messages per period, for every full period from the one that holds `begin_ms` to the last that ended by `end_ms`.
 
     Times are starts of periods, UTC ms. None is a gap: samples cover less than half of the period. Periods are 1, 5 or
     10 minutes; raises ValueError for others. `topic` and `group` are physical names, `group` is empty for kind "in".
+    `coverage` is the "topic" whose samples of kind "in" tell what was sampled at all: then a period in which nothing
+    of the series was counted is 0, not a gap.
     """
     if period_minutes not in PERIODS:
         raise ValueError(f"a period of {period_minutes} minutes; possible are {', '.join(map(str, PERIODS))}")
     length = period_minutes * MINUTE_MS
     first, last = begin_ms // length * length, end_ms // length * length
     counts: dict[int, int] = defaultdict(int)
-    seconds: dict[int, float] = defaultdict(float)
+    own: dict[int, float] = defaultdict(float)
+    covered: dict[int, float] = defaultdict(float)
+    wanted = Wanted(kind, topic, group, coverage)
     for day in _days(first, last):
-        for start, count, covered in _points(day, kind, topic, group, period_minutes):
-            counts[start] += count
-            seconds[start] += covered
+        for of, start, count, seconds in _points(day, wanted, period_minutes):
+            if of == coverage:
+                covered[start] += seconds
+            else:
+                counts[start] += count
+                own[start] += seconds
     needed = length / 1000 * LEAST_COVERED
-    return [(start, counts[start] if seconds[start] >= needed else None) for start in range(first, last, length)]
+    return [
+        (start, counts[start] if max(own[start], covered[start]) >= needed else None)
+        for start in range(first, last, length)
+    ]
 
 
 def _days(first_ms: int, last_ms: int) -> Iterator[date]:
@@ -55,40 +85,34 @@ def _days(first_ms: int, last_ms: int) -> Iterator[date]:
         day += timedelta(days=1)
 
 
-def _points(day: date, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+def _points(day: date, wanted: Wanted, minutes: int) -> list[Point]:
     for look in range(_LOOKS):
         try:
             state = files.look(day)
-            rolled = _rolled(state, kind, topic, group, minutes)
-            return rolled + [point for file in state.raw for point in _raw(file, kind, topic, group, minutes)]
+            rolled = _rolled(state, wanted, minutes)
+            return rolled + [point for file in state.raw for point in _raw(file, wanted, minutes)]
         except LakeError as error:
             if look == _LOOKS - 1 or not error.is_missing:
                 raise
     return []
 
 
-def _rolled(state: files.Day, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+def _rolled(state: files.Day, wanted: Wanted, minutes: int) -> list[Point]:
     if state.manifest.rollup is None:
         return []
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    wanted = [("minutes", "=", minutes), ("kind", "=", kind), ("topic", "=", topic), ("group", "=", group)]
+    filters = (pc.field("minutes") == minutes) & wanted.filter()
     with lake.open_file(state.folder + state.manifest.rollup) as file:
-        table = pq.read_table(file, columns=["ts_ms", "count", "seconds"], filters=wanted, partitioning=None)
-    return _rows(table)
+        return _rows(pq.read_table(file, columns=_COLUMNS, filters=filters, partitioning=None))
 
 
-def _raw(file: lake.LakeFile, kind: str, topic: str, group: str, minutes: int) -> list[Point]:
+def _raw(file: lake.LakeFile, wanted: Wanted, minutes: int) -> list[Point]:
     import pyarrow.compute as pc
 
-    table = _raw_file(file)
-    wanted = (
-        (pc.field("kind") == kind)
-        & (pc.field("topic") == topic)
-        & (pc.field("group") == group)
-        & (pc.field("seconds") <= LONGEST_SAMPLE_S)
-    )
-    return [(start_of_period(ts_ms, minutes), count, covered) for ts_ms, count, covered in _rows(table.filter(wanted))]
+    rows = _rows(_raw_file(file).filter(wanted.filter() & (pc.field("seconds") <= LONGEST_SAMPLE_S)))
+    return [(of, start_of_period(ts_ms, minutes), count, seconds) for of, ts_ms, count, seconds in rows]
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +125,7 @@ def _raw_file(file: lake.LakeFile) -> "pa.Table":
 
 
 def _rows(table: "pa.Table") -> list[Point]:
-    columns = [table.column(name).to_pylist() for name in ("ts_ms", "count", "seconds")]
+    columns = [table.column(name).to_pylist() for name in _COLUMNS]
     return list(zip(*columns, strict=True))
 
 

@@ -227,8 +227,17 @@ class GoAway(BrokerError):
 _BY_CODE: dict[int, type[BrokerError]] = {cls.code: cls for cls in BrokerError.__subclasses__()}
 
 
+_REFUSED_BY_ACL1 = "org.apache.rocketmq.acl.common.AclException: "
+
+
 def for_code(code: int, text: str | None, address: str) -> BrokerError:
-    """The error of the class that belongs to a response code; codes without a class are plain BrokerError."""
+    """The error of the class that belongs to a response code; codes without a class are plain BrokerError.
+
+    ACL 1.0 (`plain_acl.yml`) refuses with code 1 and the name of a Java exception; it is NoPermission here.
+    """
+    if code == ResponseCode.SYSTEM_ERROR and text is not None and text.startswith(_REFUSED_BY_ACL1):
+        reason = text.removeprefix(_REFUSED_BY_ACL1).partition(", org.apache.")[0]
+        return NoPermission(ResponseCode.NO_PERMISSION, reason, address)
     return _BY_CODE.get(code, BrokerError)(code, text, address)
 
 

@@ -18,7 +18,7 @@ from brokercore.client.membership import ProducerMembership
 from brokercore.client.messages import Message, MessageView, SendResult, TransactionState
 from brokercore.client.routes import Routes
 from brokercore.client.sending import Prepared, Sender, batch_results, prepare, prepare_batch
-from brokercore.client.session import Call, Credentials, Session, new_client_id
+from brokercore.client.session import Call, Credentials, Permit, Session, new_client_id
 from brokercore.client.threads import Workers, restart_after_fork
 from brokercore.names import REPLY_SUFFIX, unwrap, wrap
 from brokercore.protocol import properties as names
@@ -64,11 +64,12 @@ class Producer:
         retries: int = 2,
         transaction_check: TransactionCheck | None = None,
         tls: ssl.SSLContext | None = None,
+        permit: Permit | None = None,
     ) -> None:
         self.group = wrap(namespace, group)
         self.namespace = namespace
         self._timeout_ms = timeout_ms
-        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls)
+        self._session = Session(namesrv, credentials, timeout_ms=timeout_ms, tls=tls, permit=permit)
         self._routes = Routes(self._session)
         self._sender = Sender(self._session, self._routes, self.group, retries + 1)
         self._requests = Requests(self._session, namespace)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from brokercore.client.errors import (
@@ -73,6 +73,9 @@ _TRY_ANOTHER_QUEUE = frozenset(
 UNREACHABLE_S = 30.0
 """Without an answer: the time after which Java's latency fault tolerance trusts a broker again."""
 
+#: Characters of key and tag with which properties are not too long, whatever the characters are.
+_SHORT = 4096
+
 REFUSED_S = 3.0
 """With an answer that says "not now": soon it may be able again."""
 
@@ -128,16 +131,20 @@ def prepare_batch(messages: Sequence[Message], namespace: str, group: str) -> tu
     if any(message.delay_level or message.deliver_at_ms is not None for message in messages):
         raise InvalidMessage("A batch takes no delayed messages; send them one by one.")
     topic, ids, parts = _topic(messages[0], namespace), new_unique_ids(len(messages)), []
+    own = {names.WAIT: "true"} | ({names.INSTANCE_ID: namespace} if namespace else {})
+    end = encoded_properties(own)
     for message, message_id in zip(messages, ids, strict=True):
         _check_body(message)
-        parts.append(BatchMessage(0, message.body, _encoded(_properties(message, message_id, namespace, None))))
+        encoded = None if message.properties else _encoded_plain(message, message_id, end)
+        if encoded is None:
+            encoded = _encoded(_properties(message, message_id, namespace, None))
+        parts.append(BatchMessage(0, message.body, encoded))
     body = encode_batch(parts)
     if len(body) > MAX_BODY:
         raise InvalidMessage(f"The batch has {len(body)} bytes; at most {MAX_BODY} are allowed.")
     # No unique id of the batch's own: Apache RocketMQ would give it to every message of the batch.
-    properties = encoded_properties({names.WAIT: "true"} | ({names.INSTANCE_ID: namespace} if namespace else {}))
     batch = Prepared(
-        topic, "", body, properties, 0, int(time.time() * 1000),
+        topic, "", body, end, 0, int(time.time() * 1000),
         RequestCode.SEND_BATCH_MESSAGE,
     )  # fmt: skip
     return batch, ids
@@ -146,14 +153,14 @@ def prepare_batch(messages: Sequence[Message], namespace: str, group: str) -> tu
 def batch_results(result: SendResult, ids: Sequence[str]) -> list[SendResult]:
     """The result of each message of a batch: they lie one behind the other."""
     offset_ids = result.offset_message_id.split(",")
+    if len(offset_ids) != len(ids):
+        offset_ids = [""] * len(ids)
+    queue, first, status = result.queue, result.queue_offset, result.status
+    transaction_id, recall_handle = result.transaction_id, result.recall_handle
+    # Not by `replace`, which takes thrice as long.
     return [
-        replace(
-            result,
-            message_id=message_id,
-            offset_message_id=offset_ids[number] if len(offset_ids) == len(ids) else "",
-            queue_offset=result.queue_offset + number,
-        )
-        for number, message_id in enumerate(ids)
+        SendResult(message_id, offset_id, queue, first + number, status, transaction_id, recall_handle)
+        for number, (message_id, offset_id) in enumerate(zip(ids, offset_ids, strict=True))
     ]
 
 
@@ -346,6 +353,19 @@ def _check_body(message: Message) -> None:
 def encoded_properties(properties: Mapping[str, str]) -> str:
     """The properties as they travel. Raises InvalidMessage."""
     return _encoded(properties).decode()
+
+
+def _encoded_plain(message: Message, message_id: str, end: str) -> bytes | None:
+    """What `_encoded` gives for a message of a batch without properties of its own, in a quarter of the time.
+
+    None for what is to be looked at closely: a separator in a key or tag, or a long one.
+    """
+    words = message.keys + message.tags
+    if "\x01" in words or "\x02" in words or len(words) > _SHORT:
+        return None
+    keys = f"{names.KEYS}\x01{message.keys}\x02" if message.keys else ""
+    tags = f"{names.TAGS}\x01{message.tags}\x02" if message.tags else ""
+    return f"{keys}{tags}{names.UNIQUE_KEY}\x01{message_id}\x02{end}".encode()
 
 
 def _encoded(properties: Mapping[str, str]) -> bytes:

@@ -42,6 +42,10 @@ class Call(NamedTuple):
     body: bytes = b""
 
 
+Permit = Callable[[Call], None]
+"""Asked before each request of a session; what it raises reaches who wanted to send, and nothing is sent."""
+
+
 class Session:
     """Connections to name servers and brokers of one cluster under one pair of credentials.
 
@@ -56,7 +60,9 @@ class Session:
         *,
         timeout_ms: int = 3000,
         tls: ssl.SSLContext | None = None,
+        permit: Permit | None = None,
     ) -> None:
+        self._permit = permit
         self.name_servers = parse_name_servers(namesrv)
         self.timeout_ms = timeout_ms
         self._credentials = credentials
@@ -78,6 +84,7 @@ class Session:
 
     def submit(self, call: Call, timeout_ms: int | None = None) -> Future[Command]:
         """Send without waiting; see Connection.submit. A connection that cannot be opened fails the future."""
+        self._ask(call)
         try:
             connection = self._pool.get(call.address)
         except ClientError as error:
@@ -116,10 +123,10 @@ class Session:
                 results.append(error)
         return results
 
-    def call_each(self, calls: Iterable[Call]) -> list[Command]:
+    def call_each(self, calls: Iterable[Call], *, timeout_ms: int | None = None) -> list[Command]:
         """Send all at once and wait for all: the answers, in order. Raises the first error."""
         answers: list[Command] = []
-        for result in self.call_all(calls):
+        for result in self.call_all(calls, timeout_ms=timeout_ms):
             if isinstance(result, ClientError):
                 raise result
             answers.append(result)
@@ -146,6 +153,7 @@ class Session:
 
     def oneway(self, call: Call) -> None:
         """Send a request that gets no answer. Raises BrokerUnreachable."""
+        self._ask(call)
         self._pool.get(call.address).send_oneway(self._command(call))
 
     def wait(self, future: Future[Command], address: str, timeout_ms: int) -> Command:
@@ -162,6 +170,10 @@ class Session:
             workers = self._workers
         if workers is not None and not workers.stop(_CLOSE_S):
             log.warning("an answer to a broker's request is still being made after %s s", _CLOSE_S)
+
+    def _ask(self, call: Call) -> None:
+        if self._permit is not None:
+            self._permit(call)
 
     def _command(self, call: Call) -> Command:
         ext = dict(call.ext)

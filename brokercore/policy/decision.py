@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from brokercore.policy.conditions import Context
@@ -161,6 +161,25 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
     if resource in grantee.holders and not grantee.owns(resource):
         return Decision(False, f"denied: {resource} belongs to another user")
     return Decision(False, f"denied: no statement allows {action} on {resource}")
+
+
+def allowed_among(grantee: Grantee, action: str, resources: Collection[str], context: Context) -> set[str]:
+    """Of these resources, those on which `decide` says that `grantee` may do `action`.
+
+    All statements of the grantee are about the action. Where all of them allow, and one allows everything without a
+    condition, as those of the system's policies, there is nothing to ask them about what lies within their reach.
+    """
+    rows = (*grantee.statements, *grantee.grants)
+    unlimited = any("*" in s.resources and not s.conditions for s in grantee.statements)
+    if unlimited and all(s.allow and s.matches_action_name(action) for s in rows):
+        within = {resource for resource in resources if grantee.owns(resource) and not is_too_long(resource)}
+    else:
+        within = set()
+    return within | {
+        resource
+        for resource in resources
+        if resource not in within and decide(grantee, action, resource, context).allowed
+    }
 
 
 def is_too_long(resource: str) -> bool:

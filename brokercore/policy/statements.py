@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from brokercore.globs import STARS, expression
 from brokercore.policy.conditions import Check, Condition, Context, circumstance, compile_condition
-
-_STARS = re.compile(r"\*+")
 
 _SIGNS = frozenset("*?")
 
@@ -17,21 +16,6 @@ _SIGNS = frozenset("*?")
 def has_wildcard(pattern: str) -> bool:
     """True when the text is a pattern and not a literal."""
     return "*" in pattern or "?" in pattern
-
-
-def expression(pattern: str, any_character: str = ".", one: str = "") -> str:
-    """The regular expression of a pattern: `*` matches any run of `any_character`, `?` one (or `one`); the rest itself.
-
-    Every run but the last is atomic: the first place where the following literal fits is as good as any other, so
-    there is nothing to go back for, and `*a*a*a*a*b` cannot keep a broker busy.
-    """
-    pieces = [
-        "".join((one or any_character) if c == "?" else re.escape(c) for c in piece) for piece in _STARS.split(pattern)
-    ]
-    if len(pieces) == 1:
-        return pieces[0]
-    first, *middle, last = pieces
-    return first + "".join(f"(?>{any_character}*?{piece})" for piece in middle) + f"{any_character}*{last}"
 
 
 @lru_cache(maxsize=4096)
@@ -55,7 +39,7 @@ class Glob:
     __slots__ = ("_first", "_has_mark", "_has_star", "_last", "_least", "_letters", "_middle", "_spread")
 
     def __init__(self, pattern: str) -> None:
-        pieces = _STARS.split(pattern)
+        pieces = STARS.split(pattern)
         self._has_star = len(pieces) > 1
         self._first, self._last = pieces[0], pieces[-1] if self._has_star else ""
         self._middle = tuple(piece for piece in pieces[1:-1] if piece)

@@ -7,6 +7,10 @@ Key space (Redis database 0):
   gantry:acl:holders  hash    physical name of a group -> who may use it (`Grantee.holders`)
   gantry:acl:owners   hash    topic of a default instance (its name tells no account) -> ID of the account
   gantry:acl:limits   hash    ID of an account, or * for all others -> LimitRow
+  gantry:acl:rates    hash    ID of an instance, or of an account for its instance without namespace -> RateRow
+  gantry:acl:rates_used hash  <ID of an instance>/<broker> -> RateUse
+  gantry:acl:wanted   list    Wanted, the newest first: bare names that clients want to make; the console takes them
+  gantry:acl:answer:<number>  string  Answer to one of these, for half a minute
   gantry:acl:use      hash    <ID of an account>/<broker> -> UseRow; /<broker> -> epoch ms of that broker's last writing
   gantry:acl:used     hash    AccessKey ID -> Used
   gantry:acl:refused  stream  field r -> Refused
@@ -26,6 +30,10 @@ KEYS = "gantry:acl:keys"
 HOLDERS = "gantry:acl:holders"
 OWNERS = "gantry:acl:owners"
 LIMITS = "gantry:acl:limits"
+RATES = "gantry:acl:rates"
+RATES_USED = "gantry:acl:rates_used"
+WANTED = "gantry:acl:wanted"
+ANSWER = "gantry:acl:answer"
 USE = "gantry:acl:use"
 USED = "gantry:acl:used"
 REFUSED = "gantry:acl:refused"
@@ -144,6 +152,101 @@ class LimitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RateRow:
+    """Messages a second that clients may send to topics of an instance, and receive from them; 0 is no limit."""
+
+    instance: str
+    sent: int = 0
+    received: int = 0
+
+    def shared(self, brokers: int) -> RateRow:
+        """What is left for one of so many brokers, as of the limits of an account."""
+        return replace(self, sent=-(-self.sent // brokers), received=-(-self.received // brokers))
+
+    def encode(self) -> str:
+        """The row as it is published: the same limits are always the same text."""
+        return _sorted(self)
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> RateRow:
+        """Read a row; what it lacks is no limit. Raises ValueError, KeyError, TypeError and AttributeError."""
+        row = orjson.loads(data)
+        return cls(str(row["instance"]), *(max(0, int(row.get(name) or 0)) for name in ("sent", "received")))
+
+
+@dataclass(frozen=True, slots=True)
+class RateUse:
+    """Messages a second that one broker takes from clients of an instance and gives to them.
+
+    `held_back` counts how often one of them had to wait, or was refused, since the broker's start.
+    """
+
+    sent: int = 0
+    received: int = 0
+    held_back: int = 0
+
+    def encode(self) -> bytes:
+        """The row as the broker tells it."""
+        return orjson.dumps(_values(self))
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> RateUse:
+        """Read a row; what it lacks is 0. Raises ValueError."""
+        row = orjson.loads(data)
+        return cls(**{name: row[name] for name in _names(cls) if name in row})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A topic or group (`kind`) without a namespace that a client wants to make, until `deadline_ms` (epoch ms).
+
+    `config` are its settings as the client gave them: TopicConfig or SubscriptionGroupConfig in JSON.
+    """
+
+    number: str
+    kind: str
+    name: str
+    key: str
+    address: str
+    secure: bool
+    deadline_ms: int
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """The entry as the broker writes it."""
+        return orjson.dumps(_values(self))
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> Wanted:
+        """Read an entry. Raises ValueError, KeyError and TypeError."""
+        row = orjson.loads(data)
+        return cls(**{name: row[name] for name in _names(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of it: made (`kind` is empty), or why not: `permission`, `refused` by a rule, `busy`."""
+
+    kind: str = ""
+    remark: str = ""
+
+    def encode(self) -> bytes:
+        """The answer as the console writes it."""
+        return orjson.dumps(_values(self))
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> Answer:
+        """Read an answer. Raises ValueError and TypeError."""
+        row = orjson.loads(data)
+        return cls(**{name: row[name] for name in _names(cls) if name in row})
+
+
+def answer_key(number: str) -> str:
+    """Where the answer to a wanted name stands."""
+    return f"{ANSWER}:{number}"
+
+
+@dataclass(frozen=True, slots=True)
 class UseRow:
     """What an account takes of one broker; `refused` counts its requests since the broker's start, by reason."""
 
@@ -166,7 +269,10 @@ class UseRow:
 
 
 def use_field(account: str, broker: str) -> str:
-    """The field of USE that a broker tells an account's use in; for no account, when it last told anything."""
+    """The field of USE that a broker tells an account's use in; for no account, when it last told anything.
+
+    And of RATES_USED, in which it tells that of an instance.
+    """
     return f"{account}/{broker}"
 
 

@@ -142,6 +142,21 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
 
 
+class PlainAclCode(IntEnum):
+    """Requests about `plain_acl.yml` (ACL 1.0) that Apache RocketMQ had until 5.2; the embedded broker has none."""
+
+    UPDATE_AND_CREATE_ACL_CONFIG = 50
+    DELETE_ACL_CONFIG = 51
+    GET_BROKER_CLUSTER_ACL_INFO = 52
+    GET_BROKER_CLUSTER_ACL_CONFIG = 54
+
+
+class OwnRequestCode(IntEnum):
+    """Requests of the embedded broker alone, far from RocketMQ's numbers: another broker says that it has none such."""
+
+    GET_ALL_TOPIC_OFFSETS = 810_001
+
+
 class ResponseCode(IntEnum):
     """What a response says; names as in Apache RocketMQ's ResponseCode."""
 

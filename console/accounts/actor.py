@@ -11,7 +11,7 @@ import orjson
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 
-from brokercore.policy import Context, Decision, Grantee, Statement, decide, mq_resource, parse_policy
+from brokercore.policy import Context, Decision, Grantee, Statement, allowed_among, decide, mq_resource, parse_policy
 from console.accounts.models import Organization, Policy, Role, Tenant, User
 from console.accounts.resources import resources
 
@@ -129,8 +129,7 @@ class Actor:
         )
         if not grantee.statements and not grantee.grants and not grantee.holders:
             return set()
-        context = self.context
-        return {resource for resource in holders if decide(grantee, action, resource, context).allowed}
+        return allowed_among(grantee, action, holders.keys(), self.context)
 
     def grantee(self, resource: str, *, owner: Tenant | None, holder: str = "") -> Grantee:
         """Everything that counts for the caller in a decision on `resource`."""

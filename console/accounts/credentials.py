@@ -101,6 +101,15 @@ def find_key(access_key_id: str) -> AccessKey | None:
     return usable_keys().filter(access_key_id=access_key_id).first()
 
 
+def find_platform_key(access_key_id: str) -> AccessKey | None:
+    """The key of this id, if it is one of a platform's administrator.
+
+    Such a key belongs to no account and is no usable key anywhere else: brokers, queues and databases never take it.
+    """
+    keys = AccessKey.objects.select_related(*_OWNERS).filter(_not_expired(), enabled=True)
+    return keys.filter(access_key_id=access_key_id, user__is_platform_admin=True, user__is_active=True).first()
+
+
 def key_of_claim(access_key_id: str) -> tuple[AccessKey | None, bool]:
     """The key that somebody says is theirs, and whether it is usable.
 
@@ -123,13 +132,16 @@ def _nobodys(_master_key: str) -> str:
 
 
 def _usable() -> Q:
-    not_expired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     of_somebody = (
         Q(user__is_active=True, user__tenant__enabled=True)
         | Q(role__tenant__enabled=True)
         | Q(organization__isnull=False, tenant__enabled=True)
     )
-    return not_expired & of_somebody & Q(enabled=True)
+    return _not_expired() & of_somebody & Q(enabled=True)
+
+
+def _not_expired() -> Q:
+    return Q(expires_at=None) | Q(expires_at__gt=timezone.now())
 
 
 def actor_of(key: AccessKey, **circumstances: Any) -> Actor:

@@ -21,8 +21,8 @@ from functools import cached_property, lru_cache
 
 from django.core.exceptions import PermissionDenied
 
+from brokercore.globs import expression
 from brokercore.policy import CREATOR, Statement, mq_resource
-from brokercore.policy.statements import expression
 from console.accounts.actor import Actor, role_statements, service_resource, statements_of, user_statements
 from console.accounts.assumable_roles import Principals, Roles, role_principal, sessions_of, user_principal
 from console.accounts.models import Policy, Role, Tenant, User

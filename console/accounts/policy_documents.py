@@ -51,6 +51,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "AttachPolicyToRole", "DetachPolicyFromRole", "EndRoleSession",
         "GetSingleSignOn", "UpdateSingleSignOn",
     ),
+    "cms": (
+        "QueryAlarm", "PutAlarmRule", "DeleteAlarmRule", "AcknowledgeAlarm", "PutAlarmRecipient",
+        "DeleteAlarmRecipient",
+    ),
     "sts": ("AssumeRole",),
     "actiontrail": ("Read",),
 }  # fmt: skip
@@ -99,6 +103,8 @@ SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
         "See change tracking and inflow tasks, without the rows in their events",
         _document("dts:QueryTrackingTask", "dts:QueryInflowTask"),
     ),
+    "AliyunCloudMonitorFullAccess": ("Make rules of alarms, and say who is told", _document("cms:*")),
+    "AliyunCloudMonitorReadOnlyAccess": ("See alarms and their rules, change nothing", _document("cms:Query*")),
 }
 
 

@@ -6,6 +6,7 @@ from django.http import Http404
 
 from console.accounts.access import require
 from console.accounts.actor import ADOPTION, Actor, platform_resource
+from console.adoption import queries
 from console.adoption.models import Rule, Run
 from console.instances.models import Cluster
 
@@ -27,8 +28,7 @@ def cluster(actor: Actor, number: int, action: str) -> Cluster:
 def rule(actor: Actor, number: int, action: str) -> Rule:
     """The rule; another account's does not exist for an account that may adopt."""
     anywhere(actor, action)
-    rows = Rule.objects.select_related("cluster", "instance__tenant", "instance__cluster").filter(pk=number)
-    found = (rows if actor.is_platform_admin else rows.filter(instance__tenant=actor.tenant)).first()
+    found = queries.find_rule(actor, number)
     if found is None:
         raise Http404("no such rule")
     return found
@@ -37,8 +37,7 @@ def rule(actor: Actor, number: int, action: str) -> Rule:
 def run(actor: Actor, number: int, action: str) -> Run:
     """The run; another account's does not exist for an account that may adopt."""
     anywhere(actor, action)
-    rows = Run.objects.select_related("cluster", "instance__tenant", "instance__cluster", "rule").filter(pk=number)
-    found = (rows if actor.is_platform_admin else rows.filter(instance__tenant=actor.tenant)).first()
+    found = queries.find_run(actor, number)
     if found is None:
         raise Http404("no such run")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from console.instances.models import Cluster, Instance
+from console.topics.models import Group, Topic
 
 
 class Kind(models.TextChoices):
@@ -12,6 +13,11 @@ class Kind(models.TextChoices):
 
     TOPIC = "topic", "Topic"
     GROUP = "group", "Group"
+
+
+def model_of(kind: str) -> type[Topic] | type[Group]:
+    """Where names of a kind are kept that an account has."""
+    return Topic if kind == Kind.TOPIC else Group
 
 
 class Purpose(models.TextChoices):

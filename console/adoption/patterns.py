@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from brokercore.globs import expression
 from console.web.errors import Refused
 
 MOST = 512
@@ -38,9 +39,10 @@ def matcher(include: str, exclude: str = "") -> Callable[[str], bool]:
     return fits
 
 
-def closeness(include: str, name: str) -> int:
-    """How closely the patterns name what fits them: the most characters of a fitting one that are no wildcards."""
-    return max((_literal(word) for word in include.split() if matcher(word)(name)), default=0)
+def closeness(include: str) -> Callable[[str], int]:
+    """Tells how closely the patterns name what fits: the most characters of a fitting one that are no wildcards."""
+    words = [(matcher(word), _literal(word)) for word in include.split()]
+    return lambda name: max((literal for fits, literal in words if fits(name)), default=0)
 
 
 def _literal(word: str) -> int:
@@ -51,9 +53,4 @@ def _expression(text: str) -> re.Pattern[str] | None:
     words = text.split()
     if not words:
         return None
-    # Stars in a row mean what one does, and would be tried in every combination.
-    return re.compile("|".join(_translated(re.sub(r"\*+", "*", word)) for word in words))
-
-
-def _translated(word: str) -> str:
-    return "".join({"*": ".*", "?": "."}.get(character) or re.escape(character) for character in word)
+    return re.compile("|".join(map(expression, words)))

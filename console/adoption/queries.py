@@ -1,25 +1,42 @@
-"""Reads of adoption: names that no account has with their figures, runs and rules. The actor narrows what is seen."""
+"""Reads of adoption: names that no account has with their figures, adopted ones, runs and rules.
+
+The actor narrows what is seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Model, Q, QuerySet
 
 from brokercore.client.errors import ClientError
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
-from console.adoption.models import Kind, Rule, Run, RunName, State
+from console.adoption import listing
+from console.adoption.listing import Listing
+from console.adoption.models import Kind, Rule, Run, RunName, State, model_of
 from console.adoption.patterns import checked, matcher
 from console.adoption.unowned import Unowned, unowned
 from console.instances import broker
 from console.instances.models import Cluster, Instance
 from console.metrics.queries import rates
 from console.topics.live import Rates
+from console.topics.queries import visible_groups, visible_topics
 
+Row = TypeVar("Row", bound=Model)
 _FIRST = 100
 """Accounts to choose from; another one is named."""
+
+
+class Named(Protocol):
+    """What has a kind and a name."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -36,13 +53,18 @@ class Choice:
         """True when names were ticked, so that patterns say nothing."""
         return bool(self.keys)
 
-    def fits(self) -> Callable[[Unowned], bool]:
+    def fits(self) -> Callable[[Named], bool]:
         """Tells whether a name was chosen. Raises Refused for a malformed pattern."""
         if self.keys:
             wanted = frozenset(self.keys)
-            return lambda one: one.key in wanted
+            return lambda one: f"{one.kind}:{one.name}" in wanted
         by_name = matcher(checked(_as_pattern(self.include), "include"), checked(self.exclude, "exclude"))
         return lambda one: self.kind in ("", one.kind) and by_name(one.name)
+
+
+def keys_of(words: Iterable[str]) -> tuple[str, ...]:
+    """Single names as `Choice` has them: `topic:orders`, and of a word without a kind the topic and the group."""
+    return tuple(key for word in words for key in ([word] if ":" in word else [f"{kind}:{word}" for kind in Kind]))
 
 
 def _as_pattern(text: str) -> str:
@@ -56,13 +78,13 @@ class Line:
     """One row of the list. `rate` is messages a second in (topic) or out (group), `amount` what is stored or behind."""
 
     unowned: Unowned
-    rate: float | None
-    amount: int | None
+    rate: float | None = None
+    amount: int | None = None
     last_use_ms: int | None = None
 
     @property
     def name(self) -> str:
-        """What the table sorts by."""
+        """The name on the wire."""
         return self.unowned.name
 
     @property
@@ -70,15 +92,20 @@ class Line:
         """Topic or group."""
         return self.unowned.kind
 
-    @property
-    def sortable_rate(self) -> float:
-        """As `rate`; unknown ones come last."""
-        return -1.0 if self.rate is None else self.rate
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """One name that an account has as the cluster had it."""
+
+    kind: str
+    name: str
+    instance_pk: int
+    account: str
 
     @property
-    def sortable_amount(self) -> int:
-        """As `amount`; unknown ones come last."""
-        return -1 if self.amount is None else self.amount
+    def key(self) -> str:
+        """Names it in a form."""
+        return f"{self.kind}:{self.name}"
 
 
 def clusters() -> list[Cluster]:
@@ -92,16 +119,29 @@ def chosen(cluster: Cluster, choice: Choice) -> list[Unowned]:
     return [one for one in unowned(cluster) if fits(one)]
 
 
-def lines(cluster: Cluster, names: list[Unowned]) -> tuple[list[Line], Rates]:
-    """The names with their rates and backlog of the last sample."""
-    found = rates(cluster)
-    return [_line(one, found) for one in names], found
+def listed(cluster: Cluster, choice: Choice) -> Listing:
+    """As `chosen` for a page, which may be of a short while ago. Raises Refused, ClientError for an outage."""
+    fits = choice.fits()
+    found = listing.listed(cluster)
+    if choice == Choice():
+        return found
+    return Listing([kept for kept in found.names if fits(listing.unowned_of(kept))], found.at)
 
 
-def _line(one: Unowned, found: Rates) -> Line:
+def figures(one: Unowned, found: Rates) -> tuple[float | None, int | None]:
+    """Rate and amount of a name, as `Line` has them."""
     if one.kind is Kind.TOPIC:
-        return Line(one, found.in_tps.get(one.name), found.stored.get(one.name))
-    return Line(one, found.out_tps.get(one.name), found.backlog.get(one.name))
+        return found.in_tps.get(one.name), found.stored.get(one.name)
+    return found.out_tps.get(one.name), found.backlog.get(one.name)
+
+
+def add_rates(cluster: Cluster, shown: list[Line]) -> Rates:
+    """Tell of a page's lines their figures of the last sample."""
+    topics, groups = ([line.name for line in shown if line.kind == kind] for kind in (Kind.TOPIC, Kind.GROUP))
+    found = rates(cluster, topics=topics, groups=groups)
+    for line in shown:
+        line.rate, line.amount = figures(line.unowned, found)
+    return found
 
 
 def add_last_use(cluster: Cluster, shown: list[Line]) -> None:
@@ -110,17 +150,13 @@ def add_last_use(cluster: Cluster, shown: list[Line]) -> None:
     A cluster that is away by now leaves it open.
     """
     admin = broker.admin(cluster)
-    topics = [line.name for line in shown if line.kind == Kind.TOPIC]
+    topics, groups = ([line.name for line in shown if line.kind == kind] for kind in (Kind.TOPIC, Kind.GROUP))
     try:
-        stats = admin.topics.stats_of(topics)
-        for line in shown:
-            if line.kind == Kind.TOPIC:
-                times = [queue.last_update_ms for queue in stats.get(line.name, {}).values()]
-            else:
-                times = [queue.last_timestamp_ms for queue in admin.groups.stats(line.name).queues.values()]
-            line.last_use_ms = max(times, default=0) or None
+        times = {Kind.TOPIC: admin.topics.last_stored_ms(topics), Kind.GROUP: admin.groups.last_consumed_ms(groups)}
     except ClientError:
         return
+    for line in shown:
+        line.last_use_ms = times[line.unowned.kind].get(line.name) or None
 
 
 def find(cluster: Cluster, kind: str, name: str) -> Unowned | None:
@@ -147,10 +183,49 @@ def bare_instance(tenant: Tenant, cluster: Cluster) -> Instance | None:
     return Instance.objects.filter(tenant=tenant, cluster=cluster, independent_naming=False).first()
 
 
+def adopted(actor: Actor, cluster: Cluster, choice: Choice | None = None) -> list[Adopted]:
+    """What accounts have adopted on a cluster and was chosen, topics first, by name. Raises Refused."""
+    rows = {kind: model_of(kind).objects.filter(instance__cluster=cluster) for kind in Kind}
+    return _adopted({kind: narrowed(actor, found) for kind, found in rows.items()}, choice or Choice())
+
+
+def adopted_in(actor: Actor, instance: Instance, choice: Choice) -> list[Adopted]:
+    """The same of an instance of the actor's account, as far as the actor may see its topics and groups."""
+    rows = {Kind.TOPIC: visible_topics(actor, instance), Kind.GROUP: visible_groups(actor, instance)}
+    return _adopted(rows, choice)
+
+
+def _adopted(rows: Mapping[Kind, QuerySet[Any]], choice: Choice) -> list[Adopted]:
+    fits, facts = choice.fits(), ("physical_name", "instance_id", "instance__tenant__name")
+    return [
+        one
+        for kind, found in rows.items()
+        for facts_of in found.filter(adopted=True).order_by("physical_name").values_list(*facts)
+        if fits(one := Adopted(kind.value, *facts_of))
+    ]
+
+
+def narrowed(actor: Actor, rows: QuerySet[Row]) -> QuerySet[Row]:
+    """Of rows that hang on an instance, those that the actor may see: an account that may adopt sees its own."""
+    return rows if actor.is_platform_admin else rows.filter(instance__tenant=actor.tenant)
+
+
+def find_run(actor: Actor, number: int) -> Run | None:
+    """A run that the actor may see."""
+    rows = Run.objects.select_related("cluster", "instance__tenant", "instance__cluster", "rule")
+    return narrowed(actor, rows).filter(pk=number).first()
+
+
+def find_rule(actor: Actor, number: int) -> Rule | None:
+    """A rule that the actor may see."""
+    rows = Rule.objects.select_related("cluster", "instance__tenant", "instance__cluster")
+    return narrowed(actor, rows).filter(pk=number).first()
+
+
 def runs(actor: Actor, cluster: Cluster) -> QuerySet[Run]:
     """Runs on a cluster, the latest first, with their counts."""
-    rows = Run.objects.filter(cluster=cluster).select_related("instance__tenant", "rule")
-    return _counted(rows if actor.is_platform_admin else rows.filter(instance__tenant=actor.tenant))
+    rows = Run.objects.filter(cluster=cluster).select_related("instance__tenant", "instance__cluster", "rule")
+    return _counted(narrowed(actor, rows))
 
 
 def counts(run: Run) -> dict[str, int]:
@@ -168,8 +243,7 @@ def names(run: Run, text: str = "", state: str = "") -> QuerySet[RunName]:
 def rules(actor: Actor, cluster: Cluster) -> QuerySet[Rule]:
     """Rules of a cluster, each with the number of names that it `took`."""
     rows = Rule.objects.filter(cluster=cluster).select_related("instance__tenant")
-    rows = rows if actor.is_platform_admin else rows.filter(instance__tenant=actor.tenant)
-    return rows.annotate(took=Count("runs__names", filter=Q(runs__names__state=State.DONE)))
+    return narrowed(actor, rows).annotate(took=Count("runs__names", filter=Q(runs__names__state=State.DONE)))
 
 
 def taken(rule: Rule, text: str = "") -> QuerySet[RunName]:

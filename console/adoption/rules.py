@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from brokercore.client.errors import ClientError
 from console.adoption import services, worker
 from console.adoption.models import Kind, Purpose, Rule, RunName
 from console.adoption.patterns import closeness, matcher
+from console.adoption.room import room
 from console.adoption.unowned import Unowned, unowned
 from console.instances.models import Cluster
 
@@ -35,14 +36,14 @@ class Decider:
     """Whose a name is by the rules of a cluster."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules: list[tuple[Rule, Callable[[str], bool]]] = [
-            (rule, matcher(rule.include, rule.exclude)) for rule in rules
-        ]
+        self._rules = [(rule, matcher(rule.include, rule.exclude), closeness(rule.include)) for rule in rules]
 
     def fitting(self, kind: str, name: str) -> list[Rule]:
         """The rules that fit, the one that takes it first."""
-        found = [rule for rule, fits in self._rules if rule.kind in ("", kind) and fits(name)]
-        return sorted(found, key=lambda rule: (-closeness(rule.include, name), rule.pk))
+        found = [
+            (-close(name), rule.pk, rule) for rule, fits, close in self._rules if rule.kind in ("", kind) and fits(name)
+        ]
+        return [rule for _, _, rule in sorted(found, key=lambda one: one[:2])]
 
 
 def apply(cluster: Cluster) -> int:
@@ -61,14 +62,12 @@ def apply(cluster: Cluster) -> int:
         if fitting:
             taken[fitting[0]].append(one)
     for rule, names in taken.items():
-        wanted = names[: services.MOST_NAMES]
-        capacity = rule.instance.topic_capacity
-        if capacity is not None:
-            room = max(0, capacity - rule.instance.topics.count())
-            topics = [one for one in wanted if one.kind is Kind.TOPIC][:room]
-            wanted = topics + [one for one in wanted if one.kind is Kind.GROUP]
+        wanted = []
+        for kind in Kind:
+            left = room(kind, rule.instance.tenant, rule.instance)
+            wanted += [one for one in names if one.kind is kind][: left.left if left else None]
         if wanted:
-            pairs = [(one.kind.value, one.name) for one in wanted]
+            pairs = [(one.kind.value, one.name) for one in wanted[: services.MOST_NAMES]]
             run = services.add_run(
                 rule.instance, Purpose.ADOPT, pairs, rule=rule, requester=f"rule {rule.pk}: {rule.include}"[:150]
             )

@@ -9,26 +9,29 @@ from django.db import IntegrityError, transaction
 from brokercore.client.errors import GroupNotExist, TopicNotExist
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant, User
-from console.adoption.models import Forgotten, Kind, Purpose, Rule, Run, RunName, State
+from console.adoption import queries
+from console.adoption.models import Forgotten, Kind, Purpose, Rule, Run, RunName, State, model_of
 from console.adoption.patterns import checked
+from console.adoption.preview import preview
+from console.adoption.queries import Adopted
 from console.adoption.unowned import Unowned, is_kept
 from console.audit import record as audit
 from console.celery import app
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
-from console.topics.models import Group, Topic
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
 
 MOST_NAMES = 100_000
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
 _WORK = "console.adoption.tasks.work"
+_TOO_MANY = {Kind.TOPIC: "BIZ_TOPIC_QUOTA_EXCEEDED", Kind.GROUP: "BIZ_SUBSCRIPTION_QUOTA_EXCEEDED"}
 
 
 def instance_for(*, actor: Actor, tenant: Tenant, cluster: Cluster, name: str = "") -> Instance:
     """The account's instance without namespace on a cluster, made when there is none yet. Raises Refused."""
-    found = Instance.objects.filter(tenant=tenant, cluster=cluster, independent_naming=False).first()
+    found = queries.bare_instance(tenant, cluster)
     return found or instances.create_instance(
         actor=actor,
         cluster=cluster.name,
@@ -41,11 +44,14 @@ def instance_for(*, actor: Actor, tenant: Tenant, cluster: Cluster, name: str = 
 
 @transaction.atomic
 def adopt(*, actor: Actor, instance: Instance, names: Iterable[Unowned]) -> Run:
-    """Take names into an instance without namespace, as they are; nothing changes on the cluster. Raises Refused.
+    """Take names into an instance without namespace, as they are; nothing changes on the cluster.
 
-    A worker does it in steps. Names that cannot be taken are told with the run.
+    A worker does it in steps. Names that cannot be taken are told with the run. Raises Refused, also where they are
+    more than the account or the instance may have.
     """
     wanted = list(names)
+    for kind, reason in preview(wanted, instance.tenant, instance).too_many.items():
+        raise Refused(_TOO_MANY[kind], reason, "account")
     run = _run(actor, instance, Purpose.ADOPT, [(one.kind, one.name) for one in wanted])
     # Who adopts by hand what was forgotten wants it back.
     for kind in Kind:
@@ -62,14 +68,14 @@ def adopt_for(
     cluster: Cluster,
     names: Iterable[Unowned],
     tenant: Tenant | None,
-    make: Callable[[], User],
+    make: Callable[[], User] | None = None,
     instance_name: str = "",
 ) -> Run:
     """Adopt into the account's instance without namespace; `make` makes the account where there is none.
 
     All of it happens, or nothing. Raises Refused.
     """
-    owner = tenant or make().tenant
+    owner = tenant or (make().tenant if make else None)
     if owner is None:
         raise Refused(_FIELD, "The administrator of the platform has no instances.", "account")
     return adopt(
@@ -81,6 +87,18 @@ def adopt_for(
 def forget(*, actor: Actor, instance: Instance, names: Iterable[tuple[str, str]]) -> Run:
     """Let go of names (kind and name) of an instance without namespace; the cluster keeps them. Raises Refused."""
     return _run(actor, instance, Purpose.FORGET, list(names))
+
+
+@transaction.atomic
+def forget_each(*, actor: Actor, names: Iterable[Adopted]) -> list[Run]:
+    """Let go of adopted names, by a run for each instance that has some of them. Raises Refused for none."""
+    by_instance: dict[int, list[tuple[str, str]]] = {}
+    for one in names:
+        by_instance.setdefault(one.instance_pk, []).append((one.kind, one.name))
+    if not by_instance:
+        raise Refused(_FIELD, "No name was chosen.", "include")
+    found = Instance.objects.select_related("tenant", "cluster").in_bulk(by_instance)
+    return [forget(actor=actor, instance=found[pk], names=chosen) for pk, chosen in by_instance.items()]
 
 
 def undo(*, actor: Actor, run: Run) -> Run:
@@ -97,10 +115,7 @@ def create_rule(*, actor: Actor, instance: Instance, include: str, exclude: str 
     include, exclude = checked(include, "include"), checked(exclude, "exclude")
     if not include:
         raise Refused(_FIELD, "A rule needs a pattern, such as payments-* or *.", "include")
-    if instance.independent_naming:
-        raise Refused(
-            _FIELD, f"{instance.name} has a namespace: names as they are need an instance without.", "instance"
-        )
+    _require_bare(instance)
     rule = Rule(
         cluster=instance.cluster,
         instance=instance,
@@ -113,9 +128,18 @@ def create_rule(*, actor: Actor, instance: Instance, include: str, exclude: str 
         with transaction.atomic():
             rule.save()
     except IntegrityError as error:
-        raise Refused(_FIELD, "There is such a rule already.", "include") from error
+        raise Refused("BIZ_RULE_EXISTED", "There is such a rule already.", "include") from error
     audit.record(actor, "adoption.rule.create", str(rule.pk), detail=described(rule), tenant=instance.tenant)
     return rule
+
+
+@transaction.atomic
+def create_rule_for(
+    *, actor: Actor, tenant: Tenant, cluster: Cluster, include: str, exclude: str = "", kind: str = ""
+) -> Rule:
+    """A rule for the account's instance without namespace, which is made where there is none. Raises Refused."""
+    instance = instance_for(actor=actor, tenant=tenant, cluster=cluster)
+    return create_rule(actor=actor, instance=instance, include=include, exclude=exclude, kind=kind)
 
 
 @transaction.atomic
@@ -127,9 +151,9 @@ def delete_rule(*, actor: Actor, rule: Rule) -> None:
 
 def delete_from_cluster(*, actor: Actor, cluster: Cluster, name: Unowned) -> None:
     """Delete what no account has from the cluster, with its messages or offsets. Raises Refused, ClientError."""
-    model = Topic if name.kind is Kind.TOPIC else Group
     admin = broker.admin(cluster)
-    if model.objects.filter(physical_name=name.name).exists() or is_kept(name.name, frozenset()):
+    there = model_of(name.kind).objects.filter(physical_name=name.name, cluster=cluster)
+    if there.exists() or is_kept(name.name, frozenset()):
         raise Refused(_FIELD, f"{name.name} belongs to an account now; delete it on its own page.")
     try:
         if name.kind is Kind.TOPIC:
@@ -154,10 +178,7 @@ def described(rule: Rule) -> dict[str, object]:
 
 def add_run(instance: Instance, purpose: Purpose, names: list[tuple[str, str]], **facts: object) -> Run:
     """A run with its names, for a worker to do. Raises Refused for an instance with a namespace and for no names."""
-    if instance.independent_naming:
-        raise Refused(
-            _FIELD, f"{instance.name} has a namespace: names as they are need an instance without.", "instance"
-        )
+    _require_bare(instance)
     if not names:
         raise Refused(_FIELD, "No name was chosen.", "include")
     if len(names) > MOST_NAMES:
@@ -166,6 +187,12 @@ def add_run(instance: Instance, purpose: Purpose, names: list[tuple[str, str]], 
     rows = [RunName(run=run, kind=kind, name=name) for kind, name in dict.fromkeys(names)]
     RunName.objects.bulk_create(rows, batch_size=500)
     return run
+
+
+def _require_bare(instance: Instance) -> None:
+    if instance.independent_naming:
+        reason = f"{instance.name} has a namespace: names as they are need an instance without."
+        raise Refused(_FIELD, reason, "instance")
 
 
 def _run(actor: Actor, instance: Instance, purpose: Purpose, names: list[tuple[str, str]]) -> Run:

@@ -8,8 +8,8 @@ from celery import shared_task
 from django.core.cache import cache
 
 from brokercore.client.errors import ClientError
+from console.adoption import listing, worker
 from console.adoption import rules as rule_book
-from console.adoption import worker
 from console.instances.models import Cluster
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,18 @@ def sweep() -> None:
     """Go on with runs that lost their worker or their message, or waited for a cluster."""
     for number in worker.sweep():
         worker.work(number)
+
+
+@shared_task  # type: ignore[untyped-decorator]
+def names() -> None:
+    """Ask anew for the lists of names that somebody looks at and brokers take long to tell."""
+    for cluster in Cluster.objects.all():
+        if not listing.is_looked_at(cluster):
+            continue
+        try:
+            listing.ask(cluster)
+        except ClientError as error:
+            log.warning("the names of %s could not be listed: %s", cluster.name, error.user_message)
 
 
 @shared_task  # type: ignore[untyped-decorator]

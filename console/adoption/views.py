@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import django_tables2 as tables
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -12,20 +15,31 @@ from django.views.decorators.http import require_GET, require_POST
 
 from brokercore.client.errors import ClientError
 from console.accounts.http import Request
+from console.accounts.models import Tenant
 from console.accounts.services import draw_password
 from console.accounts.services.tenants import create_tenant
 from console.adoption import access, queries, services
 from console.adoption import rules as rule_book
 from console.adoption.forms import NEW, ChoiceForm, RuleForm, TargetForm
+from console.adoption.listing import Kept, unowned_of
 from console.adoption.models import Kind, Purpose, Run
+from console.adoption.preview import preview
+from console.adoption.queries import Line
 from console.adoption.unowned import Unowned
 from console.instances import broker
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster
+from console.metrics.queries import rates
+from console.topics.live import Rates
 from console.web import deletion, forms, htmx
 from console.web.errors import Refused
-from console.web.paging import CellColumn, column, configured, search_text
+from console.web.paging import CellColumn, LazyRows, column, configured, records, search_text
 
 _NUMBER = column("num-cell")
+_WIDE = column("d-none d-md-table-cell")
+"""Of a column that a narrow screen tells below the name."""
+_BY_FIGURES = frozenset({"rate", "amount"})
+"""Columns by which the list is sorted only with the figures of all names."""
+
 _SHOWN = 200
 """Names of a kind that the last step lists; the run's page has all of them."""
 
@@ -35,24 +49,40 @@ class UnownedTable(tables.Table):  # type: ignore[misc]
 
     chosen = CellColumn(template_name="adoption/_choice_cell.html", verbose_name="", orderable=False)
     name = CellColumn(template_name="adoption/_name_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind")
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind", attrs=_WIDE)
     rate = CellColumn(
         "{% load gantry %}{% number record.rate %}",
         verbose_name="Messages/s",
-        order_by=("sortable_rate", "name"),
-        attrs=_NUMBER,
+        attrs=column("num-cell d-none d-md-table-cell"),
     )
     amount = CellColumn(
         template_name="adoption/_amount_cell.html",
         verbose_name="Stored / backlog",
-        order_by=("sortable_amount", "name"),
         attrs=_NUMBER,
     )
     last_use_ms = CellColumn(
         "{% load gantry %}{% if record.last_use_ms %}{% ago record.last_use_ms %}{% else %}–{% endif %}",
         verbose_name="Last message",
         orderable=False,
+        attrs=_WIDE,
     )
+
+    class Meta:
+        order_by = "name"
+
+
+class AdoptedTable(tables.Table):  # type: ignore[misc]
+    """What accounts have as the cluster had it."""
+
+    chosen = CellColumn(
+        '<input class="form-check-input" type="checkbox" name="name" value="{{ record.key }}" '
+        'aria-label="Choose {{ record.name }}">',
+        verbose_name="",
+        orderable=False,
+    )
+    name = CellColumn(template_name="adoption/_adopted_cell.html", verbose_name="Name")
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind", attrs=_WIDE)
+    account = CellColumn("{{ record.account }}", verbose_name="Account", attrs=_WIDE)
 
     class Meta:
         order_by = "name"
@@ -75,16 +105,16 @@ class RunTable(tables.Table):  # type: ignore[misc]
 class RunNameTable(tables.Table):  # type: ignore[misc]
     """What became of each name."""
 
-    name = CellColumn('<span class="name text-break">{{ record.name }}</span>', verbose_name="Name")
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind")
+    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name="Name")
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind", attrs=_WIDE)
     state = CellColumn(template_name="adoption/_state_cell.html", verbose_name="State")
 
 
 class TakenTable(tables.Table):  # type: ignore[misc]
     """What a rule has taken."""
 
-    name = CellColumn('<span class="name text-break">{{ record.name }}</span>', verbose_name="Name")
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind")
+    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name="Name")
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind", attrs=_WIDE)
     run = CellColumn("{% load gantry %}{% time record.run.created_at %}", verbose_name="Taken", order_by="pk")
 
 
@@ -112,14 +142,16 @@ def unowned(request: Request, cluster: int) -> HttpResponse:
         "error": "",
     }
     try:
-        names = queries.chosen(found, form.choice([]))
-        rows, rates = queries.lines(found, names)
-        table = configured(request, UnownedTable(rows))
-        queries.add_last_use(found, [row.record for row in table.page.object_list])
+        listing = queries.listed(found, form.choice([]))
+        sort = request.GET.get("sort", "").lstrip("-")
+        table = configured(request, UnownedTable(_rows(listing.names, rates(found) if sort in _BY_FIGURES else None)))
+        shown = records(table)
+        queries.add_last_use(found, shown)
         context |= {
             "table": table,
-            "rates": rates,
-            "number": len(names),
+            "rates": queries.add_rates(found, shown),
+            "listed_at": listing.at,
+            "number": len(listing.names),
             "filtered": form.choice([]) != queries.Choice(),
         }
     except ClientError as error:
@@ -129,6 +161,18 @@ def unowned(request: Request, cluster: int) -> HttpResponse:
     return htmx.page(request, "adoption/unowned.html", "adoption/_unowned.html", context)
 
 
+def _rows(names: list[Kept], figures: Rates | None) -> LazyRows[Kept]:
+    """The names as rows; `figures` are those of all of them where the list is sorted by them."""
+    keys: dict[str, Callable[[Kept], Any]] = {
+        "name": lambda kept: unowned_of(kept).name,
+        "kind": lambda kept: unowned_of(kept).kind.value,
+    }
+    if figures is not None:
+        for place, column_name in enumerate(("rate", "amount")):
+            keys[column_name] = lambda kept, place=place: queries.figures(unowned_of(kept), figures)[place]  # type: ignore[misc]
+    return LazyRows(names, lambda kept: Line(unowned_of(kept)), keys)
+
+
 @require_GET
 def detail(request: Request, cluster: int, kind: str, name: str) -> HttpResponse:
     """What the cluster tells of one name: a topic's settings and queues, a group's progress."""
@@ -136,9 +180,9 @@ def detail(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     context: dict[str, object] = {"cluster": found, "name": name, "kind": kind, "outage": ""}
     try:
         one = _named(found, kind, name)
-        lines, rates = queries.lines(found, [one])
+        line = Line(one)
         admin = broker.admin(found)
-        context |= {"one": one, "line": lines[0], "rates": rates}
+        context |= {"one": one, "line": line, "rates": queries.add_rates(found, [line])}
         if one.kind is Kind.TOPIC:
             context |= {
                 "config": admin.topics.config(name),
@@ -193,26 +237,27 @@ def adopt(request: Request, cluster: int) -> HttpResponse:
         return forms.show(
             request, "adoption/adopt.html", form, context | {"outage": error.user_message, "step": "target"}
         )
-    possible = [one for one in names if not one.refusal]
-    context |= {"names": names, "number": len(possible), "refused": [one for one in names if one.refusal][:_SHOWN]}
-    context |= {f"{kind}s": [one.name for one in possible if one.kind == kind][:_SHOWN] for kind in Kind.values}
-    context |= {f"{kind}_number": sum(one.kind == kind for one in possible) for kind in Kind.values}
-    if not step or not form.is_valid():
-        return forms.show(request, "adoption/adopt.html", form, context | {"step": "target"})
-    target = queries.account(actor, form.cleaned_data["account"])
+    is_valid = bool(step) and form.is_valid()
+    target = queries.account(actor, form.cleaned_data["account"]) if is_valid else None
     instance = queries.bare_instance(target, found) if target is not None else None
-    context |= {"target": target, "instance": instance}
+    outlook = preview(names, target, instance)
+    context |= {"preview": outlook, "number": len(outlook.possible), "target": target, "instance": instance}
+    context |= {"refused": outlook.refused[:_SHOWN], "differing": outlook.differing[:_SHOWN]}
+    context |= {f"{kind}s": [one.name for one in outlook.of(kind)][:_SHOWN] for kind in Kind.values}
+    context |= {f"{kind}_number": len(outlook.of(kind)) for kind in Kind.values}
+    if not is_valid:
+        return forms.show(request, "adoption/adopt.html", form, context | {"step": "target"})
     if step == "apply":
         password = draw_password() if target is None else ""
         with forms.refusals_on(form):
-            run = _apply(request, found, form, possible, password)
+            run = _apply(request, found, form, outlook.possible, password)
             if not password:
                 return redirect("adoption.run", run.pk)
             return render(request, "adoption/started.html", {"run": run, "password": password})
     return forms.show(request, "adoption/adopt.html", form, context | {"step": "preview"})
 
 
-def _apply(request: Request, cluster: Cluster, form: TargetForm, names: list[Unowned], password: str) -> Run:
+def _apply(request: Request, cluster: Cluster, form: TargetForm, names: Sequence[Unowned], password: str) -> Run:
     """Make what is missing of account and instance, all or nothing, and begin. Raises Refused."""
     data, actor = form.cleaned_data, request.actor
     return services.adopt_for(
@@ -229,6 +274,46 @@ def _apply(request: Request, cluster: Cluster, form: TargetForm, names: list[Uno
             must_change_password=True,
         ),
     )
+
+
+@require_GET
+def adopted(request: Request, cluster: int) -> HttpResponse:
+    """What accounts have adopted, and can be forgotten."""
+    found = access.cluster(request.actor, cluster, "platform:ListUnowned")
+    form = ChoiceForm(request.GET)
+    context: dict[str, object] = {"cluster": found, "form": form, "tab": "adopted", "error": ""}
+    try:
+        names = queries.adopted(request.actor, found, form.choice([]))
+        context |= {
+            "table": configured(request, AdoptedTable(names)),
+            "number": len(names),
+            "filtered": form.choice([]) != queries.Choice(),
+        }
+    except Refused as refused:
+        context["error"] = refused.message
+    return htmx.page(request, "adoption/adopted.html", "adoption/_adopted.html", context)
+
+
+@require_POST
+def forget(request: Request, cluster: int) -> HttpResponse:
+    """Forget chosen names: what would be let go of, and with `confirmed` by a run for each instance."""
+    found = access.cluster(request.actor, cluster, "platform:AdoptNames")
+    confirmed = "confirmed" in request.POST
+    keys = request.POST.getlist("name") if "listed" in request.POST or confirmed else []
+    if "listed" in request.POST and not keys:
+        messages.error(request, "No name was chosen: tick some, or take all that fit.")
+        return htmx.done(request, "adoption.adopted", cluster)
+    choice = ChoiceForm(request.POST).choice(keys)
+    with forms.refusals_told(request):
+        names = queries.adopted(request.actor, found, choice)
+        if not confirmed:
+            context = {"cluster": found, "choice": choice, "number": len(names), "names": names[:_SHOWN]}
+            return render(request, "adoption/forget.html", context)
+        runs = services.forget_each(actor=request.actor, names=names)
+        if len(runs) == 1:
+            return redirect("adoption.run", runs[0].pk)
+        return redirect("adoption.runs", cluster)
+    return redirect("adoption.adopted", cluster)
 
 
 @require_GET
@@ -273,15 +358,15 @@ def rules(request: Request, cluster: int) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         with forms.refusals_on(form):
-            instance = _instance(request, found, data["account"])
-            rule = services.create_rule(
+            rule = services.create_rule_for(
                 actor=request.actor,
-                instance=instance,
+                tenant=_tenant(request, data["account"]),
+                cluster=found,
                 include=data["include"],
                 exclude=data["exclude"],
                 kind=data["kind"],
             )
-            messages.success(request, f"What fits {rule.include} is {instance.tenant.name}'s within a minute.")
+            messages.success(request, f"What fits {rule.include} is {rule.instance.tenant.name}'s within a minute.")
             return redirect("adoption.rule", rule.pk)
     context = {"cluster": found, "rules": queries.rules(request.actor, found), "tab": "rules"}
     return forms.show(request, "adoption/rules.html", form, context)
@@ -312,11 +397,11 @@ def rule_delete(request: Request, number: int) -> HttpResponse:
     return redirect("adoption.rules", found.cluster_id)
 
 
-def _instance(request: Request, cluster: Cluster, account: str) -> Instance:
+def _tenant(request: Request, account: str) -> Tenant:
     tenant = queries.account(request.actor, account)
     if tenant is None:
         raise Refused("BIZ_FIELD_CHECK_INVALID", f"There is no account {account}.", "account")
-    return services.instance_for(actor=request.actor, tenant=tenant, cluster=cluster)
+    return tenant
 
 
 def _named(cluster: Cluster, kind: str, name: str) -> Unowned:

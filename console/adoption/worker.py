@@ -15,20 +15,25 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from brokercore.client.errors import ClientError
-from console.adoption.models import Forgotten, Kind, Purpose, Run, RunName, State
+from console.accounts.models import Tenant
+from console.adoption.models import Forgotten, Kind, Purpose, Run, RunName, State, model_of
+from console.adoption.room import room
 from console.adoption.unowned import OnCluster, is_kept, on_cluster
 from console.audit import record as audit
+from console.celery import app
 from console.instances.models import Instance
 from console.rights import access_table
 from console.topics.as_is import group_as_is, topic_as_is
 from console.topics.models import Group, Topic
 from console.topics.names import unholdable
+from console.web.after_commit import after_commit
 
 log = logging.getLogger(__name__)
 STEP = 500
 """Names of a transaction."""
-LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=30)
 _HELD = "An account has this name."
+_SAMPLE, _SAMPLE_EXPIRES_S = "console.metrics.tasks.sample_cluster", 60
 
 
 @dataclass(frozen=True)
@@ -107,19 +112,23 @@ def _ended(run: Run, token: str) -> bool:
     }
     author = _Author(run.requester, run.source_ip)
     audit.record(author, f"adoption.run.{run.purpose}_end", str(run.pk), detail=detail, tenant=run.instance.tenant)
+    # A cluster that nobody had anything of was not sampled so far.
+    after_commit(app.send_task, _SAMPLE, [run.cluster_id], expires=_SAMPLE_EXPIRES_S, retry=False)
     return True
 
 
 def _adopt(instance: Instance, kind: Kind, rows: list[RunName], there: OnCluster) -> None:
-    model = Topic if kind is Kind.TOPIC else Group
-    before = _holders(model, [row.name for row in rows])
-    room = _room(instance) if kind is Kind.TOPIC else None
+    model = model_of(kind)
+    before = _holders(instance, model, [row.name for row in rows])
+    # Held, so that nobody makes another one in the room that is counted here.
+    Tenant.objects.select_for_update().get(pk=instance.tenant_id)
+    limit = room(kind, instance.tenant, instance)
     new: list[Topic | Group] = []
     for row in rows:
         if row.name in before:
             row.reason = "" if before[row.name] == instance.pk else _HELD
-        elif room is not None and room <= len(new):
-            row.reason = f"The instance may have {instance.topic_capacity} topics."
+        elif limit is not None and limit.left <= len(new):
+            row.reason = f"{limit.sentence}."
         else:
             row.reason = _refusal(kind, row.name, there)
             if not row.reason:
@@ -127,19 +136,20 @@ def _adopt(instance: Instance, kind: Kind, rows: list[RunName], there: OnCluster
         row.state = State.REFUSED if row.reason else State.DONE
     model.objects.bulk_create(new, ignore_conflicts=True)  # type: ignore[arg-type]
     # Somebody may have made one of them in this moment: the database decides.
-    kept = _holders(model, [row.physical_name for row in new]) | before
+    kept = _holders(instance, model, [row.physical_name for row in new]) | before
     for row in rows:
         if row.state == State.DONE and kept.get(row.name) != instance.pk:
             row.state, row.reason = State.REFUSED, _HELD
 
 
-def _holders(model: type[Topic | Group], names: list[str]) -> dict[str, int]:
-    """The instance that has each of the names."""
-    return dict(model.objects.filter(physical_name__in=names).values_list("physical_name", "instance_id"))
+def _holders(instance: Instance, model: type[Topic] | type[Group], names: list[str]) -> dict[str, int]:
+    """The instance that has each of the names on the cluster."""
+    held = model.objects.filter(cluster=instance.cluster_id, physical_name__in=names)
+    return dict(held.values_list("physical_name", "instance_id"))
 
 
 def _refusal(kind: Kind, name: str, there: OnCluster) -> str:
-    if name not in (there.topics if kind is Kind.TOPIC else there.groups):
+    if name not in there.names(kind):
         return f"The cluster has no such {kind} any more."
     if is_kept(name, there.kept):
         return "RocketMQ keeps this name for itself."
@@ -147,21 +157,18 @@ def _refusal(kind: Kind, name: str, there: OnCluster) -> str:
 
 
 def _row(instance: Instance, kind: Kind, name: str, there: OnCluster) -> Topic | Group:
+    found: Topic | Group
     if kind is Kind.TOPIC:
-        return topic_as_is(instance, name, name, there.topics[name])
-    group = group_as_is(instance, name, name, there.groups[name])
-    group.shared = True  # nobody made it here, so that it would be kept for its maker; policies still decide
-    return group
-
-
-def _room(instance: Instance) -> int | None:
-    """Topics that the instance may still have; None for any number."""
-    return None if instance.topic_capacity is None else instance.topic_capacity - instance.topics.count()
+        found = topic_as_is(instance, name, name, there.topics[name])
+    else:
+        found = group_as_is(instance, name, name, there.groups[name])
+        found.shared = True  # nobody made it here, so that it would be kept for its maker; policies still decide
+    found.adopted = True
+    return found
 
 
 def _forget(instance: Instance, kind: Kind, rows: list[RunName]) -> None:
-    model = Topic if kind is Kind.TOPIC else Group
-    held = model.objects.filter(instance=instance, physical_name__in=[row.name for row in rows])
+    held = model_of(kind).objects.filter(instance=instance, physical_name__in=[row.name for row in rows])
     names = set(held.values_list("physical_name", flat=True))
     Forgotten.objects.bulk_create(
         [Forgotten(cluster=instance.cluster, kind=kind, name=name) for name in names], ignore_conflicts=True

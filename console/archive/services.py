@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 
 from django.db import transaction
@@ -91,7 +92,9 @@ def _location(tenant: Tenant, topic: Topic) -> str:
     bucket, _ = Bucket.objects.get_or_create(name=bucket_name(tenant), defaults={"tenant": tenant})
     if bucket.tenant_id != tenant.pk:
         raise Refused("BUCKET_TAKEN", f"The bucket {bucket.name} belongs to another account.")
-    return f"oss://{bucket.name}/{topic.instance.instance_id}/{topic.name}-{secrets.token_hex(4)}/"
+    # RocketMQ takes names with % and |, which no path of the lake has.
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", topic.name)
+    return f"oss://{bucket.name}/{topic.instance.instance_id}/{name}-{secrets.token_hex(4)}/"
 
 
 def _record(actor: Actor, verb: str, archive: TopicArchive, detail: dict[str, object] | None = None) -> None:

@@ -16,6 +16,7 @@ from console.accounts.http import Request
 from console.archive import access, queries, services
 from console.archive.models import TopicArchive
 from console.topics.models import Topic
+from console.topics.names import apart
 from console.web import deletion, forms, htmx
 from console.web.paging import CellColumn, column, configured, search_text
 from console.web.templatetags.gantry import byte_size, number
@@ -86,7 +87,7 @@ def hourly(request: Request, number: int) -> HttpResponse:
 
 def delete(request: Request, number: int) -> HttpResponse:
     archive = access.archive(request, number)
-    name = archive.physical_name.rpartition("%")[2]
+    _, name = apart(archive.physical_name)
     wanted = deletion.Deletion(
         kind="archive",
         name=name,

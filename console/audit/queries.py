@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import and_, or_
 
 from django.db.models import Q, QuerySet
 
@@ -18,7 +20,8 @@ class Filters:
     """What narrows the trail; empty means any.
 
     `who`, `key`, `action` and `resource` match the whole value, which an index finds, or its beginning when they end in
-    `*`. `text` looks inside of who, action and resource, in the latest SEARCHED entries that the others leave.
+    `*`. `text` looks inside of who, action and resource, in the latest SEARCHED entries that the others leave: for
+    itself, and for all of its words, each as people say it (`deleted topic orders`).
     """
 
     text: str = ""
@@ -84,5 +87,36 @@ def _searched(found: QuerySet[Entry], text: str) -> QuerySet[Entry]:
     beyond = list(found.values_list("at", flat=True)[SEARCHED : SEARCHED + 1])
     if beyond:
         found = found.filter(at__gt=beyond[0])
-    inside = Q(actor__icontains=text) | Q(action__icontains=text) | Q(resource__icontains=text)
-    return found.filter(inside | Q(access_key_id=text) | Q(request_id=text) | Q(source_ip=text))
+    whole = _inside(text) | Q(access_key_id=text) | Q(request_id=text) | Q(source_ip=text)
+    words = [word for word in text.casefold().split()[:_MOST_WORDS] if word not in _IDLE]
+    if len(words) == 0:
+        return found.filter(whole)
+    each = reduce(and_, (reduce(or_, map(_inside, _meant(word))) for word in words))
+    return found.filter(whole | each)
+
+
+def _inside(text: str) -> Q:
+    return Q(actor__icontains=text) | Q(action__icontains=text) | Q(resource__icontains=text)
+
+
+_MOST_WORDS = 8
+_IDLE = frozenset({"a", "an", "and", "by", "from", "in", "of", "on", "the", "to", "who", "was", "were"})
+_MEANT = {
+    "add": ("create", "add", "attach"), "make": ("create",), "made": ("create",), "new": ("create",),
+    "remove": ("delete", "remove", "drop", "detach"), "drop": ("delete", "drop"), "gone": ("delete", "drop"),
+    "delete": ("delete", "drop"), "change": ("update", "set", "limit", "move", "rename", "alter"),
+    "edit": ("update", "alter"), "set": ("update", "set"), "rename": ("rename", "update"), "resent": ("resend",),
+    "send": ("send", "publish"), "sent": ("send", "publish", "resend"), "letter": ("dead_letter",),
+    "login": ("sign_in",), "logon": ("sign_in",), "logout": ("sign_out",), "share": ("share", "grant"),
+    "permission": ("policy", "grant"), "right": ("policy", "grant"), "password": ("password",),
+    "key": ("access_key", "key"), "query": ("query",), "policies": ("policy",), "queries": ("query",),
+}  # fmt: skip
+"""What people call what actions call otherwise; verbs as they are without an ending."""
+_ENDINGS = ("ing", "ed", "d", "s", "es")
+
+
+def _meant(word: str) -> set[str]:
+    """The word, what is left of it without an ending, and what actions call it: `deleted` also means `delete`."""
+    stems = {word} | {word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) - len(end) > 2}
+    stems |= {f"{stem}e" for stem in stems if word.endswith("ing")}
+    return {word} | {said for stem in stems for said in _MEANT.get(stem, (stem,))}

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from analytics.errors import QueryRefused
+from brokercore.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from console.accounts.actor import Actor
 from console.catalog import queries, virtual
 from console.statements import lexer
+from console.topics.names import apart
 
 #: Tables of a schema that the tree shows; the filter finds the others.
 LISTED = 100
 #: Tables whose columns the editor gets for completion with the page.
 COMPLETED = 1000
+_KINDS = {RETRY_PREFIX: "retry", DEAD_LETTER_PREFIX: "dead letters"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -94,15 +97,9 @@ def quoted(name: str) -> str:
 
 
 def _entry(name: str) -> Entry:
-    rest, percent, label = name.rpartition("%")
-    if not percent or not label:
-        return Entry(name, name)
-    kinds = {"%RETRY": "retry", "%DLQ": "dead letters"}
-    kind = next((word for prefix, word in kinds.items() if name.startswith(prefix)), "")
-    instance = rest.rpartition("%")[2]
-    return Entry(
-        name, label, ", ".join(part for part in (kind, instance if instance not in ("RETRY", "DLQ") else "") if part)
-    )
+    prefix = next((one for one in _KINDS if name.startswith(one)), "")
+    instance, label = apart(name.removeprefix(prefix))
+    return Entry(name, label, ", ".join(part for part in (_KINDS.get(prefix, ""), instance) if part))
 
 
 def _row(column: dict[str, str]) -> ColumnRow:

@@ -21,4 +21,4 @@ class ClusterConfig(AppConfig):
 def _carriers() -> Callable[[], None]:
     from console.cluster import services
 
-    return services.kick
+    return services.carry_over

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cryptography.fernet import InvalidToken
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from brokercore.client import Admin
+from brokercore.client.admin import Capability
 from brokercore.client.admin.acl import AclEntry, AclUser, user_subject
-from brokercore.client.errors import ClientError, NoPermission, RequestNotSupported
+from brokercore.client.errors import ClientError, NoPermission, RequestNotSupported, SystemFault
 from brokercore.policy import PolicyError
 from console.celery import app
 from console.cluster.models import ClusterUser, State, Synchronisation
-from console.cluster.translation import Wanted, wanted
+from console.cluster.plain import PlainBroker
+from console.cluster.translation import Wanted, digest_of, ordered, wanted
 from console.instances import broker
-from console.instances.models import Cluster
+from console.instances.models import AccessControl, Cluster, Origin
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,16 @@ _MOST_DELETIONS = 100
 
 _OPEN = (State.PENDING, State.ENDING)
 _MOST_TEXT = 512
+
+
+class AsksNobodyError(ClientError):
+    """A broker that keeps neither users nor accounts, or has no access control that is on."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            "These brokers ask nobody who they are, so nothing is copied to them: everyone may do everything there."
+        )
+        self.address = address
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Broker:
     def read(cls, admin: Admin, name: str, address: str) -> Broker:
         """Ask a broker for all. Raises ClientError."""
         entries = {
-            subject: {entry.resource: _ordered(entry) for entry in acl.entries}
+            subject: {entry.resource: ordered(entry) for entry in acl.entries}
             for subject, acl in admin.acl.lists(address).items()
         }
         return cls(name, address, admin.acl.users(address), entries)
@@ -90,7 +102,7 @@ class Broker:
         """What must go goes first."""
         subject = user_subject(name)
         there = self.entries.get(subject, {}) if name in self.users else {}
-        wanted = {entry.resource: _ordered(entry) for entry in entries}
+        wanted = {entry.resource: ordered(entry) for entry in entries}
         stale = there.keys() - wanted.keys()
         if there and (not wanted or len(stale) > _MOST_DELETIONS):
             admin.acl.delete_lists(self.address, subject)
@@ -102,21 +114,27 @@ class Broker:
             admin.acl.set_entries(self.address, subject, changed)
 
 
-def digest_of(entries: Iterable[AclEntry]) -> str:
-    """The same for lists that say the same."""
-    return hashlib.sha256(repr(sorted(map(_ordered, entries))).encode()).hexdigest()
-
-
-def _ordered(entry: AclEntry) -> AclEntry:
-    """As it can be compared: brokers keep the order in which they were told."""
-    return AclEntry(
-        entry.resource, tuple(sorted(entry.actions)), tuple(sorted(entry.source_ips)), entry.decision.capitalize()
-    )
-
-
 def clusters() -> list[Cluster]:
-    """Those whose brokers have access control of their own; the embedded one reads our table."""
-    return [] if settings.EMBEDDED_BROKER else list(Cluster.objects.filter(region=settings.REGION).order_by("pk"))
+    """Those to whose brokers rights are carried over, each of which keeps users and lists of its own.
+
+    The embedded ones read our table. Others are told what their row says that they should be: on one that somebody
+    added, nothing is made that was not asked for.
+    """
+    found = Cluster.objects.filter(region=settings.REGION, read_only=False).order_by("pk")
+    of_settings = Q(origin=Origin.SETTINGS, access_control=AccessControl.AUTOMATIC)
+    told = Q(access_control__in=(AccessControl.ACL2, AccessControl.ACL1))
+    return list(found.filter(of_settings | told).exclude(origin=Origin.EMBEDDED))
+
+
+def carries_over_to(cluster: Cluster) -> bool:
+    """Whether rights are carried over to the brokers of this cluster."""
+    return any(one.pk == cluster.pk for one in clusters())
+
+
+def carry_over() -> None:
+    """Ask a worker to carry over what changed, where there is a cluster that wants it."""
+    if clusters():
+        kick()
 
 
 def kick(*, thorough: bool = False) -> None:
@@ -139,7 +157,8 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
     try:
         admin = broker.admin(cluster)
         addresses = admin.brokers.addresses()
-        brokers, unread = _read(admin, addresses)
+        plain = _is_plain(admin, cluster)
+        brokers, unread = _read(admin, addresses, PlainBroker if plain else Broker)
         if not brokers and unread:
             raise next(iter(unread.values()))
         if thorough:
@@ -156,7 +175,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
             _delete(admin, row, brokers, errors)
             continue
         try:
-            _apply(admin, row, target, brokers, errors)
+            _apply(admin, row, replace(target, plain=plain), brokers, errors)
         except (InvalidToken, PolicyError) as error:
             # One row that nobody can read keeps no other key waiting.
             log.error("AccessKey %s is not copied: its row cannot be read: %r", row.access_key_id, error)
@@ -200,18 +219,47 @@ def _rows(cluster: Cluster, targets: Mapping[str, Wanted]) -> list[ClusterUser]:
     return list(known.values())
 
 
-def _read(admin: Admin, addresses: Mapping[str, str]) -> tuple[list[Broker], dict[str, ClientError]]:
+def _is_plain(admin: Admin, cluster: Cluster) -> bool:
+    """Whether the brokers' access control is ACL 1.0. Raises ClientError."""
+    if cluster.access_control != AccessControl.AUTOMATIC:
+        return cluster.access_control == AccessControl.ACL1
+    found: list[bool] = []
+    failure: ClientError | None = None
+    for address in admin.brokers.cluster().brokers.values():
+        try:
+            found.append(Capability.ACL_1 in admin.capabilities.at(address))
+        except ClientError as error:  # the others are carried over to meanwhile
+            failure = error
+    if failure is not None and not found:
+        raise failure
+    return bool(found) and all(found)
+
+
+def _read(
+    admin: Admin, addresses: Mapping[str, str], kind: type[Broker | PlainBroker]
+) -> tuple[list[Broker | PlainBroker], dict[str, ClientError]]:
     """Every broker that answers, and why others do not."""
-    brokers, unread = [], dict[str, ClientError]()
+    brokers: list[Broker | PlainBroker] = []
+    unread = dict[str, ClientError]()
     for name, address in addresses.items():
         try:
-            brokers.append(Broker.read(admin, name, address))
+            brokers.append(kind.read(admin, name, address))
+        except (SystemFault, RequestNotSupported) as error:
+            # How a broker says that it keeps no users differs from version to version.
+            open_to_all = not admin.capabilities.at(address) & {Capability.ACL_1, Capability.ACL_2}
+            unread[name] = AsksNobodyError(address) if open_to_all else error
         except ClientError as error:
             unread[name] = error
     return brokers, unread
 
 
-def _apply(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Broker], errors: list[str]) -> None:
+def _apply(
+    admin: Admin,
+    row: ClusterUser,
+    target: Wanted,
+    brokers: Iterable[Broker | PlainBroker],
+    errors: list[str],
+) -> None:
     """User and list of one key on every broker. What fails on one is done on the others, told, and tried again."""
     name, secret = row.access_key_id, target.secret
     if not row.made and (foreign := [one.name for one in brokers if one.is_foreign(name, secret)]):
@@ -242,7 +290,7 @@ def _apply(admin: Admin, row: ClusterUser, target: Wanted, brokers: Iterable[Bro
     _note(row, errors)
 
 
-def _delete(admin: Admin, row: ClusterUser, brokers: Iterable[Broker], errors: list[str]) -> None:
+def _delete(admin: Admin, row: ClusterUser, brokers: Iterable[Broker | PlainBroker], errors: list[str]) -> None:
     """Delete the user of a key that ended from every broker; one that was away comes back with it."""
     ended = row.state == State.ENDED
     for one in brokers if row.made else ():
@@ -265,8 +313,6 @@ def _note(row: ClusterUser, errors: list[str]) -> None:
 
 
 def _reason(error: ClientError) -> str:
-    if isinstance(error, RequestNotSupported):
-        return "These brokers have no ACL 2.0, so nothing is copied to them."
     if isinstance(error, NoPermission):
-        return f"{error.user_message} GANTRY_BROKER_ACCESS_KEY_ID must be a super user of the cluster."[:_MOST_TEXT]
+        return f"{error.user_message} The account that the cluster is reached with must be a super user."[:_MOST_TEXT]
     return error.user_message[:_MOST_TEXT]

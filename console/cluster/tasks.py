@@ -1,8 +1,8 @@
-"""Celery tasks of the synchronisation, on the queue `default`. One works at a time.
+"""Celery tasks of the synchronisation, on the queue `default`. One works on each cluster at a time.
 
 Key space (Django's cache, in Redis):
-  cluster:synchronising  somebody is at work; runs out if a worker dies
-  cluster:again          something changed meanwhile: whoever is at work goes round once more
+  cluster:synchronising:<number>  somebody is at work on this cluster; runs out if a worker dies
+  cluster:again:<number>          something changed meanwhile: whoever is at work goes round once more
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from django.core.cache import cache
 from brokercore.client.errors import ClientError
 from console.celery import app
 from console.cluster import services
+from console.instances.models import Cluster
 
 _AT_WORK, _AGAIN = "cluster:synchronising", "cluster:again"
 _LONGEST_S = 120
@@ -38,18 +39,34 @@ def sweep() -> None:
         except ClientError:
             changed = True  # the round that follows takes down why
         if changed or services.unfinished(cluster):
-            _run(thorough=changed)
+            _round(cluster, thorough=changed)
+
+
+@app.task(name="console.cluster.tasks.synchronise_cluster")  # type: ignore[untyped-decorator]
+def synchronise_cluster(number: int, thorough: bool) -> None:
+    """Carry over to one of several clusters."""
+    for cluster in services.clusters():
+        if cluster.pk == number:
+            _round(cluster, thorough=thorough)
 
 
 def _run(*, thorough: bool) -> None:
-    if not services.clusters():
+    """Each of several clusters by itself: none waits for one that is away."""
+    found = services.clusters()
+    if len(found) == 1:
+        _round(found[0], thorough=thorough)
         return
-    cache.set(_AGAIN, True, timeout=_LONGEST_S)
-    while cache.get(_AGAIN) and cache.add(_AT_WORK, True, timeout=_LONGEST_S):
+    for cluster in found:
+        app.send_task("console.cluster.tasks.synchronise_cluster", [cluster.pk, thorough], retry=False)
+
+
+def _round(cluster: Cluster, *, thorough: bool) -> None:
+    at_work, again = f"{_AT_WORK}:{cluster.pk}", f"{_AGAIN}:{cluster.pk}"
+    cache.set(again, True, timeout=_LONGEST_S)
+    while cache.get(again) and cache.add(at_work, True, timeout=_LONGEST_S):
         try:
-            cache.delete(_AGAIN)
-            for cluster in services.clusters():
-                services.synchronise(cluster, thorough=thorough)
+            cache.delete(again)
+            services.synchronise(cluster, thorough=thorough)
         finally:
-            cache.delete(_AT_WORK)
+            cache.delete(at_work)
         # Who came too late for the round and too early for the lock has left a word: look again.

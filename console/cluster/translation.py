@@ -30,7 +30,7 @@ from brokercore.policy import Grantee, Statement, decide, mq_resource, parse_pol
 from brokercore.policy.table import KeyRow
 from console.accounts.crypto import decrypt
 from console.accounts.models import Tenant
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster, Instance, Origin
 from console.rights import access_table
 from console.topics import holdings
 from console.topics.models import Grant, Group, Topic
@@ -51,9 +51,24 @@ GROUP: Mapping[str, Alternatives] = {"Sub": (("mq:SUB",),), "Get": (("mq:QueryGr
 DEAD_LETTERS: Mapping[str, Alternatives] = {"Sub": (("mq:SUB",),), "Get": (("mq:SUB",), ("mq:QueryMessage",))}
 """The dead letters of a group are a topic there; retries belong to the group itself, as here."""
 
+SAID_BY_ACL1 = {"Pub": "PUB", "Sub": "SUB"}
+"""What ACL 1.0 holds a request against, and its words for it."""
+
 _UNROUTED = ipaddress.IPv4Network("0.0.0.0/8")
 Networks = frozenset[str]
 _ANYWHERE: Networks = frozenset()
+
+
+def digest_of(entries: Iterable[AclEntry]) -> str:
+    """The same for lists that say the same."""
+    return hashlib.sha256(repr(sorted(map(ordered, entries))).encode()).hexdigest()
+
+
+def ordered(entry: AclEntry) -> AclEntry:
+    """As it can be compared: brokers keep the order in which they were told."""
+    return AclEntry(
+        entry.resource, tuple(sorted(entry.actions)), tuple(sorted(entry.source_ips)), entry.decision.capitalize()
+    )
 
 
 @dataclass(frozen=True)
@@ -66,6 +81,8 @@ class Wanted:
     _row: KeyRow
     _names: Names
     _holders: Mapping[str, str]
+    plain: bool = False
+    """Whether the list is for brokers with ACL 1.0."""
 
     @property
     def secret(self) -> str:
@@ -73,21 +90,26 @@ class Wanted:
         return decrypt(self._row.secret)
 
     def translation(self) -> Translation:
-        """The list."""
-        return translate(grantee_of(self._row, self._holders), self._names)
+        """The list; ACL 1.0 knows no patterns, so that every topic stands there by its name."""
+        grantee = grantee_of(self._row, self._holders)
+        if self.plain:
+            return _without_what_acl1_lacks(translate(grantee, replace(self._names, namespaces=())))
+        return translate(grantee, self._names)
 
 
 def wanted(cluster: Cluster) -> dict[str, Wanted]:
     """All by AccessKey ID. Temporary keys need a token, which ACL 2.0 does not know: they are left out."""
     names, accounts = _names(cluster), dict(Tenant.objects.values_list("uid", "name"))
-    holders = {mq_resource(name): holder for name, holder in holdings.holders().items()}
+    holders = {mq_resource(name): holder for name, holder in holdings.holders(cluster.pk).items()}
     digests = {uid: _digest(own, sorted(_concerning(holders, uid, own))) for uid, own in names.items()}
     empty = _digest(Names(), [])
     found = {}
-    for key_id, row in access_table.compiled().items():
+    for key_id, row in access_table.compiled(cluster.pk).items():
         if row.token is not None or row.expires_ms is not None:
             continue
         uid = row.tenant
+        if cluster.origin == Origin.ADDED and uid not in names:
+            continue  # the account has nothing there
         source = orjson.dumps([VERSION, digests.get(uid, empty), row.values()], option=orjson.OPT_SORT_KEYS)
         digest = hashlib.sha256(source).hexdigest()
         found[key_id] = Wanted(key_id, accounts.get(uid, uid), digest, row, names.get(uid, Names()), holders)
@@ -207,6 +229,24 @@ def translate(grantee: Grantee, names: Names) -> Translation:
                 f"{kind} {name}: one entry holds all actions, so only the addresses that all of them "
                 "allow count, or none."
             )
+    return Translation(tuple(entries), tuple(dict.fromkeys(narrower)))
+
+
+def _without_what_acl1_lacks(translation: Translation) -> Translation:
+    """The list as ACL 1.0 can say it: names, sending and receiving.
+
+    Where an account may come from cannot be said: from addresses that it lists there, nobody is asked for a signature.
+    """
+    entries, narrower = [], list(translation.narrower)
+    for entry in translation.entries:
+        kind, _, name = entry.resource.partition(":")
+        actions = tuple(action for action in entry.actions if action in SAID_BY_ACL1)
+        if entry.source_ips:
+            narrower.append(f"{kind} {name}: ACL 1.0 cannot limit where a key is used from; it is left out.")
+        elif not actions:
+            narrower.append(f"{kind} {name}: ACL 1.0 cannot allow to look without receiving; it is left out.")
+        else:
+            entries.append(AclEntry(entry.resource, actions))
     return Translation(tuple(entries), tuple(dict.fromkeys(narrower)))
 
 

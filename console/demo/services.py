@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
-import string
-
 from django.conf import settings
 from django.db import transaction
 
 from analytics.demo import write_demo_tables
 from analytics.specs import TableSpec
-from brokercore.names import DEFAULT_CLUSTER
 from console.accounts import policy_documents
 from console.accounts import services as accounts
 from console.accounts.actor import Actor
-from console.accounts.models import Organization, ResourceSet, Tenant, User
+from console.accounts.models import Tenant, User
 from console.accounts.services.platform_admins import set_platform_admin
 from console.catalog.models import Bucket, ExternalTable, Schema
-from console.demo import flow
+from console.demo import account, flow
 from console.instances import broker
 from console.instances import services as instances
 from console.instances.models import Cluster, Instance
@@ -84,14 +80,14 @@ GROUP BY carrier, window_start, window_end;
 """
 
 
-def create() -> dict[str, str]:
+def create(cluster: Cluster) -> dict[str, str]:
     """Create the tenant with everything it starts with; returns its secrets, which are not kept in clear."""
     issued = _create_tenant()
     user = User.objects.get(username=f"admin@{TENANT}")
     actor = Actor(user=user, channel="command")
     instance = instances.create_instance(
         actor=actor,
-        cluster=DEFAULT_CLUSTER,
+        cluster=cluster.name,
         name="demo-instance",
         independent_naming=True,
         remark="The demo tenant's instance",
@@ -158,51 +154,45 @@ def _ensure_queue(actor: Actor) -> None:
             raise
 
 
-def mend() -> None:
-    """Give the broker again what the database knows and the broker lost: its store may be new, or another cluster."""
+def mend(cluster: Cluster) -> None:
+    """Give the brokers that have the demo again what the database knows and they lost: their store may be new.
+
+    Of every other cluster *Broker drift* shows it, and nothing is made there that nobody asked for.
+    """
     policy_documents.ensure_system_policies()
-    for cluster in Cluster.objects.filter(region=settings.REGION):
-        admin = broker.admin(cluster)
-        known = admin.topics.configs().keys() | admin.groups.configs().keys()
-        for topic in Topic.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
-            if topic.physical_name not in known:
-                topics.apply_topic(topic)
-        for group in Group.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
-            if group.physical_name not in known:
-                topics.apply_group(group)
     access_table.publish()
+    if cluster.read_only:
+        return
+    admin = broker.admin(cluster)
+    known = admin.topics.configs().keys() | admin.groups.configs().keys()
+    for topic in Topic.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
+        if topic.physical_name not in known:
+            topics.apply_topic(topic)
+    for group in Group.objects.filter(instance__cluster=cluster).select_related("instance__cluster"):
+        if group.physical_name not in known:
+            topics.apply_group(group)
 
 
 @transaction.atomic
 def _create_tenant() -> dict[str, str]:
-    policy_documents.ensure_system_policies()
-    password, sql_password = drawn_password(), drawn_password()
-    organization, _ = Organization.objects.get_or_create(name="Demo", parent=None)
-    ResourceSet.objects.get_or_create(organization=organization, name="default")
-    user = accounts.create_tenant(name=TENANT, organization=organization, password=password)
-    actor = Actor(user=user, channel="command")
-    key = accounts.create_access_key(actor=actor, user=user)
-    accounts.set_database_password(user=user, name=TENANT, password=sql_password)
+    made = account.make(TENANT, organization="Demo")
+    key = accounts.create_access_key(actor=made.actor, user=made.actor.person)
     accounts.create_role(
-        actor=actor,
+        actor=made.actor,
         name=ROLE,
         description="Lets async SQL send its completion messages",
         trust_policy=_trust_policy(),
         policies=[policy_documents.system_policy("AliyunMQFullAccess")],
     )
-    return {
-        "password": password,
-        "access_key_id": key.access_key_id,
-        "access_key_secret": key.access_key_secret,
-        "sql_password": sql_password,
-    }
+    keys = {"access_key_id": key.access_key_id, "access_key_secret": key.access_key_secret}
+    return made.passwords | keys
 
 
 def ensure_platform_admin() -> dict[str, str] | None:
     """Create the administrator of the platform; its password, once, or None when it is there."""
     if User.objects.filter(username=PLATFORM_ADMIN).exists():
         return None
-    password = drawn_password()
+    password = account.drawn_password()
     set_platform_admin(name=PLATFORM_ADMIN, password=password, must_change_password=False)
     return {"username": PLATFORM_ADMIN, "password": password}
 
@@ -239,9 +229,3 @@ def _create_schema(tenant: Tenant, tables: list[TableSpec]) -> None:
 def _trust_policy() -> dict[str, object]:
     statement = {"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": [QUERY_SERVICE]}}
     return {"Version": "1", "Statement": [statement]}
-
-
-def drawn_password() -> str:
-    """Letters and digits: nothing that a shell or a URL would change."""
-    letters = "".join(secrets.choice(string.ascii_letters) for _ in range(12))
-    return letters + "".join(secrets.choice(string.digits) for _ in range(4))

@@ -39,6 +39,8 @@ class Expected:
     settings: Mapping[str, object]
     everywhere: bool = True
     """Whether each broker should have it, or just one."""
+    adopted: bool = False
+    """Whether it was taken over as it was: then only what no broker has any more is drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +53,32 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One topic or group that differs. `tenant_id` is None for a name that belongs to nobody."""
+    """One topic or group that differs, of an account. `adopted`: it was taken over from the cluster as it was."""
 
     kind: Kind
     state: State
     physical_name: str
     name: str
     instance_id: str
-    tenant_id: int | None
+    tenant_id: int
     details: tuple[str, ...]
+    adopted: bool = False
 
 
 def compare(
     kind: Kind, expected: Iterable[Expected], on_brokers: OnBrokers, owners: Mapping[str, Owner]
 ) -> list[Difference]:
-    """The differences of one cluster, by physical name. `owners` are the instances with a namespace, by id."""
+    """The differences of one cluster, by physical name. `owners` are the instances with a namespace, by id.
+
+    What lies in nobody's namespace and belongs to no row is nobody's, and no drift (docs/operate/adoption.md).
+    """
     rows = {row.physical_name: row for row in expected}
     found = [difference for row in rows.values() if (difference := _of_row(kind, row, on_brokers)) is not None]
     unknown: dict[str, list[str]] = {}
     for broker_name, there in on_brokers.items():
         for name in there:
-            if name not in rows and not _is_system(name, on_brokers):
+            namespace, separator, _ = name.partition("%")
+            if separator and namespace in owners and name not in rows and not _is_system(name, on_brokers):
                 unknown.setdefault(name, []).append(broker_name)
     found += [_of_unknown(kind, name, brokers, owners) for name, brokers in unknown.items()]
     return sorted(found, key=lambda difference: difference.physical_name)
@@ -79,34 +86,37 @@ def compare(
 
 def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | None:
     missing = [name for name, there in on_brokers.items() if row.physical_name not in there]
-    if not row.everywhere and len(missing) < len(on_brokers):
+    if (row.adopted or not row.everywhere) and len(missing) < len(on_brokers):
         missing = []
+    told = {name: there[row.physical_name] for name, there in on_brokers.items() if row.physical_name in there}
     details: list[str] = []
-    for broker_name, there in on_brokers.items():
-        actual = there.get(row.physical_name)
-        if actual is None:
-            continue
+    for broker_name, actual in told.items():
         for setting, wanted in row.settings.items():
-            if actual.get(setting) != wanted:
-                details.append(f"{setting}: {wanted} here, {actual.get(setting)} on {broker_name}")
+            if setting not in actual or actual[setting] == wanted:
+                continue
+            if row.adopted and any(other.get(setting) == wanted for other in told.values()):
+                continue
+            details.append(f"{setting}: {wanted} here, {actual[setting]} on {broker_name}")
     if missing:
         details.insert(0, f"not on {', '.join(sorted(missing))}")
     if not details:
         return None
     state = State.MISSING if missing else State.DIFFERENT
-    return Difference(kind, state, row.physical_name, row.name, row.instance_id, row.tenant_id, tuple(details))
+    return Difference(
+        kind, state, row.physical_name, row.name, row.instance_id, row.tenant_id, tuple(details), row.adopted
+    )
 
 
 def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapping[str, Owner]) -> Difference:
-    namespace, separator, name = physical_name.partition("%")
-    owner = owners.get(namespace) if separator else None
+    namespace, _, name = physical_name.partition("%")
+    owner = owners[namespace]
     return Difference(
         kind,
         State.EXTRA,
         physical_name,
-        name if owner else physical_name,
-        owner.instance_id if owner else "",
-        owner.tenant_id if owner else None,
+        name,
+        owner.instance_id,
+        owner.tenant_id,
         (f"on {', '.join(sorted(brokers))}, not in the database",),
     )
 

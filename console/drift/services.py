@@ -12,10 +12,10 @@ from console.audit import record as audit
 from console.drift.comparison import Difference, Kind
 from console.drift.queries import Row
 from console.instances import broker
-from console.instances.models import Instance
+from console.instances.models import Cluster, Instance
 from console.rights import access_table
 from console.topics import services as topics
-from console.topics.as_is import group_as_is, topic_as_is
+from console.topics.as_is import TAKEN_OVER, group_as_is, topic_as_is
 from console.topics.models import Group, Topic
 from console.topics.names import may_be_adopted
 from console.web.errors import Refused
@@ -34,6 +34,32 @@ class Outcome:
 def mend(*, actor: Actor, rows: list[Row]) -> list[Outcome]:
     """Make the brokers what the database says, row by row; one that fails is told and stops no other."""
     return [_mended(actor, row) for row in rows]
+
+
+@transaction.atomic
+def accept(*, actor: Actor, row: Row) -> None:
+    """Let the console show what was adopted as the brokers have it now; nothing is written to them.
+
+    Raises Refused, ClientError.
+    """
+    difference, admin = row.difference, broker.admin(row.cluster)
+    name = difference.physical_name
+    model = Topic if difference.kind is Kind.TOPIC else Group
+    rows = model.objects.select_related("instance__tenant").select_for_update(of=("self",))
+    found = rows.filter(physical_name=name, cluster=row.cluster).first()
+    if found is None or not found.adopted:
+        raise Refused(_FIELD, f"{difference.name} was forgotten meanwhile.")
+    try:
+        if isinstance(found, Topic):
+            now = topic_as_is(found.instance, found.name, name, admin.topics.config(name))
+        else:
+            now = group_as_is(found.instance, found.group_id, name, admin.groups.config(name))  # type: ignore[assignment]
+    except (TopicNotExist, GroupNotExist) as error:
+        raise Refused(_FIELD, f"The cluster has no {difference.kind} {difference.name} any more.") from error
+    for field in TAKEN_OVER[model]:
+        setattr(found, field, getattr(now, field))
+    found.save(update_fields=TAKEN_OVER[model])
+    audit.record(actor, f"drift.{difference.kind}.accept", name, detail={"differed": list(difference.details)})
 
 
 @transaction.atomic
@@ -58,7 +84,7 @@ def delete_extra(*, actor: Actor, row: Row) -> None:
     """Delete what only a broker has, with its messages or offsets. Raises Refused when the database has it by now."""
     difference, admin = row.difference, broker.admin(row.cluster)
     model = Topic if difference.kind is Kind.TOPIC else Group
-    if model.objects.filter(physical_name=difference.physical_name).exists():
+    if model.objects.filter(physical_name=difference.physical_name, cluster=row.cluster).exists():
         raise Refused(_FIELD, f"{difference.name} is in the database now; delete it on its own page.")
     try:
         if difference.kind is Kind.TOPIC:
@@ -73,7 +99,7 @@ def delete_extra(*, actor: Actor, row: Row) -> None:
 def _mended(actor: Actor, row: Row) -> Outcome:
     difference = row.difference
     try:
-        _apply(difference)
+        _apply(row.cluster, difference)
     except Refused as refused:
         return Outcome(row, refused.message)
     except ClientError as error:
@@ -90,15 +116,17 @@ def _mended(actor: Actor, row: Row) -> Outcome:
     return Outcome(row)
 
 
-def _apply(difference: Difference) -> None:
+def _apply(cluster: Cluster, difference: Difference) -> None:
     """From the row as it is now: the snapshot may be minutes old."""
     if difference.kind is Kind.TOPIC:
-        topic = Topic.objects.select_related("instance__cluster").filter(physical_name=difference.physical_name).first()
+        topics_there = Topic.objects.select_related("instance__cluster").filter(cluster=cluster)
+        topic = topics_there.filter(physical_name=difference.physical_name).first()
         if topic is None:
             raise Refused(_FIELD, f"The topic {difference.name} was deleted meanwhile.")
         topics.apply_topic(topic)
         return
-    group = Group.objects.select_related("instance__cluster").filter(physical_name=difference.physical_name).first()
+    groups_there = Group.objects.select_related("instance__cluster").filter(cluster=cluster)
+    group = groups_there.filter(physical_name=difference.physical_name).first()
     if group is None:
         raise Refused(_FIELD, f"The group {difference.name} was deleted meanwhile.")
     topics.apply_group(group)

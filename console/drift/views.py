@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
+
 import django_tables2 as tables
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -14,9 +17,10 @@ from console.accounts import access as accounts
 from console.accounts.http import Request
 from console.drift import queries, services
 from console.drift import sweep as sweeps
-from console.drift.queries import Row
+from console.drift.queries import Part, Row
+from console.drift.sweep import Kept, kind_and_state, name_of
 from console.web import deletion, forms, htmx
-from console.web.paging import CellColumn, column, configured, search_text
+from console.web.paging import CellColumn, LazyRows, column, configured, search_text
 
 MAX_MENDED = 500
 """Rows that one click mends: each is a call to the brokers, and the visitor waits."""
@@ -42,16 +46,33 @@ def index(request: Request) -> HttpResponse:
     _require(request)
     text = search_text(request)
     parts = queries.parts(request.actor)
-    rows = [row for part in parts for row in part.rows]
     context = {
-        "table": configured(request, DriftTable([row for row in rows if text.lower() in row.physical_name.lower()])),
+        "table": configured(request, DriftTable(_rows(parts, text))),
         "q": text,
         "parts": parts,
         "outages": [part for part in parts if part.snapshot.outage],
-        "mendable": sum(row.may_mend for row in rows),
+        "mendable": sum(part.mendable for part in parts),
         "max_mended": MAX_MENDED,
     }
     return htmx.page(request, "drift/index.html", "drift/_list.html", context)
+
+
+def _rows(parts: list[Part], text: str) -> LazyRows[str]:
+    """What the visitor may see, with this text in its name on the wire: `<place of the part>:<kept>`."""
+    wanted = text.lower()
+    seen = [
+        f"{place}:{kept}" for place, part in enumerate(parts) for kept in part.seen if wanted in name_of(kept).lower()
+    ]
+    keys: dict[str, Callable[[str], str]] = {
+        "physical_name": lambda one: name_of(_kept(one)),
+        "kind": lambda one: kind_and_state(_kept(one))[0],
+        "state": lambda one: kind_and_state(_kept(one))[1],
+    }
+    return LazyRows(seen, lambda one: parts[int(one.partition(":")[0])].row(_kept(one)), keys)
+
+
+def _kept(one: str) -> Kept:
+    return one.partition(":")[2]
 
 
 @require_POST
@@ -64,22 +85,37 @@ def check(request: Request) -> HttpResponse:
 
 @require_POST
 def mend(request: Request) -> HttpResponse:
-    """Mend the row that `key` names, or with `all` as many as one click may; answers with a result for each."""
+    """Mend the row that `key` names, or with `all` as many as one click may; answers with a result for each.
+
+    What was adopted is written to the brokers only once that was asked for by itself and confirmed.
+    """
     _require(request)
     key = request.POST.get("key", "")
-    rows = [
-        row for part in queries.parts(request.actor) for row in part.rows if row.key == key or "all" in request.POST
-    ]
-    if key and not rows:
-        raise Http404("no such difference")
-    wanted = [row for row in rows if row.may_mend][:MAX_MENDED]
-    if key and not wanted:
-        raise PermissionDenied(f"You may not repair {rows[0].difference.name}.")
+    wanted = [_keyed(request, key)] if key else []
+    if wanted and wanted[0].difference.adopted and "confirmed" not in request.POST:
+        return render(request, "drift/confirm.html", {"row": wanted[0]})
+    if "all" in request.POST:
+        every = (row for part in queries.parts(request.actor) for row in part.rows())
+        mendable = (row for row in every if row.may_mend and not row.difference.adopted)
+        wanted = list(islice(mendable, MAX_MENDED))
     outcomes = services.mend(actor=request.actor, rows=wanted)
     _sweep(request)
     failed = [outcome for outcome in outcomes if outcome.error]
     context = {"outcomes": [*failed, *(outcome for outcome in outcomes if not outcome.error)], "failed": len(failed)}
     return render(request, "drift/mended.html", context)
+
+
+@require_POST
+def accept(request: Request, cluster: int, kind: str, name: str) -> HttpResponse:
+    """Show what was adopted as the brokers have it now."""
+    row = _row(request, cluster, kind, name)
+    if not row.may_accept:
+        raise PermissionDenied(f"You may not change what is shown of {row.difference.name}.")
+    with forms.refusals_told(request):
+        services.accept(actor=request.actor, row=row)
+        messages.success(request, f"{row.difference.name} is shown as the brokers have it.")
+    _sweep(request)
+    return htmx.done(request, "drift.index")
 
 
 @require_POST
@@ -133,6 +169,18 @@ def _row(request: Request, cluster: int, kind: str, name: str) -> Row:
     if found is None:
         raise Http404("no such difference")
     return found
+
+
+def _keyed(request: Request, key: str) -> Row:
+    """The row that a form names, if the visitor may mend it."""
+    cluster, _, rest = key.partition(":")
+    kind, _, name = rest.partition(":")
+    row = queries.find(request.actor, int(cluster), kind, name) if cluster.isdecimal() and len(cluster) < 19 else None
+    if row is None:
+        raise Http404("no such difference")
+    if not row.may_mend:
+        raise PermissionDenied(f"You may not repair {row.difference.name}.")
+    return row
 
 
 def _sweep(request: Request) -> None:

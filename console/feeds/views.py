@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
 from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -18,6 +20,7 @@ from console.feeds import queries, receiving
 from console.feeds.models import Feed, Kind
 
 _RETRY_AFTER_S = "5"
+_TOO_LARGE = f"The body is larger than {MOST_BODY_BYTES >> 10:,} KiB."
 
 
 @csrf_exempt
@@ -29,6 +32,10 @@ def receive(request: HttpRequest, path: str) -> HttpResponse:
         if feed is None or feed.kind != Kind.WEBHOOK:
             return _refused(HTTPStatus.NOT_FOUND, "There is no such webhook.")
         return _received(request, feed, f"/{path}")
+    except RequestDataTooBig:
+        return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
+    except TooManyFieldsSent:
+        return _refused(HTTPStatus.BAD_REQUEST, f"A query has at most {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS} fields.")
     except DatabaseError:
         return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "The event could not be stored; send it again.")
 
@@ -58,7 +65,7 @@ def _unwanted(request: HttpRequest, feed: Feed, hook: Webhook) -> HttpResponse |
         refusal["Allow"] = ", ".join(hook.methods)
         return refusal
     if len(request.body) > MOST_BODY_BYTES:
-        return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {MOST_BODY_BYTES >> 10:,} KiB.")
+        return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
     if hook.signature:
         key = decrypt(feed.key_encrypted) if feed.key_encrypted else ""
         if not key or not is_signed(request.body, key, request.headers.get(hook.signature, "")):

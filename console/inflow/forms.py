@@ -25,10 +25,10 @@ from console.inflow.sample_events import LONGEST_SAMPLE
 from console.inflow.sinks import DESTINATIONS
 from console.inflow.sinks.shape import Destination
 from console.inflow.sinks.topic import TopicDestination
-from console.messaging.forms import MomentField
 from console.pipelines import event_logs
 from console.pipelines.event_logs import Login
 from console.web import zone
+from console.web.moments import MomentField
 
 _CODE = PLAIN | {"class": "font-monospace"}
 PARTS = {"body": "Message body", "properties": "Custom property", "key": "Message key", "tag": "Message tag"}
@@ -141,10 +141,10 @@ class TaskForm(forms.Form):
     transform = forms.ChoiceField(
         label="Transformation",
         choices=[
-            ("", "none"),
-            ("expression", "an expression over each event"),
-            ("function", "a function of yours, by HTTP"),
-            ("sql", "a query (SQL) over each batch, with tables of the catalog"),
+            ("", "None"),
+            ("expression", "An expression over each event"),
+            ("function", "A function of yours, by HTTP"),
+            ("sql", "A query (SQL) over each batch, with tables of the catalog"),
         ],
         required=False,
         widget=forms.RadioSelect,
@@ -162,7 +162,7 @@ class TaskForm(forms.Form):
         max_length=8 * 1024,
         widget=forms.Textarea(attrs=_CODE | {"rows": 5, "placeholder": "merge(@, {data: data.after})"}),
         help_text="Of the event, which is @ in JMESPath and $ in JSONata. An object is the event from here on, an array"
-        " several, null none. The field gantrytopic routes it.",
+        " several, null none. Its field gantrytopic names the topic that it goes to.",
     )
     url = forms.CharField(
         label="Address of the function",
@@ -177,7 +177,7 @@ class TaskForm(forms.Form):
         max_length=64 * 1024,
         widget=forms.Textarea(attrs=_CODE | {"rows": 8, "placeholder": _QUERY}),
         help_text="One SELECT over the table events. A column event is the event from here on; else the columns are its"
-        " data. The column gantrytopic routes it.",
+        " data. A column gantrytopic names the topic that it goes to.",
     )
     sink_kind = forms.ChoiceField(
         label="Service type",
@@ -205,7 +205,7 @@ class TaskForm(forms.Form):
     )
     dead_kind = forms.ChoiceField(
         label="Dead letters",
-        choices=[("", "none: what fails is discarded"), ("topic", "into a topic"), ("queue", "into a queue")],
+        choices=[("", "None: what fails is discarded"), ("topic", "Into a topic"), ("queue", "Into a queue")],
         required=False,
     )
     dead_instance = forms.ChoiceField(label="Instance of the dead-letter topic", required=False)
@@ -253,12 +253,12 @@ class TaskForm(forms.Form):
             self.fields["name"].disabled = True
 
     def _offer_dead_letters(self) -> None:
-        own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in offers.own_instances(self._actor)]
-        self.fields["dead_instance"].choices = own  # type: ignore[attr-defined]
+        self.fields["dead_instance"].choices = offers.instances(self._actor)  # type: ignore[attr-defined]
         is_known = bool(self._base.get("deadLetterTopic")) and not isinstance(self.destination, TopicDestination)
         if is_known:
             found = str(self._base.get("deadLetterInstance") or "")
-            self.initial["dead_instance"] = offers.instance_of(self._actor, found)
+            topic = str(self._base["deadLetterTopic"])
+            self.initial["dead_instance"] = offers.instance_of(self._actor, found, topic)
 
     def _add_part(self, part: str, title: str) -> None:
         methods = METHODS[part]
@@ -407,7 +407,10 @@ class TaskForm(forms.Form):
     def add_place_error(self, place: str, sentence: str) -> None:
         """What is wrong with a place of the document stands at its field, or above the form."""
         field = field_of(place, self.chosen, self.destination)
+        typed = dict(self.cleaned_data)
         self.add_error(field if field in self.fields else None, sentence)
+        # Django forgets the value of a field with an error; what the form leads to is made of what was typed.
+        self.cleaned_data = typed
 
     @property
     def step(self) -> str:

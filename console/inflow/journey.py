@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.utils import timezone
 
-from analytics.inflow import task_sinks
+from analytics.inflow import http_line, task_sinks
 from analytics.inflow.cloud_events import Requests
 from analytics.inflow.debezium import taken_key
 from analytics.inflow.delivery import FAULT
@@ -243,9 +242,14 @@ def _build(document: Mapping[str, Any], journey: Journey, events: Sequence[Event
 
 
 def _tell_of_port(journey: Journey, place: str, url: str) -> None:
-    """Say so where the engine, which is behind a wall, may not connect to the port of a function or an endpoint."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    """Say so where the engine, which is behind a wall, may not connect to the port of a function or an endpoint.
+
+    What is no URL has none, and is the form's to refuse.
+    """
+    try:
+        port = http_line.port_of(http_line.checked(url, "an endpoint"))
+    except ValueError:
+        return
     if port not in engine_ports():
         journey.errors[place] = (
             f"The engine may not connect to port {port}, so the task would not start: the platform's administrator"

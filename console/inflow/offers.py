@@ -1,15 +1,16 @@
-"""What the wizard offers of the account: instances, topics, queues."""
+"""What the wizard offers to write to: topics of the account and topics granted to it, by instance; queues."""
 
 from __future__ import annotations
 
 from brokercore.smq.client import QueueServiceUnavailable
 from console.accounts.actor import Actor
-from console.instances.models import Instance
-from console.instances.queries import instances
+from console.inflow import readable
+from console.pipelines import starts
 from console.queues import access as queue_access
 from console.queues.client import queues_of
+from console.topics import access
 from console.topics import queries as topics
-from console.topics.models import OrderType, Topic
+from console.topics.models import OrderType
 from console.web.errors import Refused
 
 ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
@@ -18,9 +19,9 @@ ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 _MOST_OFFERED = 200
 
 
-def own_instances(actor: Actor) -> list[Instance]:
-    """The account's instances, by name."""
-    return list(instances(actor.tenant).order_by("name"))
+def instances(actor: Actor) -> list[tuple[str, str]]:
+    """The account's instances, and those that have a topic granted to it: ID, and what a form calls it."""
+    return [(one.instance_id, f"{one.name} ({one.instance_id})") for one in readable.instances(actor)]
 
 
 def offered_topics(actor: Actor) -> list[tuple[str, list[str]]]:
@@ -28,9 +29,9 @@ def offered_topics(actor: Actor) -> list[tuple[str, list[str]]]:
     return [
         (
             one.name,
-            list(topics.visible_topics(actor, one, "mq:PUB").values_list("name", flat=True)[:_MOST_OFFERED]),
+            list(topics.visible_topics(actor, one, starts.PUBLISH).values_list("name", flat=True)[:_MOST_OFFERED]),
         )
-        for one in own_instances(actor)
+        for one in readable.instances(actor)
     ]
 
 
@@ -47,19 +48,19 @@ def offered_queues(actor: Actor) -> list[str]:
 
 
 def namespace_of(actor: Actor, instance_id: str) -> str:
-    """What a document calls an instance of the account: nothing for one without a namespace."""
-    found = next((one for one in own_instances(actor) if one.instance_id == instance_id), None)
-    return instance_id if found is not None and found.independent_naming else ""
+    """What a document calls an instance that is offered: nothing for one without a namespace."""
+    return next((readable.namespace(one) for one in readable.instances(actor) if one.instance_id == instance_id), "")
 
 
-def instance_of(actor: Actor, namespace: str) -> str:
-    """The instance that a document calls so; empty for none."""
+def instance_of(actor: Actor, namespace: str, topic: str) -> str:
+    """The instance of a document's topic; empty for one that there is not, or is granted no more."""
     if namespace:
         return namespace
-    return next((one.instance_id for one in own_instances(actor) if not one.independent_naming), "")
+    found = starts.find_topic(actor, topic)
+    return "" if found is None else found.instance.instance_id
 
 
 def is_ordered(actor: Actor, instance_id: str, topic: str) -> bool:
-    """Whether a topic of the account is one for messages with an order."""
-    kinds = Topic.objects.filter(instance__tenant=actor.tenant, instance__instance_id=instance_id, name=topic)
-    return kinds.filter(order_type__in=ORDERED).exists()
+    """Whether a topic, of the account or granted to it, is one for messages with an order."""
+    found = access.find_topic(actor, instance_id, topic)
+    return found is not None and found.order_type in ORDERED

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from analytics.inflow import task_sources
 from analytics.inflow.delivery import Count
+from analytics.inflow.expressions import Language
 from analytics.inflow.task import EVENTS, MESSAGES
 from analytics.inflow.webhook import Webhook
 from analytics.pipelines.reports import Reached
@@ -25,6 +26,7 @@ from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, State
 from console.pipelines.samples import Now, behind_ms
 
+_LANGUAGES: dict[str, str] = {Language.JMESPATH: "JMESPath", Language.JSONATA: "JSONata"}
 STARTING, RUNNING, PAUSING, PAUSED, READY = "Starting", "Running", "Pausing", "Paused", "Ready"
 START_FAILED, DRAFT = "Start Failed", "Not started"
 _WORDS = {
@@ -96,6 +98,22 @@ class Summary:
     def interval(self) -> object:
         """How long a batch waits for them, s."""
         return self._of_source("interval", task_sources.DEFAULT_INTERVAL)
+
+    @property
+    def pattern(self) -> str:
+        """Of the events that pass, as JSON; empty where all do."""
+        found = self.document.get("pattern") or ""
+        return found if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
+
+    @property
+    def transform(self) -> tuple[str, str]:
+        """What transforms the events, in words, and its text; empty where nothing does."""
+        told = self.document.get("transform")
+        if not isinstance(told, dict):
+            return "", ""
+        kind, language = str(told.get("kind", "")), str(told.get("language") or Language.JMESPATH)
+        title = {"expression": _LANGUAGES.get(language, language), "function": "HTTP function", "sql": "SQL query"}
+        return title.get(kind, kind), str(told.get({"function": "url"}.get(kind, kind)) or "")
 
     def _of_source(self, name: str, otherwise: int) -> object:
         source = self.document.get("source")

@@ -28,7 +28,7 @@ from console.inflow.documents import document_in, source_of
 from console.inflow.providers.shape import NOBODY, Document
 from console.inflow.sinks.queue import require_queue
 from console.inflow.sinks.topic import require_kind
-from console.pipelines import event_logs, room, starts
+from console.pipelines import event_logs, groups, room, starts
 from console.pipelines import services as pipelines
 from console.pipelines.event_logs import Login
 from console.pipelines.models import BUSY, Kind, Pipeline, StartFrom, Version
@@ -115,6 +115,7 @@ def begin(*, actor: Actor, pipeline: Pipeline, anew: bool = False) -> None:
     plan = starts.plan_of(pipeline, pipeline.version)
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
+    groups.require_free(actor, plan, event_logs.holder_of(pipeline), "source.group")
     others = _begun(pipeline, document_in(pipeline.version.text if pipeline.version else ""))
     origin = StartFrom.NOTHING if anew or others or _has_moved(pipeline) else StartFrom.CHECKPOINT
     pipelines.start(actor=actor, pipeline=pipeline, start_from=origin, judged=pipeline.version)
@@ -207,7 +208,7 @@ def _require_dead_letters(actor: Actor, task: Task) -> None:
     if dead.queue:
         require_queue(actor, "deadLetterQueue", dead.queue)
     elif dead.topic and not isinstance(task.sink, TopicSink):
-        require_kind("deadLetterTopic", wrap(dead.instance, dead.topic))
+        require_kind(actor, "deadLetterTopic", wrap(dead.instance, dead.topic))
 
 
 def _hold(actor: Actor, pipeline: Pipeline, task: Task, before: Document | None, login: Login) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.urls import ResolverMatch, reverse
 
 from brokercore.policy import mq_resource
-from console.accounts.actor import Actor, platform_resource, service_resource
+from console.accounts.actor import Actor, platform_resource, service_resource, tenant_resource
 from console.instances.models import Instance
+from console.instances.queries import has_other_clusters
 from console.web.navigation import sections
 
 _CHOSEN = "chosen_instance"
@@ -32,7 +32,7 @@ class Choice:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """`navigation`, `instances` the actor may see, `instance_choices` and `current_instance`.
+    """`navigation`, `instances` the actor may see, `instance_choices`, `current_instance` and `other_clusters`.
 
     The chosen instance is that of the URL; on pages outside an instance, the one chosen last.
     """
@@ -49,7 +49,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     match = request.resolver_match
     shown = (match.url_name if match else None) or ""
     if actor.own_tenant is None:
-        return {"navigation": sections(shown, None, None), "embedded_broker": settings.EMBEDDED_BROKER}
+        return {"navigation": sections(shown, None, None), "other_clusters": has_other_clusters}
     mine = Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
     resources = {mq_resource(instance.instance_id): instance for instance in mine}
     allowed = actor.allowed("mq:QueryInstance", dict.fromkeys(resources, ""), owner=actor.tenant)
@@ -68,13 +68,17 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,
-        "embedded_broker": settings.EMBEDDED_BROKER,
+        "other_clusters": has_other_clusters,
     }
 
 
 def _may(actor: Actor, action: str, path: str) -> bool:
     """Whether a page of the account would let the actor in."""
     service = action.partition(":")[0]
+    if service == "mq":
+        return actor.decide(
+            action, mq_resource(path) if path else tenant_resource(actor.tenant), owner=actor.tenant
+        ).allowed
     if service == "platform":  # some of it is open to accounts that may adopt
         return actor.decide(action, platform_resource(path), owner=None).allowed
     return actor.decide(action, service_resource(service, actor.tenant, path), owner=actor.tenant).allowed

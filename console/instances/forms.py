@@ -10,6 +10,11 @@ from django.conf import settings
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import resource_sets
 from console.instances import queries
+from console.instances.models import DEFAULT_TPS
+
+
+def _rate(label: str) -> forms.IntegerField:
+    return forms.IntegerField(label=label, min_value=1, max_value=2**31 - 1, initial=DEFAULT_TPS)
 
 
 class SetChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
@@ -27,6 +32,8 @@ class InstanceForm(forms.Form):
     resource_set = SetChoice(
         label="Resource set", queryset=ResourceSet.objects.none(), required=False, empty_label="None"
     )
+    max_send_tps = _rate("Messages sent per second, at most")
+    max_receive_tps = _rate("Messages received per second, at most")
 
     def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -47,8 +54,6 @@ class CreateForm(InstanceForm):
         coerce=lambda text: text == "true",
         widget=forms.RadioSelect,
     )
-    max_send_tps = forms.IntegerField(label="Messages sent per second, at most", min_value=1, initial=1000)
-    max_receive_tps = forms.IntegerField(label="Messages received per second, at most", min_value=1, initial=1000)
     topic_capacity = forms.IntegerField(
         label="Topics, at most", min_value=1, required=False, help_text="Empty for no limit."
     )

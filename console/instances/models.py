@@ -7,25 +7,77 @@ from django.utils import timezone
 
 from console.accounts.models import ResourceSet, Tenant
 
+DEFAULT_TPS = 100_000
+"""Messages a second, sent and received, of an instance that was given no limit: more than a small cluster can do."""
+
+
+class Origin(models.TextChoices):
+    """Whose brokers a cluster has, and who says where they are."""
+
+    EMBEDDED = "embedded", "Embedded"
+    SETTINGS = "settings", "From the settings"
+    ADDED = "added", "Added here"
+
+
+class AccessControl(models.TextChoices):
+    """How the brokers of a cluster of people's own decide who may do what."""
+
+    AUTOMATIC = "auto", "Found out from the brokers"
+    ACL2 = "acl2", "Users and lists of the brokers (ACL 2.0)"
+    ACL1 = "acl1", "Accounts in a file of the brokers (ACL 1.0)"
+    NONE = "none", "None"
+
 
 class Cluster(models.Model):
-    """A RocketMQ cluster (embedded or Apache's) reached through its name server."""
+    """A RocketMQ cluster (embedded or Apache's) reached through its name server (docs/operate/cluster.md).
+
+    Address and account of the embedded one, and of that which GANTRY_NAMESRV names, are in the settings; those of all
+    others are here.
+    """
 
     name = models.CharField(max_length=64, unique=True)
+    origin = models.CharField(max_length=8, choices=Origin.choices, default=Origin.ADDED)
     region = models.CharField(max_length=64)
-    namesrv = models.CharField(max_length=255, help_text="host:port of the name server")
+    namesrv = models.CharField(max_length=255, help_text="host:port of the name server, several separated by ;")
+    access_key_id = models.CharField(max_length=128, blank=True, help_text="of the console's account there")
+    secret_encrypted = models.TextField(blank=True)
+    tls = models.BooleanField(default=False, help_text="brokers and name servers are spoken to over TLS")
+    authority = models.TextField(blank=True, help_text="PEM: who signed their certificates; empty: the system's list")
+    certificate = models.TextField(blank=True, help_text="PEM: shown to brokers that ask for one")
+    key_encrypted = models.TextField(blank=True)
+    proxy = models.CharField(max_length=255, blank=True, help_text="host:port of the gRPC proxy, told to clients")
+    access_control = models.CharField(max_length=4, choices=AccessControl.choices, default=AccessControl.AUTOMATIC)
+    read_only = models.BooleanField(default=False, help_text="the console changes nothing there")
     created_at = models.DateTimeField(default=timezone.now)
     modified_at = models.DateTimeField(auto_now=True)
 
+    class Meta:
+        constraints = [
+            # One row of each: they stand for what the settings say.
+            models.UniqueConstraint(
+                fields=["origin"], condition=~models.Q(origin=Origin.ADDED), name="one_cluster_of_settings"
+            ),
+        ]
+
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its brokers are this installation's own: they decide by the console's table, and count for it."""
+        return self.origin == Origin.EMBEDDED
+
+    @property
+    def from_settings(self) -> bool:
+        """Whether the settings say where it is and with which account it is reached."""
+        return self.origin != Origin.ADDED
 
 
 class Instance(models.Model):
     """A tenant's share of a cluster: a namespace for topics and groups, with limits.
 
     Without `independent_naming` it is the tenant's one default instance on its cluster: its names have no prefix on the
-    wire and are unique across all tenants.
+    wire and are unique on the cluster, across all tenants.
     """
 
     instance_id = models.CharField(max_length=40, unique=True)
@@ -38,8 +90,8 @@ class Instance(models.Model):
     name = models.CharField(max_length=64)
     independent_naming = models.BooleanField(default=True)
     remark = models.CharField(max_length=256, blank=True)
-    max_send_tps = models.PositiveIntegerField(default=1000, help_text="messages per second")
-    max_receive_tps = models.PositiveIntegerField(default=1000, help_text="messages per second")
+    max_send_tps = models.PositiveIntegerField(default=DEFAULT_TPS, help_text="messages per second")
+    max_receive_tps = models.PositiveIntegerField(default=DEFAULT_TPS, help_text="messages per second")
     topic_capacity = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

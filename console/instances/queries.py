@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from django.conf import settings
 from django.db.models import Q, QuerySet
 
+from brokercore.policy.table import RateUse
 from console.accounts.models import Tenant
 from console.accounts.organizations import Scope, ids_below
 from console.instances.contents import contents
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster, Instance, Origin
+from console.rights import limits
 
 
 def instances(tenant: Tenant) -> QuerySet[Instance]:
@@ -41,3 +46,64 @@ def narrowed(instances: QuerySet[Instance], scope: Scope) -> QuerySet[Instance]:
 def clusters(region: str) -> QuerySet[Cluster]:
     """The clusters of a region."""
     return Cluster.objects.filter(region=region).order_by("name")
+
+
+def first_cluster(region: str) -> Cluster | None:
+    """The cluster of a region that was there first."""
+    return Cluster.objects.filter(region=region).order_by("pk").first()
+
+
+def cluster_of_settings(region: str) -> Cluster | None:
+    """The cluster of a region that the settings name: the embedded one, or that of GANTRY_NAMESRV."""
+    origin = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
+    return Cluster.objects.filter(region=region, origin=origin).first()
+
+
+def has_other_clusters() -> bool:
+    """Whether there are brokers that are not the embedded ones: those know no temporary keys and tell no uses."""
+    return Cluster.objects.exclude(origin=Origin.EMBEDDED).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class RateLine:
+    """One of the two limits, messages a second; `used` is None where no embedded broker tells it."""
+
+    label: str
+    limit: int
+    used: int | None
+
+    @property
+    def percent(self) -> int:
+        """How much of it is used, from 0 to 100."""
+        return min(100, 100 * (self.used or 0) // self.limit)
+
+    @property
+    def colour(self) -> str:
+        """As of the limits of an account: red is nearly all."""
+        return "red" if self.percent >= 90 else "yellow" if self.percent >= 75 else "primary"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Both limits; `held_back` is how often a client had to wait or was refused since the brokers started."""
+
+    lines: tuple[RateLine, RateLine]
+    enforced: bool
+    held_back: int
+
+
+def rates(instance: Instance) -> Rates:
+    """The limits with their use. Another cluster than the embedded one enforces none.
+
+    See docs/operate/limits.md, "Rates of an instance".
+    """
+    use = limits.rates_of(instance.instance_id)
+    told = use or RateUse()
+    return Rates(
+        (
+            RateLine("Sending", instance.max_send_tps, use.sent if use else None),
+            RateLine("Receiving", instance.max_receive_tps, use.received if use else None),
+        ),
+        enforced=use is not None,
+        held_back=told.held_back,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import string
 
@@ -14,7 +15,8 @@ from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import ids_below
 from console.audit import record as audit
 from console.instances.contents import contents
-from console.instances.models import Cluster, Instance
+from console.instances.models import DEFAULT_TPS, Cluster, Instance, Origin
+from console.rights import access_table
 from console.web.errors import Refused
 
 MAX_INSTANCES = 500
@@ -23,11 +25,20 @@ _ID_CHARACTERS = string.ascii_letters + string.digits
 
 
 def ensure_cluster() -> Cluster:
-    """The row of the cluster that GANTRY_NAMESRV names."""
-    cluster, _ = Cluster.objects.update_or_create(
-        name=DEFAULT_CLUSTER, defaults={"region": settings.REGION, "namesrv": settings.NAMESRV}
-    )
+    """The row of the first cluster: the embedded one, or that which GANTRY_NAMESRV names. Others stay as they are."""
+    origin = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
+    cluster = Cluster.objects.filter(origin=origin).first() or Cluster(origin=origin, name=_first_name())
+    cluster.region, cluster.namesrv = settings.REGION, settings.NAMESRV
+    cluster.save()
     return cluster
+
+
+def _first_name() -> str:
+    """The usual name, unless another cluster has it: then that of its first name server."""
+    taken = set(Cluster.objects.values_list("name", flat=True))
+    host = re.split("[:;]", settings.NAMESRV)[0]
+    names = (DEFAULT_CLUSTER, host[:64], *(f"{host[:60]}-{number}" for number in range(2, 1000)))
+    return next(name for name in names if name not in taken)
 
 
 @transaction.atomic
@@ -38,8 +49,8 @@ def create_instance(
     name: str,
     independent_naming: bool,
     remark: str = "",
-    max_send_tps: int = 1000,
-    max_receive_tps: int = 1000,
+    max_send_tps: int = DEFAULT_TPS,
+    max_receive_tps: int = DEFAULT_TPS,
     topic_capacity: int | None = None,
     resource_set: ResourceSet | None = None,
     tenant: Tenant | None = None,
@@ -79,18 +90,21 @@ def create_instance(
     )
     _save(instance)
     audit.record(actor, "instances.instance.create", instance.instance_id, detail=_described(instance), tenant=owner)
+    access_table.publish_on_commit()
     return instance
 
 
 @transaction.atomic
 def update_instance(*, actor: Actor, instance: Instance, name: str, remark: str) -> None:
-    """Rename or describe an instance; limits and namespace never change."""
+    """Rename or describe an instance; its namespace never changes."""
     name, remark = _checked_name(name), _checked_remark(remark)
     if name != instance.name:
         _check_free(actor.tenant, name)
+    before = {"name": instance.name, "remark": instance.remark}
     instance.name, instance.remark = name, remark
     _save(instance)
-    audit.record(actor, "instances.instance.update", instance.instance_id, detail={"name": name})
+    detail = {"before": before, "after": {"name": name, "remark": remark}}
+    audit.record(actor, "instances.instance.update", instance.instance_id, detail=detail)
 
 
 @transaction.atomic
@@ -105,11 +119,32 @@ def set_resource_set(*, actor: Actor, instance: Instance, resource_set: Resource
 
 
 @transaction.atomic
+def set_rates(*, actor: Actor, instance: Instance, max_send_tps: int, max_receive_tps: int) -> None:
+    """Set how many messages a second clients may send and receive. Raises Refused."""
+    if (max_send_tps, max_receive_tps) == (instance.max_send_tps, instance.max_receive_tps):
+        return
+    _check_limits(max_send_tps, max_receive_tps, instance.topic_capacity)
+    instance.max_send_tps, instance.max_receive_tps = max_send_tps, max_receive_tps
+    instance.save(update_fields=["max_send_tps", "max_receive_tps"])
+    rates = {"max_send_tps": max_send_tps, "max_receive_tps": max_receive_tps}
+    audit.record(actor, "instances.instance.limit", instance.instance_id, detail=rates)
+    access_table.publish_on_commit()
+
+
+@transaction.atomic
 def change_instance(
-    *, actor: Actor, instance: Instance, name: str, remark: str, resource_set: ResourceSet | None
+    *,
+    actor: Actor,
+    instance: Instance,
+    name: str,
+    remark: str,
+    resource_set: ResourceSet | None,
+    max_send_tps: int,
+    max_receive_tps: int,
 ) -> None:
     """All that the page of an instance can change, or nothing of it."""
     update_instance(actor=actor, instance=instance, name=name, remark=remark)
+    set_rates(actor=actor, instance=instance, max_send_tps=max_send_tps, max_receive_tps=max_receive_tps)
     set_resource_set(actor=actor, instance=instance, resource_set=resource_set)
 
 
@@ -123,6 +158,7 @@ def delete_instance(*, actor: Actor, instance: Instance) -> None:
     contents.get().clear(actor=actor, instance=instance)
     audit.record(actor, "instances.instance.delete", instance.instance_id, detail={"name": instance.name})
     instance.delete()
+    access_table.publish_on_commit()
 
 
 def hold_instance(instance: Instance) -> None:

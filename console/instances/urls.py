@@ -8,6 +8,8 @@ urlpatterns = [
     path("instances/", views.index, name="instances.list"),
     path("instances/create/", views.create, name="instances.create"),
 ]
+# The path at which the vendor's cloud answers, too.
+urlpatterns += [path("rocketmq/nsaddr4client-internet", views.name_server_address, name="instances.name_servers")]
 # /i/<instance_id>/
 urlpatterns += [
     path("i/<str:instance_id>/", views.detail, name="instances.detail"),

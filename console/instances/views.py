@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.db.models import Q
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
@@ -13,7 +15,7 @@ from console.accounts import access as accounts
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access, queries, services
-from console.instances.addresses import access_point
+from console.instances.addresses import name_servers, names_resolve, tcp_address
 from console.instances.forms import CreateForm, InstanceForm
 from console.instances.models import Instance
 from console.instances.snippets import snippets
@@ -47,9 +49,11 @@ def detail(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:QueryInstance")
     context = {
         "tab": "information",
-        "endpoint": access_point(instance),
+        "endpoint": tcp_address(instance),
+        "names_resolve": names_resolve(instance.cluster),
         "topic_count": instance.topics.count(),
         "group_count": instance.groups.count(),
+        "rates": queries.rates(instance),
     }
     return render(request, "instances/detail.html", {"instance": instance} | context)
 
@@ -76,7 +80,13 @@ def client(request: Request, instance_id: str) -> HttpResponse:
 
 def update(request: Request, instance_id: str) -> HttpResponse:
     instance = access.instance(request, instance_id, "mq:UpdateInstance")
-    initial = {"name": instance.name, "remark": instance.remark, "resource_set": instance.resource_set_id}
+    initial = {
+        "name": instance.name,
+        "remark": instance.remark,
+        "resource_set": instance.resource_set_id,
+        "max_send_tps": instance.max_send_tps,
+        "max_receive_tps": instance.max_receive_tps,
+    }
     form = InstanceForm(request.POST or None, initial=initial, tenant=instance.tenant)
     if form.is_valid():
         with forms.refusals_on(form):
@@ -103,3 +113,16 @@ def _deletion(instance: Instance) -> deletion.Deletion:
         warning="Its ID and access point are gone for good. Topics and groups must be deleted first.",
         cancel_url=reverse("instances.detail", args=[instance.instance_id]),
     )
+
+
+@login_not_required
+@require_GET
+def name_server_address(request: Request) -> HttpResponse:
+    """What the vendor's clients ask at the address of their property `ONSAddr`, and take as their name servers.
+
+    They ask before they sign anything, so it is open to everybody; it tells of the cluster of the settings alone.
+    """
+    cluster = queries.cluster_of_settings(settings.REGION)
+    if cluster is None:
+        raise Http404("the settings name no cluster")
+    return HttpResponse(name_servers(cluster), content_type="text/plain; charset=utf-8")

@@ -17,9 +17,9 @@ from console.jobs.compiler.planning import Checked, check
 from console.jobs.compiler.rows import Catalog, CatalogTable
 from console.jobs.compiler.scopes import listed as names_of
 from console.jobs.compiler.values import Listed
-from console.jobs.compiler.words import Text, tokens_of
+from console.jobs.compiler.words import Text, TextRefused, tokens_of
 from console.pipelines import access as secrets
-from console.pipelines import queries, room, starts
+from console.pipelines import event_logs, groups, queries, room, starts
 from console.pipelines import services as pipelines
 from console.pipelines.models import Kind, Pipeline, Savepoint, StartFrom, Variable, Version
 from console.web.errors import Refused
@@ -39,7 +39,7 @@ def look(*, actor: Actor, text: str) -> Checked:
         catalog=_catalog(actor),
         holder=actor.tenant.uid,
     )
-    return queues.looked_at(actor, checked)
+    return _with_groups(actor, queues.looked_at(actor, checked))
 
 
 @transaction.atomic
@@ -96,6 +96,8 @@ def start(
 ) -> None:
     """Ask for a start, if the actor may use all secrets, read and write all that the plan does, and its queues fit it.
 
+    The groups by which it reads have to be no other pipeline's.
+
     Raises Refused, where the lake is full too, and PermissionDenied.
     """
     room.require_for_start(actor.tenant)
@@ -103,7 +105,11 @@ def start(
     starts.secrets_of(actor, plan)
     starts.given(actor, plan)
     queues.require(actor, plan)
-    pipelines.start(actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version)
+    with transaction.atomic():
+        groups.require_free(actor, plan, event_logs.holder_of(pipeline))
+        pipelines.start(
+            actor=actor, pipeline=pipeline, start_from=start_from, savepoint=savepoint, judged=pipeline.version
+        )
 
 
 def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> None:
@@ -111,6 +117,20 @@ def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> N
     if with_savepoint:
         room.require_for_savepoint(pipeline)
     pipelines.stop(actor=actor, pipeline=pipeline, with_savepoint=with_savepoint)
+
+
+def _with_groups(actor: Actor, checked: Checked) -> Checked:
+    """With a refusal for each table whose group an inflow task reads by: it never is free while the task is there.
+
+    Those of other jobs are asked at the start.
+    """
+    if checked.plan is None:
+        return checked
+    refusals = tuple(
+        TextRefused(*checked.places[found.source.name.lower()], f"table {found.source.name}: {found.sentence}.")
+        for found in groups.taken(actor, checked.plan, None, Kind.INFLOW)
+    )
+    return replace(checked, plan=None, refusals=refusals) if refusals else checked
 
 
 def _keep_secrets(actor: Actor, checked: Checked) -> None:

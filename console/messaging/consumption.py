@@ -48,19 +48,14 @@ class Tracks:
 def delivery_tracks(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) -> Tracks:
     """Judge each group of `tenant` that consumes the topic. Raises ClientError when the broker does not answer."""
     names = [name for name in admin.topics.groups(topic.physical_name) if name != topic.physical_name]
-    own = {g.physical_name: g for g in Group.objects.filter(owner=tenant, physical_name__in=names)}
-    committed = admin.offsets.all_committed()
+    groups = Group.objects.filter(owner=tenant, cluster=topic.instance.cluster, physical_name__in=names)
+    own = {group.physical_name: group for group in groups}
     queue = MessageQueue(topic.physical_name, message.position.broker_name, message.position.queue_id)
-    tracks = [
-        _judge(admin, own[name], queue, message, committed.get((topic.physical_name, name), {}))
-        for name in sorted(own)[:MAX_GROUPS]
-    ]
+    tracks = [_judge(admin, own[name], queue, message) for name in sorted(own)[:MAX_GROUPS]]
     return Tracks(tracks, others=len(names) - len(own), left_out=max(0, len(own) - MAX_GROUPS))
 
 
-def _judge(
-    admin: Admin, group: Group, queue: MessageQueue, message: MessageRecord, committed: dict[MessageQueue, int]
-) -> Track:
+def _judge(admin: Admin, group: Group, queue: MessageQueue, message: MessageRecord) -> Track:
     try:
         connection = admin.clients.consumers(group.physical_name)
     except ConsumerNotOnline:
@@ -69,7 +64,7 @@ def _judge(
         return Track(group.group_id, TrackType.UNKNOWN, error.user_message)
     if problem := _cannot_judge(connection, message):
         return Track(group.group_id, TrackType.UNKNOWN, problem)
-    if committed.get(queue, 0) <= message.position.offset:
+    if (admin.offsets.committed(group.physical_name, queue) or 0) <= message.position.offset:
         return Track(group.group_id, TrackType.NOT_CONSUME_YET)
     subscription = connection.subscriptions.get(queue.topic)
     if subscription and subscription.tags and message.tag not in subscription.tags:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
-from datetime import timezone as fixed_zone
 from typing import Any
 
 from django import forms
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from console.accounts.actor import Actor
 from console.instances.models import Instance
+from console.messaging.letter_filters import REASONS, STATES
 from console.topics.access import find_topic
 from console.topics.models import OrderType, Topic
 from console.web import zone
+from console.web.moments import FollowsDates, MomentField, refuse_turned
 
 PRESETS = [
     ("15m", "Last 15 minutes", 15),
@@ -29,43 +27,8 @@ _BODY_BYTES = 4 * 1024 * 1024
 _ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 
 
-_AS_TYPED = fixed_zone(timedelta(), "as typed")
-
-
-class MomentField(forms.DateTimeField):
-    """A time to the second, in the viewer's zone unless it has an offset of its own; cleaned to epoch milliseconds.
-
-    An hour that a change of clocks repeats is the earlier one, with `later` the later one; Django would refuse it.
-    """
-
-    widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
-
-    def __init__(self, *, later: bool = False, **options: Any) -> None:
-        super().__init__(**options)
-        self._fold = int(later)
-
-    def clean(self, value: Any) -> int | None:
-        with timezone.override(_AS_TYPED):
-            moment = super().clean(value)
-        if moment is None:
-            return None
-        if moment.tzinfo is _AS_TYPED:
-            moment = moment.replace(tzinfo=timezone.get_current_timezone(), fold=self._fold)
-        epoch_ms = int(moment.timestamp() * 1000)
-        if not 0 <= epoch_ms < zone.END_MS:
-            raise forms.ValidationError("Choose a time from 1970 on.")
-        return epoch_ms
-
-    def prepare_value(self, value: Any) -> Any:
-        # Browsers leave the input empty for a text with an offset.
-        try:
-            return super().prepare_value((parse_datetime(value) if isinstance(value, str) else None) or value)
-        except (ValueError, OverflowError):
-            return value
-
-
-class RangeForm(forms.Form):
-    """A time range: a preset that ends now, or begin and end."""
+class RangeForm(FollowsDates):
+    """A time range: a preset that ends now, or begin and end. Without a begin it starts with the oldest message."""
 
     range = forms.ChoiceField(
         label="Stored", choices=[(k, text) for k, text, _ in PRESETS] + [("custom", "From … to …")], initial="1h"
@@ -81,12 +44,15 @@ class RangeForm(forms.Form):
             minutes = _MINUTES.get(str(cleaned.get("range")), 60)
             return cleaned | {"begin_ms": now_ms - minutes * 60_000, "end_ms": now_ms}
         begin, end = cleaned.get("begin"), cleaned.get("end")
-        if begin is None and "begin" not in self.errors:
+        if begin is None and end is None and not self.errors:
             self.add_error("begin", "Choose a start.")
-        if begin is not None and end is not None and end < begin:
-            self.add_error("end", "The end is before the start.")
+        refuse_turned(self, cleaned)
         # The field has no milliseconds, so the last second counts as a whole.
         return cleaned | {"begin_ms": begin or 0, "end_ms": now_ms if end is None else end + 999}
+
+
+def _typed(placeholder: str = "") -> forms.TextInput:
+    return forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": placeholder})
 
 
 class TopicField(forms.CharField):
@@ -146,6 +112,54 @@ class KeySearchForm(_OnTopic):
     begin = MomentField(label=zone.labelled("From"), required=False)
     end = MomentField(label="To", required=False, later=True)
 
+    def clean(self) -> dict[str, Any]:
+        """The end is not before the start."""
+        cleaned = super().clean() or self.cleaned_data
+        refuse_turned(self, cleaned)
+        return cleaned
+
+
+class LetterForm(RangeForm):
+    """Which dead letters of a group are listed. With an id the rest does not count."""
+
+    state = forms.ChoiceField(label="Show", choices=list(STATES.items()), required=False)
+    message_id = forms.CharField(label="Message ID", required=False, max_length=128, widget=_typed())
+    reason = forms.ChoiceField(label="Reason", choices=list(REASONS.items()), required=False)
+    tag = forms.CharField(label="Tag", required=False, max_length=128, widget=_typed(), help_text="Exactly this tag.")
+    key = forms.CharField(label="Key", required=False, max_length=1024, widget=_typed(), help_text="A complete key.")
+    property = forms.CharField(
+        label="Property", required=False, max_length=1024, widget=_typed("name=value"),
+        help_text="A pair, a name, or a part of a value.",
+    )  # fmt: skip
+    body = forms.CharField(
+        label="Body text", required=False, max_length=1024, widget=_typed(), help_text="Anywhere in it, in any case."
+    )
+    field_order = ["range", "begin", "end", "state", "message_id", "reason", "tag", "key", "property", "body"]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["range"].label = "Gave up"
+
+    quick = ("range", "begin", "end", "state")
+    more = ("message_id", "reason", "tag", "key", "property", "body")
+
+    def quick_fields(self) -> list[Any]:
+        """What is always there."""
+        return [self[name] for name in self.quick]
+
+    def more_fields(self) -> list[Any]:
+        """What is folded away until one of them is used."""
+        return [self[name] for name in self.more]
+
+    def has_more(self) -> bool:
+        """True when one of those is used."""
+        return any(self.data.get(name) for name in self.more)
+
+    def wanted(self) -> dict[str, str]:
+        """The filters as `dead_letters.search` takes them."""
+        names = ("state", "reason", "tag", "key", "property", "body")
+        return {name: str(self.cleaned_data.get(name, "")).strip() for name in names}
+
 
 class PublishForm(forms.Form):
     """A test message; fields that do not fit the topic's type are left out."""
@@ -204,10 +218,11 @@ class PublishForm(forms.Form):
         return cleaned | {"deliver_at_ms": int(time.time() * 1000) + delay * 1000 if delay else None}
 
 
-class ResetForm(forms.Form):
-    """Where to move a group's progress in one topic."""
+class TargetForm(FollowsDates):
+    """Where to move a group's progress."""
 
-    topic = forms.CharField(max_length=255)
+    choice_of_dates, dates = ("to", "time"), ("at",)
+
     to = forms.ChoiceField(
         label="Continue with",
         choices=[
@@ -232,3 +247,17 @@ class ResetForm(forms.Form):
         """The chosen time with its offset: the reset goes to the time of the preview, whatever the zone is by then."""
         chosen = self.cleaned_data.get("at")
         return "" if chosen is None else zone.local(chosen).isoformat()
+
+
+class ResetForm(_OnTopic, TargetForm):
+    """Where to move a group's progress in one topic, or in one of its queues (`broker-a:0`)."""
+
+    topic = TopicField()
+    queue = forms.CharField(
+        label="Queue",
+        required=False,
+        max_length=255,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": "All queues"}),
+        help_text="Empty for all, or one as broker:number.",
+    )
+    field_order = ["topic", "queue", "to", "at"]

@@ -22,6 +22,10 @@ from console.topics.models import Group, Topic
 from console.web.errors import Refused
 
 Accept = Callable[[StoredMessage], bool]
+Wanted = dict[str, str]
+"""What a search looks for besides its range, as plain words that its task keeps; empty for everything."""
+Matching = Callable[[Wanted], Accept]
+"""Makes the decision about single messages from such words."""
 
 PULL_BUDGET = 160
 """Pulls of one request: the 2,500 messages that a query task reaches at most, plus one round over many queues."""
@@ -203,13 +207,13 @@ class QueryTask:
     end_ms: int
     page_size: int
     newest_first: bool
-    tag: str
+    wanted: Wanted
     total: int
     starts: list[list[dict[str, Any]]]
 
     @property
     def max_page_count(self) -> int:
-        """Pages that can be reached. With a tag they are not known before everything is read."""
+        """Pages that can be reached. With a filter they are not known before everything is read."""
         return min(MAX_PAGES, math.ceil(self.total / self.page_size))
 
 
@@ -222,7 +226,7 @@ def create(
     end_ms: int,
     page_size: int,
     newest_first: bool,
-    tag: str,
+    wanted: Wanted,
 ) -> QueryTask:
     """A new task at its first page."""
     return QueryTask(
@@ -233,7 +237,7 @@ def create(
         end_ms=end_ms,
         page_size=page_size,
         newest_first=newest_first,
-        tag=tag,
+        wanted=wanted,
         total=sum(c.end - c.begin for c in cursors),
         starts=[dump(cursors)],
     )
@@ -302,6 +306,11 @@ class TimePage:
     stopped_at_ms: int | None
 
 
+def with_tag(wanted: Wanted) -> Accept:
+    """Messages with exactly this tag."""
+    return lambda message: message.tags == wanted["tag"]
+
+
 def search_by_time(
     actor: Actor,
     source: Source,
@@ -311,10 +320,12 @@ def search_by_time(
     page: int = 1,
     page_size: int = DEFAULT_PAGE_SIZE,
     newest_first: bool = True,
-    tag: str = "",
+    wanted: Wanted | None = None,
+    matching: Matching = with_tag,
 ) -> TimePage:
     """Start a query task over the messages stored from `begin_ms` to `end_ms` (inclusive) and read one page.
 
+    Of them those that `matching` lets through for `wanted`: with the default, those with exactly the `tag` it names.
     Raises Refused for a range that ends before it begins or a page or page size out of bounds, ClientError when
     the broker fails.
     """
@@ -332,17 +343,17 @@ def search_by_time(
         end_ms=end_ms,
         page_size=page_size,
         newest_first=newest_first,
-        tag=tag,
+        wanted=wanted or {},
     )
-    return _read_page(source, task, page)
+    return _read_page(source, task, page, matching)
 
 
-def next_page(actor: Actor, source: Source, task_id: str, page: int) -> TimePage:
+def next_page(actor: Actor, source: Source, task_id: str, page: int, matching: Matching = with_tag) -> TimePage:
     """Another page of a query task; its first call's filter and page size hold.
 
     Raises Refused for an unknown, expired or foreign task and for a page beyond the last.
     """
-    return _read_page(source, load(actor, source.physical_topic, task_id), page)
+    return _read_page(source, load(actor, source.physical_topic, task_id), page, matching)
 
 
 def find_by_id(source: Source, message_id: str) -> list[MessageRecord]:
@@ -402,9 +413,9 @@ def _by_offset_id(source: Source, message_id: str) -> list[StoredMessage]:
         return []
 
 
-def _read_page(source: Source, task: QueryTask, page: int) -> TimePage:
+def _read_page(source: Source, task: QueryTask, page: int, matching: Matching) -> TimePage:
     """Read on from the nearest page whose beginning is known."""
-    reachable = MAX_PAGES if task.tag else max(1, task.max_page_count)
+    reachable = MAX_PAGES if task.wanted else max(1, task.max_page_count)
     if not 1 <= page <= reachable:
         raise Refused("BIZ_FIELD_CHECK_INVALID", f"The page is {page}; allowed is 1 to {reachable}.", "page")
     known = min(page, len(task.starts))
@@ -413,8 +424,9 @@ def _read_page(source: Source, task: QueryTask, page: int) -> TimePage:
         source.admin, source.physical_topic, cursors, newest_first=task.newest_first, batch=task.page_size + 1
     )
     found = ScanPage()
+    accept = _accepting(task, matching)
     for number in range(known, page + 1):
-        found = reader.read(task.page_size, _accepting(task))
+        found = reader.read(task.page_size, accept)
         if len(task.starts) == number:
             task.starts.append(dump(cursors))
         if found.stopped and number < page:
@@ -435,9 +447,11 @@ def _read_page(source: Source, task: QueryTask, page: int) -> TimePage:
     )
 
 
-def _accepting(task: QueryTask) -> Accept:
+def _accepting(task: QueryTask, matching: Matching) -> Accept:
+    matches = matching(task.wanted) if task.wanted else None
+
     def accept(message: StoredMessage) -> bool:
         in_range = task.begin_ms <= message.store_timestamp <= task.end_ms
-        return in_range and (not task.tag or message.tags == task.tag)
+        return in_range and (matches is None or matches(message))
 
     return accept

@@ -6,14 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from brokercore.client import Admin, Message, SendResult, TransactionState
+from brokercore.client import Admin, Message, MessageQueue, QueueStats, SendResult, TransactionState
+from brokercore.client.admin import Capability
 from brokercore.client.errors import BrokerError, ClientError, InvalidMessage
 from console.accounts.actor import Actor
 from console.audit import record as audit
-from console.instances import broker
+from console.instances import broker, capabilities
 from console.messaging import dead_letters
 from console.messaging.dead_letters import Letter
-from console.messaging.models import Resend
+from console.messaging.models import Discard, Resend
 from console.messaging.records import MessageRecord, Position
 from console.messaging.status import online_clients
 from console.topics.models import Group, OrderType, Topic
@@ -37,6 +38,23 @@ class QueueMove:
     queue_id: int
     current: int | None
     target: int
+    end: int = 0
+    """The offset of the next message that is stored."""
+
+    @property
+    def queue(self) -> str:
+        """The queue as forms name it: `broker-a:0`."""
+        return f"{self.broker_name}:{self.queue_id}"
+
+    @property
+    def backlog_before(self) -> int | None:
+        """Messages that the group has yet to consume now; None when nothing was committed."""
+        return max(0, self.end - self.current) if self.current is not None else None
+
+    @property
+    def backlog_after(self) -> int:
+        """Messages that the group then has yet to consume."""
+        return max(0, self.end - self.target)
 
     @property
     def skipped(self) -> int:
@@ -65,37 +83,52 @@ class ResetPreview:
         """Messages that will be consumed again, over all queues."""
         return sum(m.repeated for m in self.moves)
 
+    @property
+    def backlog_before(self) -> int:
+        """Messages that the group has yet to consume of these queues now."""
+        return sum(m.backlog_before or 0 for m in self.moves)
 
-def preview_reset(group: Group, topic: Topic, target: Target) -> ResetPreview:
-    """What resetting would skip or repeat in each queue; changes nothing.
+    @property
+    def backlog_after(self) -> int:
+        """Messages that the group then has yet to consume of these queues."""
+        return sum(m.backlog_after for m in self.moves)
 
-    Raises Refused for a time in the future or a broadcasting group, ClientError when the broker fails.
+
+def preview_reset(group: Group, topic: Topic, target: Target, queue: str = "") -> ResetPreview:
+    """What resetting would skip or repeat in each queue, or in one (`broker-a:0`); changes nothing.
+
+    Raises Refused for a time in the future, a broadcasting group, a queue that there is not or cannot be moved alone,
+    ClientError when the broker fails.
     """
     admin = broker.admin(group.instance.cluster)
-    _check(admin, group, target)
-    committed = admin.offsets.all_committed().get((topic.physical_name, group.physical_name), {})
+    only = _queue(topic, queue)
+    _check(admin, group, target, only)
     moves = []
-    for queue, stats in sorted(admin.topics.stats(topic.physical_name).items()):
-        if target == "begin":
-            offset = stats.min_offset
-        elif target == "end" or target > stats.last_update_ms:
-            offset = stats.max_offset
-        else:
-            offset = max(stats.min_offset, admin.offsets.search(queue, target))
-        moves.append(QueueMove(queue.broker_name, queue.queue_id, committed.get(queue), offset))
+    for place, stats in sorted(admin.topics.stats(topic.physical_name).items()):
+        if only not in (None, place):
+            continue
+        committed = admin.offsets.committed(group.physical_name, place)
+        offset = _offset(admin, place, stats, target)
+        moves.append(QueueMove(place.broker_name, place.queue_id, committed, offset, stats.max_offset))
+    if only is not None and not moves:
+        raise _no_queue(queue)
     return ResetPreview(moves)
 
 
-def reset_offset(actor: Actor, group: Group, topic: Topic, target: Target) -> dict[str, int]:
-    """Move every queue of `topic` to the first message stored at or after `target`; works for offline groups too.
+def reset_offset(actor: Actor, group: Group, topic: Topic, target: Target, queue: str = "") -> dict[str, int]:
+    """Move the queues of `topic`, or one (`broker-a:0`), to the first message stored at or after `target`.
 
-    Online clients jump within about ten seconds. Returns the new offset per queue (`broker-a:0`). Raises Refused
-    for a time in the future or a broadcasting group, ClientError when the broker fails.
+    Works for offline groups too; online clients jump within about ten seconds. Returns the new offset per queue. Raises
+    Refused and ClientError as `preview_reset`.
     """
     admin = broker.admin(group.instance.cluster)
-    _check(admin, group, target)
+    only = _queue(topic, queue)
+    _check(admin, group, target, only)
     timestamp = _NOW if target == "end" else 0 if target == "begin" else target
-    moved = admin.offsets.reset(group.physical_name, topic.physical_name, timestamp)
+    if only is None:
+        moved = admin.offsets.reset(group.physical_name, topic.physical_name, timestamp)
+    else:
+        moved = {only: _reset_queue(admin, group, only, target, timestamp)}
     offsets = {f"{queue.broker_name}:{queue.queue_id}": offset for queue, offset in sorted(moved.items())}
     audit.record(
         actor,
@@ -106,13 +139,49 @@ def reset_offset(actor: Actor, group: Group, topic: Topic, target: Target) -> di
     return offsets
 
 
-def _check(admin: Admin, group: Group, target: Target) -> None:
+def _reset_queue(admin: Admin, group: Group, queue: MessageQueue, target: Target, timestamp: int) -> int:
+    stats = admin.topics.stats(queue.topic).get(queue)
+    if stats is None:
+        raise _no_queue(f"{queue.broker_name}:{queue.queue_id}")
+    if group.instance.cluster.embedded:
+        return admin.offsets.reset_queue(group.physical_name, queue, timestamp)
+    offset = _offset(admin, queue, stats, target)
+    admin.offsets.commit(group.physical_name, {queue: offset})
+    return offset
+
+
+def _offset(admin: Admin, queue: MessageQueue, stats: QueueStats, target: Target) -> int:
+    if target == "begin":
+        return stats.min_offset
+    if target == "end" or target > stats.last_update_ms:
+        return stats.max_offset
+    return max(stats.min_offset, admin.offsets.search(queue, target))
+
+
+def _queue(topic: Topic, text: str) -> MessageQueue | None:
+    """The queue that `broker-a:0` names, None for no text."""
+    if not text:
+        return None
+    name, _, number = text.rpartition(":")
+    if not name or not number.isdecimal() or len(number) > 9:
+        raise _no_queue(text)
+    return MessageQueue(topic.physical_name, name, int(number))
+
+
+def _no_queue(text: str) -> Refused:
+    return Refused("BIZ_FIELD_CHECK_INVALID", f"The topic has no queue {text}.", "queue")
+
+
+def _check(admin: Admin, group: Group, target: Target, queue: MessageQueue | None) -> None:
     if isinstance(target, int) and target > time.time() * 1000:
         raise Refused("BIZ_FIELD_CHECK_INVALID", "The time is in the future.", "reset_time")
     connection = online_clients(admin, group)
     if connection is not None and connection.message_model == "BROADCASTING":
         message = "The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "group_id")
+    if queue is not None and connection is not None and not group.instance.cluster.embedded:
+        message = "The brokers of this cluster move one queue only while no consumer of the group is online."
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "queue")
 
 
 def publish_test_message(
@@ -170,9 +239,7 @@ def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> li
     A reference is the place of an entry (`broker-a:0:17`) or a message id, which means its newest entry. The entries
     stay in the queue; that they were sent again is noted. Raises Refused for more than 50.
     """
-    if len(references) > MAX_RESENDS:
-        message = f"{len(references)} dead letters are too many; at most {MAX_RESENDS} can be resent at once."
-        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "references")
+    _check_count(references)
     results, sent = [], set[Position]()
     for reference in dict.fromkeys(references):
         letter = _find(group, reference)
@@ -189,6 +256,46 @@ def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> li
         detail={"letters": [{"message_id": r.message_id, "error": r.error} for r in results]},
     )
     return results
+
+
+def discard_dead_letters(
+    actor: Actor, group: Group, references: list[str], *, back: bool = False
+) -> list[ResendResult]:
+    """Put letters aside, or `back` among the others; they are named as in `resend_dead_letters`, and as many at most.
+
+    The entries stay in the queue until retention removes them, and can still be found and sent again.
+    """
+    _check_count(references)
+    results = []
+    for reference in dict.fromkeys(references):
+        letter = _find(group, reference)
+        if isinstance(letter, ResendResult):
+            results.append(letter)
+            continue
+        record = letter.record
+        if back:
+            Discard.objects.filter(group=group, offset_message_id=record.offset_message_id).delete()
+        else:
+            Discard.objects.get_or_create(
+                group=group,
+                offset_message_id=record.offset_message_id,
+                defaults={"message_id": record.message_id[:64], "actor": actor.user},
+            )
+        results.append(ResendResult(reference, record.message_id, "", record))
+    audit.record(
+        actor,
+        "messaging.dead_letter.restore" if back else "messaging.dead_letter.discard",
+        group.physical_name,
+        result="success" if not any(r.error for r in results) else "failed",
+        detail={"letters": [{"message_id": r.message_id, "error": r.error} for r in results]},
+    )
+    return results
+
+
+def _check_count(references: list[str]) -> None:
+    if len(references) > MAX_RESENDS:
+        message = f"{len(references)} dead letters are too many; at most {MAX_RESENDS} can be chosen at once."
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message, "references")
 
 
 def _find(group: Group, reference: str) -> Letter | ResendResult:
@@ -228,6 +335,8 @@ def _check_delivery(topic: Topic, deliver_at_ms: int | None) -> None:
     if topic.order_type != OrderType.DELAYED:
         message = f"{topic.name} is not a topic for scheduled or delayed messages."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "deliver_at_ms")
+    for sentence in capabilities.missing(topic.instance.cluster, Capability.DELIVERY_TIMES):
+        raise Refused("BIZ_FIELD_CHECK_INVALID", sentence, "deliver_at_ms")
     if deliver_at_ms > time.time() * 1000 + MAX_DELAY_MS:
         message = "The delivery time is more than 40 days ahead."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "deliver_at_ms")

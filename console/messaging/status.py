@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from brokercore.client import (
@@ -116,6 +117,22 @@ def online_clients(admin: Admin, group: Group) -> ConsumerConnection | None:
         return admin.clients.consumers(group.physical_name)
     except ConsumerNotOnline:
         return None
+
+
+def topics_by_backlog(group: Group) -> list[str]:
+    """Physical names of the topics in which the group has offsets, largest backlog first, then those it subscribes to.
+
+    Its retry topic is not among them. Raises ClientError.
+    """
+    admin = broker.admin(group.instance.cluster)
+    behind: dict[str, int] = {}
+    with suppress(QueryNotFound, SystemFault):  # as in `group_status`
+        for queue, row in admin.groups.stats(group.physical_name).queues.items():
+            behind[queue.topic] = behind.get(queue.topic, 0) + max(0, row.broker_offset - row.consumer_offset)
+    connection = online_clients(admin, group)
+    subscribed = sorted(connection.subscriptions) if connection else []
+    known = sorted(behind, key=lambda topic: (-behind[topic], topic))
+    return [topic for topic in dict.fromkeys([*known, *subscribed]) if not is_retry_topic(topic)]
 
 
 def clients_of(group: Group) -> ConsumerConnection | None:
@@ -407,7 +424,9 @@ def online_subscribers(actor: Actor, topic: Topic) -> list[OnlineSubscriber]:
     """
     admin = broker.admin(topic.instance.cluster)
     names = admin.topics.groups(topic.physical_name)
-    groups = Group.objects.filter(owner=actor.tenant, physical_name__in=names).select_related("owner", "creator")
+    groups = Group.objects.filter(
+        owner=actor.tenant, cluster=topic.instance.cluster, physical_name__in=names
+    ).select_related("owner", "creator")
     found = []
     for group in groups.order_by("group_id"):
         resource = mq_resource(group.physical_name)

@@ -17,7 +17,7 @@ from brokercore.client.errors import ClientError
 from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.wire.errors import Code, SmqError
 from brokercore.smq.wire.messages import MAX_BATCH, Draft
-from console.instances.broker import client_tls
+from console.instances.broker import settings_tls
 from console.messaging.flight_rows import Place, RowFeeder
 from console.messaging.flights import Flight
 
@@ -103,7 +103,7 @@ class Sender:
                 group,
                 namespace=target.instance_id,
                 transaction_check=lambda message: TransactionState.COMMIT,
-                tls=client_tls(),
+                tls=settings_tls(),
             )
 
         # One a kind of message: each goes round the queues of its topic by itself.
@@ -229,7 +229,7 @@ def consumers(target: Target, progress: Progress) -> list[PushConsumer]:
             namespace=target.instance_id,
             max_reconsume_times=MAX_RECONSUME_TIMES,
             threads=1 if topic == "flights-fifo" else 4,
-            tls=client_tls(),
+            tls=settings_tls(),
         )
         push.subscribe(topic)
         push.on_message(fail_on_some if topic == "flights" else consume)

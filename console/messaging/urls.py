@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from console.messaging import views
+from console.messaging import letter_views, views
 
 # /i/<instance_id>/
 urlpatterns = [
     path("i/<str:instance_id>/messages/", views.search, name="messaging.search"),
+    path("i/<str:instance_id>/messages/topic-names", views.topic_names, name="messaging.topic_names"),
     path("i/<str:instance_id>/dead-letters/", views.dead_letter_index, name="messaging.dead_letter_index"),
 ]
 # /i/<instance_id>/topics/<name>/
@@ -26,17 +27,14 @@ urlpatterns += [
     path("i/<str:instance_id>/groups/<str:group_id>/clients", views.clients, name="messaging.clients"),
     path("i/<str:instance_id>/groups/<str:group_id>/stack", views.stack, name="messaging.stack"),
     path("i/<str:instance_id>/groups/<str:group_id>/reset/", views.reset, name="messaging.reset"),
-    path(
-        "i/<str:instance_id>/groups/<str:group_id>/dead-letters/", views.dead_letter_list, name="messaging.dead_letters"
-    ),
-    path(
-        "i/<str:instance_id>/groups/<str:group_id>/dead-letters/resend",
-        views.resend,
-        name="messaging.resend",
-    ),
-    path(
-        "i/<str:instance_id>/groups/<str:group_id>/dead-letters/<str:reference>/",
-        views.dead_letter,
-        name="messaging.dead_letter",
-    ),
+]
+# /i/<instance_id>/groups/<group_id>/dead-letters/
+_LETTERS = "i/<str:instance_id>/groups/<str:group_id>/dead-letters/"
+urlpatterns += [
+    path(_LETTERS, letter_views.index, name="messaging.dead_letters"),
+    path(f"{_LETTERS}resend", letter_views.resend, name="messaging.resend"),
+    path(f"{_LETTERS}resend-all", letter_views.resend_all, name="messaging.resend_all"),
+    path(f"{_LETTERS}discard", letter_views.discard, name="messaging.discard"),
+    path(f"{_LETTERS}export/<str:form>", letter_views.export, name="messaging.dead_letter_export"),
+    path(f"{_LETTERS}<str:reference>/", letter_views.letter, name="messaging.dead_letter"),
 ]

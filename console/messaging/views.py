@@ -8,28 +8,33 @@ from django.contrib import messages as notices
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods
 
+from brokercore.client.errors import ClientError
 from console.accounts.actor import Actor
 from console.accounts.http import Request
 from console.instances import access as instances
 from console.instances import broker
 from console.instances.models import Instance
 from console.messaging import consumption, dead_letters, queries, records, services
-from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, RangeForm, ResetForm, TimeSearchForm
+from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, ResetForm, TimeSearchForm
 from console.messaging.queries import FOREVER_MS, Source
 from console.messaging.records import MessageRecord, Position
-from console.messaging.status import diagnose, group_status, thread_stack
+from console.messaging.status import diagnose, group_status, thread_stack, topics_by_backlog
+from console.messaging.tables import Letters, LettersTable
 from console.metrics.queries import dead_letter_counts
 from console.topics import access as topics
 from console.topics.models import Group, Topic
 from console.topics.queries import visible_groups, visible_topics
 from console.web import forms, htmx
-from console.web.errors import Refused
+from console.web.paging import LazyRows, configured, search_text
 
 TABS = {"time": TimeSearchForm, "id": IdSearchForm, "key": KeySearchForm}
 TITLES = {"time": "By topic and time", "id": "By message ID", "key": "By key"}
-_SUGGESTED_TOPICS = 300
+_SUGGESTED_TOPICS, MAX_NAME = 100, 128
+_TO_SEARCH = "mq:QueryMessage"
+_CHOSEN_TO = {"search": _TO_SEARCH, "reset": "mq:QueryTopic"}
+"""What the caller must be able to do with topics that are suggested, by what it chooses them for."""
 
 
 @require_GET
@@ -58,6 +63,15 @@ def search(request: Request, instance_id: str) -> HttpResponse:
         with forms.refusals_on(form):
             context |= {"topic": topic} | _found(request, tab, Source.of_topic(topic), form.cleaned_data)
     return forms.show_part(request, "messaging/search.html", "messaging/_search.html", form, context)
+
+
+@require_GET
+def topic_names(request: Request, instance_id: str) -> HttpResponse:
+    """Topics to choose from that have what was typed in their names, of those to search or (`to=reset`) to reset in."""
+    instance = topics.instance(request, instance_id, "mq:QueryInstance")
+    typed = request.GET.get("topic", "").strip()[:MAX_NAME]
+    names = _suggestions(request.actor, instance, typed, _CHOSEN_TO.get(request.GET.get("to", ""), _TO_SEARCH))
+    return render(request, "messaging/_topic_names.html", {"names": names})
 
 
 @require_GET
@@ -99,7 +113,9 @@ def publish(request: Request, instance_id: str, name: str) -> HttpResponse:
     topic = topics.topic(request, instance_id, name, "mq:PUB")
     context: dict[str, Any] = {"instance": topic.instance, "topic": topic}
     if request.method == "GET":
-        return forms.show(request, "messaging/publish.html", PublishForm(topic=topic), context)
+        initial, problem = _anew(request, topic)
+        context |= {"problem": problem, "anew": bool(initial)}
+        return forms.show(request, "messaging/publish.html", PublishForm(topic=topic, initial=initial), context)
     form = PublishForm(request.POST, topic=topic)
     if form.is_valid():
         arguments = form.arguments()
@@ -107,6 +123,30 @@ def publish(request: Request, instance_id: str, name: str) -> HttpResponse:
             result = services.publish_test_message(request.actor, topic, **arguments)
             context |= {"result": result, "deliver_at_ms": arguments["deliver_at_ms"]}
     return forms.show_part(request, "messaging/publish.html", "messaging/_publish.html", form, context)
+
+
+def _anew(request: Request, topic: Topic) -> tuple[dict[str, Any], str]:
+    """What a new message takes over from a dead letter (`group` and `letter`), and why it cannot."""
+    group_id, reference = request.GET.get("group", ""), request.GET.get("letter", "")
+    if not group_id or not reference:
+        return {}, ""
+    group = topics.group(request, topic.instance.instance_id, group_id, "mq:QueryMessage")
+    found = dead_letters.find(group, reference)
+    if found is None:
+        raise Http404("no such dead letter")
+    record = found.record
+    try:
+        body = record.body.decode()
+    except UnicodeDecodeError:
+        return {}, "The body of the dead letter is no text, so that it cannot be edited here."
+    pairs = dead_letters.own_properties(record)
+    return {
+        "body": body,
+        "tag": record.tag,
+        "key": " ".join(record.keys),
+        "sharding_key": record.sharding_key,
+        "properties": "\n".join(f"{name}={value}" for name, value in pairs.items()),
+    }, ""
 
 
 def download(record: MessageRecord) -> HttpResponse:
@@ -134,7 +174,7 @@ def _found(request: Request, tab: str, source: Source, cleaned: dict[str, Any]) 
             cleaned["begin_ms"],
             cleaned["end_ms"],
             newest_first=cleaned.get("order") != "oldest",
-            tag=cleaned.get("tag", ""),
+            wanted={"tag": cleaned["tag"]} if cleaned.get("tag") else None,
         )
     }
 
@@ -163,9 +203,9 @@ def _tabs(instance: Instance, chosen: str) -> list[dict[str, Any]]:
     return [{"title": title, "url": f"{here}?by={key}", "active": key == chosen} for key, title in TITLES.items()]
 
 
-def _suggestions(actor: Actor, instance: Instance) -> list[str]:
-    """Topics to choose from: those the caller may query."""
-    found = visible_topics(actor, instance, "mq:QueryMessage")
+def _suggestions(actor: Actor, instance: Instance, typed: str = "", action: str = _TO_SEARCH) -> list[str]:
+    """Topics to choose from: those that the caller may ask, with what was typed in their names."""
+    found = visible_topics(actor, instance, action, text=typed)
     return list(found.values_list("name", flat=True)[:_SUGGESTED_TOPICS])
 
 
@@ -204,97 +244,61 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     """Reset the offset in one topic: the form, then what it would skip or repeat, then the reset."""
     group = topics.group(request, instance_id, group_id, "mq:ResetOffset")
     data = request.POST if request.method == "POST" else request.GET if "to" in request.GET else None
-    form = ResetForm(data, initial={"topic": request.GET.get("topic", "")})
-    context = {"instance": group.instance, "group": group, "names": _topic_names(request.actor, group)}
+    own = _topics_of(request.actor, group)
+    form = ResetForm(
+        data,
+        actor=request.actor,
+        instance=group.instance,
+        initial={"topic": request.GET.get("topic") or next(iter(own), "")},
+    )
+    context = {
+        "instance": group.instance,
+        "group": group,
+        "own": own,
+        "names": list(dict.fromkeys([*own, *_suggestions(request.actor, group.instance, "", _CHOSEN_TO["reset"])])),
+    }
     if data is None:
         return forms.show(request, "messaging/reset.html", form, context)
     if form.is_valid():
-        topic = topics.topic(request, instance_id, form.cleaned_data["topic"], "mq:QueryTopic")
-        target = form.cleaned_data["target"]
+        topic = topics.topic(request, instance_id, form.cleaned_data["topic"].name, "mq:QueryTopic")
+        target, queue = form.cleaned_data["target"], form.cleaned_data["queue"].strip()
         with forms.refusals_on(form):
             if request.method == "POST":
-                services.reset_offset(request.actor, group, topic, target)
-                notices.success(request, f"The offset of {group.group_id} in {topic.name} was reset.")
+                services.reset_offset(request.actor, group, topic, target, queue)
+                where = f"queue {queue} of {topic.name}" if queue else topic.name
+                notices.success(request, f"The offset of {group.group_id} in {where} was reset.")
                 return htmx.done(request, "messaging.status", instance_id, group_id)
-            context |= {"topic": topic, "preview": services.preview_reset(group, topic, target)}
+            context |= {"topic": topic, "preview": services.preview_reset(group, topic, target, queue)}
     return forms.show_part(request, "messaging/reset.html", "messaging/_reset.html", form, context)
 
 
-def _topic_names(actor: Actor, group: Group) -> list[str]:
-    """Topics of the group's instance that it may be reset in, at most 300 as suggestions."""
-    return list(visible_topics(actor, group.instance).values_list("name", flat=True)[:300])
+def _topics_of(actor: Actor, group: Group) -> list[str]:
+    """The topics that the group consumes and the caller may see, largest backlog first; none in an outage."""
+    try:
+        consumed = topics_by_backlog(group)
+    except ClientError:
+        return []
+    visible = visible_topics(actor, group.instance, _CHOSEN_TO["reset"]).filter(physical_name__in=consumed)
+    names = dict(visible.values_list("physical_name", "name"))
+    return [names[physical] for physical in consumed if physical in names]
 
 
 @require_GET
 def dead_letter_index(request: Request, instance_id: str) -> HttpResponse:
     """The groups of the instance with the number of letters of each, as last sampled."""
-    instance = instances.instance(request, instance_id, "mq:QueryGroup")
-    counts, age_seconds = dead_letter_counts(instance)
-    groups = visible_groups(request.actor, instance)
-    rows = [(group, counts.get(group.physical_name, 0)) for group in groups]
-    rows.sort(key=lambda row: -row[1])
-    context = {"instance": instance, "rows": rows, "age_seconds": age_seconds}
-    return render(request, "messaging/dead_letter_index.html", context)
-
-
-@require_GET
-def dead_letter_list(request: Request, instance_id: str, group_id: str) -> HttpResponse:
-    """The letters of a group by the time they died, newest first."""
-    group = topics.group(request, instance_id, group_id, "mq:QueryMessage")
-    form = RangeForm(request.GET if "range" in request.GET else {"range": "3d"})
-    context: dict[str, Any] = {"instance": group.instance, "group": group}
-    if form.is_valid():
-        with forms.refusals_on(form):
-            context |= _letters(request, group, form)
-    return forms.show_part(request, "messaging/dead_letters.html", "messaging/_dead_letters.html", form, context)
-
-
-@require_GET
-def dead_letter(request: Request, instance_id: str, group_id: str, reference: str) -> HttpResponse:
-    """One letter with everything known of it."""
-    group = topics.group(request, instance_id, group_id, "mq:QueryMessage")
-    found = dead_letters.find(group, reference)
-    if found is None:
-        raise Http404("no such dead letter")
-    if "download" in request.GET:
-        return download(found.record)
+    instance, text = instances.instance(request, instance_id, "mq:QueryGroup"), search_text(request)
+    groups = visible_groups(request.actor, instance, text=text)
+    names = list(groups.values_list("physical_name", "group_id"))
+    counts, sampled_at = dead_letter_counts(instance.cluster, [name for name, _ in names])
+    rows: LazyRows[tuple[str, str]] = LazyRows(
+        names,
+        lambda one: Letters(one[1], counts.get(one[0])),
+        {"group_id": lambda one: one[1], "letters": lambda one: counts.get(one[0])},
+    )
     context = {
-        "instance": group.instance,
-        "group": group,
-        "message": found.record,
-        "body": records.view(found.record.body, request.GET.get("body", "")),
-        "resends": dead_letters.resends(group, [found.record]).get(found.record.offset_message_id, []),
+        "instance": instance,
+        "table": configured(request, LettersTable(rows)),
+        "sampled_at": sampled_at,
+        "q": text,
     }
-    return htmx.page(request, "messaging/dead_letter.html", "messaging/_body.html", context)
-
-
-@require_POST
-def resend(request: Request, instance_id: str, group_id: str) -> HttpResponse:
-    """Resend the selected letters to the group; answers with a result for each."""
-    group = topics.group(request, instance_id, group_id, "mq:ResendDeadLetter")
-    references = request.POST.getlist("letter")
-    context: dict[str, Any] = {"instance": group.instance, "group": group}
-    with forms.refusals_in(context, "refusal"):
-        if not references:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", "Select the dead letters to resend.")
-        results = services.resend_dead_letters(request.actor, group, references)
-        letters = [result.letter for result in results if result.letter]
-        noted = dead_letters.resends(group, letters)
-        marks = [(dead_letter.position, noted.get(dead_letter.offset_message_id, [])) for dead_letter in letters]
-        context |= {"results": results, "marks": marks}
-    response = htmx.page(request, "messaging/resent.html", "messaging/_resent.html", context)
-    response.status_code = 422 if "refusal" in context else 200
-    return response
-
-
-def _letters(request: Request, group: Group, form: RangeForm) -> dict[str, Any]:
-    if task_id := request.GET.get("task"):
-        page = dead_letters.next_page(request.actor, group, task_id, page_number(request))
-    else:
-        begin_ms, end_ms = form.cleaned_data["begin_ms"], form.cleaned_data["end_ms"]
-        found = dead_letters.search(request.actor, group, begin_ms, end_ms)
-        if found is None:
-            return {"never": True}
-        page = found
-    noted = dead_letters.resends(group, page.messages)
-    return {"page": page, "letters": [(m, noted.get(m.offset_message_id, [])) for m in page.messages]}
+    return htmx.page(request, "messaging/dead_letter_index.html", "messaging/_dead_letter_index.html", context)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
@@ -8,8 +7,7 @@ from django.apps import AppConfig
 from console.web.provided import Provided
 
 if TYPE_CHECKING:
-    from console.instances.models import Cluster
-    from console.topics.live import Rates
+    from console.topics.live import Sampled
 
 
 class MetricsConfig(AppConfig):
@@ -20,7 +18,7 @@ class MetricsConfig(AppConfig):
         Provided.promise("console.topics.live.sampled", _sampled)
 
 
-def _sampled() -> Callable[[Cluster], Rates]:
+def _sampled() -> Sampled:
     from console.metrics import queries
 
     return queries.rates

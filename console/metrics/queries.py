@@ -1,16 +1,22 @@
-"""Rates, backlogs and curves, all from the sampler's snapshot, its hot window and the roll-ups: no broker call."""
+"""Rates, backlogs and curves, all from the sampler's last reading, its hot window and the roll-ups: no broker call."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from datetime import datetime
+from typing import Literal, TypedDict
+
+import orjson
 
 from analytics.samples.series import read_series
 from brokercore.names import dead_letter_topic, is_retry_topic
 from console.accounts.models import Tenant
 from console.instances.models import Cluster, Instance
-from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
+from console.metrics.sampler import coverage_of, in_lake
+from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store
 from console.topics.live import Rates
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
@@ -19,7 +25,7 @@ PERIODS = (1, 5, 10)
 """Minutes a point of a curve stands for."""
 MAX_RANGE_MS = 7 * 24 * 3600 * 1000
 STALE_MS = 60_000
-"""An older snapshot says nothing about now."""
+"""An older reading says nothing about now."""
 
 LEAST_COVERED = 0.5
 """A period is a point of the curve when samples cover at least this part of it; the roll-ups have the same rule."""
@@ -66,28 +72,31 @@ class Curve:
         return all(p.value is None for p in self.points)
 
 
-def rates(cluster: Cluster) -> Rates:
-    """The latest figures of every topic and group of a cluster; of a group, summed over its topics."""
-    values = _fresh_snapshot(cluster)
-    if values is None:
+def rates(cluster: Cluster, *, topics: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Rates:
+    """The latest figures of these topics and groups by their physical names, of a group summed over its topics.
+
+    Without names of either kind: of all topics, or all groups, of the cluster.
+    """
+    store = Store(cluster.name)
+    latest = _fresh(store)
+    if latest is None:
         return Rates(None, {}, {}, {}, {})
-    out_tps: dict[str, float | None] = {}
-    behind: dict[str, int] = {}
-    for series, row in values["groups"].items():
-        group = series.partition("@")[2]
-        behind[group] = behind.get(group, 0) + row["backlog"]
-        if row["out_tps"] is not None:
-            out_tps[group] = (out_tps.get(group) or 0.0) + row["out_tps"]
-        else:
-            out_tps.setdefault(group, None)
-    topics = values["topics"].items()
+    stored, backlog = store.table("stored", topics), store.table("backlog", groups)
+    known = latest.seconds is not None
     return Rates(
-        sampled_at=values["sampled_at"],
-        in_tps={name: row["in_tps"] for name, row in topics},
-        stored={name: row["stored"] for name, row in topics},
-        out_tps=out_tps,
-        backlog=behind,
+        sampled_at=latest.at_ms,
+        in_tps=_rates(stored, store.table("in_rates", topics), known=known),
+        stored={name: int(number) for name, number in stored.items()},
+        out_tps=_rates(backlog, store.table("out_rates", groups), known=known),
+        backlog={name: int(number) for name, number in backlog.items()},
     )
+
+
+def _rates(there: Iterable[str], moving: Mapping[str, bytes], *, known: bool) -> dict[str, float | None]:
+    """Messages a second of what is there: 0 for what does not move, None where it cannot be told."""
+    if not known:
+        return dict.fromkeys(there)
+    return {name: (float(moving[name]) if moving[name] else None) if name in moving else 0.0 for name in there}
 
 
 def live_totals(tenant: Tenant, instance: Instance | None = None) -> Totals:
@@ -97,47 +106,69 @@ def live_totals(tenant: Tenant, instance: Instance | None = None) -> Totals:
     behind = 0
     sampled: list[int] = []
     for cluster in {i.cluster_id: i.cluster for i in instances}.values():
-        found = rates(cluster)
-        if found.sampled_at is None:
+        store = Store(cluster.name)
+        latest = _fresh(store)
+        if latest is None:
             continue
-        sampled.append(found.sampled_at)
+        sampled.append(latest.at_ms)
         own = [i for i in instances if i.cluster_id == cluster.pk]
-        for name in Topic.objects.filter(instance__in=own).values_list("physical_name", flat=True):
-            in_tps += found.in_tps.get(name) or 0.0
-        for name in Group.objects.filter(instance__in=own).values_list("physical_name", flat=True):
-            out_tps += found.out_tps.get(name) or 0.0
-            behind += found.backlog.get(name, 0)
+        moving_in, moving_out, backlog = (store.table(name) for name in ("in_rates", "out_rates", "backlog"))
+        if moving_in:
+            names = Topic.objects.filter(instance__in=own).values_list("physical_name", flat=True)
+            in_tps += sum(float(moving_in.get(name) or 0) for name in names.iterator())
+        if backlog:
+            for name in Group.objects.filter(instance__in=own).values_list("physical_name", flat=True).iterator():
+                out_tps += float(moving_out.get(name) or 0)
+                behind += int(backlog.get(name, 0))
     if not sampled:
         return Totals(in_tps=None, out_tps=None, backlog=None, sampled_at=None)
     return Totals(in_tps=round(in_tps, 2), out_tps=round(out_tps, 2), backlog=behind, sampled_at=min(sampled))
 
 
-def dead_letter_counts(instance: Instance) -> tuple[dict[str, int], int | None]:
-    """Letters in the dead-letter queue by physical group name, and the age of the sample in seconds."""
-    found = rates(instance.cluster)
-    names = Group.objects.filter(instance=instance).values_list("physical_name", flat=True)
-    return {name: found.stored.get(dead_letter_topic(name), 0) for name in names}, found.age_seconds
+def dead_letter_counts(cluster: Cluster, groups: Iterable[str]) -> tuple[dict[str, int], int | None]:
+    """Letters in the dead-letter queue by physical group name, and when they were sampled, epoch ms.
+
+    ({}, None) when there is no recent sample.
+    """
+    names = {dead_letter_topic(group): group for group in groups}
+    found = rates(cluster, topics=list(names), groups=[])
+    if found.sampled_at is None:
+        return {}, None
+    return {group: found.stored.get(letters, 0) for letters, group in names.items()}, found.sampled_at
 
 
 def group_topics(group: Group) -> list[str]:
     """Physical topics in which the group has offsets, its retry topic not among them."""
-    values = Store(group.instance.cluster.name).get("snapshot") or {"groups": {}}
-    series = (name.partition("@") for name in values["groups"])
-    return sorted(t for t, _, name in series if name == group.physical_name and not is_retry_topic(t))
+    return topics_by_group(group.instance.cluster, [group.physical_name])[group.physical_name]
+
+
+def topics_by_group(cluster: Cluster, groups: Sequence[str]) -> dict[str, list[str]]:
+    """As `group_topics`, of each of these groups by their physical names."""
+    raw = Store(cluster.name).table("groups", groups)
+    return {
+        name: sorted(topic for topic in orjson.loads(raw.get(name) or b"{}") if not is_retry_topic(topic))
+        for name in groups
+    }
+
+
+def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_ms: int) -> list[int]:
+    """Messages of each series (`in:<topic>`, `out:<topic>@<group>`) in the hot window with begin < time ≤ end."""
+    return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]
 
 
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
     """Messages written to a topic (vendor operation trend/topicInputTps).
 
     Points are the periods that begin before the range ends, from the one in which it begins, aligned to full multiples
-    of the period (UTC). Raises Refused
-    for a period other than 1, 5 or 10 minutes and for a range above 7 days.
+    of the period (UTC). Raises Refused for a period other than 1, 5 or 10 minutes and for a range above 7 days.
     """
-    series = (f"in:{topic.physical_name}", ("in", topic.physical_name, ""))
+    cluster = topic.instance.cluster
+    series = (f"in:{topic.physical_name}", ("in", in_lake(cluster, topic.physical_name), ""))
     return _curve(
-        topic.instance.cluster,
+        cluster,
         topic.physical_name,
         [series],
+        since=topic.created_at,
         minutes=period_minutes,
         measure=measure,
         begin_ms=begin_ms,
@@ -152,12 +183,13 @@ def group_curve(
 
     Raises Refused as `topic_curve` does.
     """
-    name = group.physical_name
-    series = [(f"out:{topic}@{name}", ("out", topic, name)) for topic in topics]
+    name, cluster = group.physical_name, group.instance.cluster
+    series = [(f"out:{topic}@{name}", ("out", in_lake(cluster, topic), name)) for topic in topics]
     return _curve(
-        group.instance.cluster,
+        cluster,
         name,
         series,
+        since=group.created_at,
         minutes=period_minutes,
         measure=measure,
         begin_ms=begin_ms,
@@ -170,6 +202,7 @@ def _curve(
     title: str,
     series: list[Series],
     *,
+    since: datetime,
     minutes: int,
     measure: Measure,
     begin_ms: int,
@@ -185,9 +218,11 @@ def _curve(
     end_ms = min(end_ms, now_ms)
     starts = list(range(begin_ms, max(end_ms, begin_ms + 1), period_ms))
     sums: dict[int, list[float]] = {}
-    hot = Store(cluster.name).hot([name for name, _ in series], now_ms - HOT_WINDOW_MS, now_ms)
+    names = [TICKS, *(name for name, _ in series)]
+    ticks, *hot = Store(cluster.name).hot(names, now_ms - HOT_WINDOW_MS, now_ms)
     for (_, key), samples in zip(series, hot, strict=True):
-        for start, (count, seconds) in _periods(key, samples, starts, period_ms, now_ms).items():
+        sampled = _Sampled(key, coverage_of(cluster), ticks, samples, int(since.timestamp() * 1000))
+        for start, (count, seconds) in _periods(sampled, starts, period_ms, now_ms).items():
             row = sums.setdefault(start, [0.0, 0.0])
             row[0] += count
             row[1] = max(row[1], seconds)
@@ -198,36 +233,55 @@ def _curve(
     return Curve(title, minutes, measure, points)
 
 
+@dataclass(frozen=True)
+class _Sampled:
+    """One series: its key in the lake and the key of what was sampled at all, both in the hot window, and its begin.
+
+    Only what moved has samples: a period that was sampled and has none is 0, once the topic or group was there.
+    """
+
+    key: tuple[str, str, str]
+    coverage: str
+    ticks: list[HotSample]
+    hot: list[HotSample]
+    since_ms: int
+
+
 def _value(measure: Measure, count: float, seconds: float) -> float:
     return count if measure == "count" else round(count / seconds, 3)
 
 
-def _periods(
-    key: tuple[str, str, str], hot: list[HotSample], starts: list[int], period_ms: int, now_ms: int
-) -> dict[int, tuple[float, float]]:
+def _periods(sampled: _Sampled, starts: list[int], period_ms: int, now_ms: int) -> dict[int, tuple[float, float]]:
     """Count and sampled seconds by period: from the hot window where it covers the whole period, else rolled up."""
     found: dict[int, tuple[float, float]] = {}
     if not starts:
         return found
-    for start, rolled_up in read_series(*key, starts[0], starts[-1] + period_ms, period_ms // 60_000):
-        if rolled_up is not None:
+    end_ms, minutes = starts[-1] + period_ms, period_ms // 60_000
+    for start, rolled_up in read_series(*sampled.key, starts[0], end_ms, minutes, coverage=sampled.coverage):
+        if rolled_up or (rolled_up is not None and start + period_ms > sampled.since_ms):
             found[start] = (rolled_up, period_ms / 1000)
     fresh: dict[int, tuple[float, float]] = {}
-    for sample in hot:
+    covered: dict[int, float] = defaultdict(float)
+    for tick in sampled.ticks:
+        start = (tick.at_ms - 1) // period_ms * period_ms
+        covered[start] += tick.seconds
+        if start + period_ms > sampled.since_ms:
+            fresh.setdefault(start, (0.0, 0.0))
+    for sample in sampled.hot:
         start = (sample.at_ms - 1) // period_ms * period_ms
         count, seconds = fresh.get(start, (0.0, 0.0))
         fresh[start] = (count + sample.count, seconds + sample.seconds)
     whole_from = now_ms - HOT_WINDOW_MS
     least_seconds = period_ms / 1000 * LEAST_COVERED
-    for start, (count, seconds) in fresh.items():
+    for start, (count, own) in fresh.items():
+        seconds = max(own, covered[start])
         running = start + period_ms > now_ms
         if (running or seconds >= least_seconds) and (start >= whole_from or start not in found):
             found[start] = (count, seconds)
     return found
 
 
-def _fresh_snapshot(cluster: Cluster) -> dict[str, Any] | None:
-    values = Store(cluster.name).get("snapshot")
-    if values is None or time.time() * 1000 - values["sampled_at"] > STALE_MS:
-        return None
-    return values
+def _fresh(store: Store) -> Latest | None:
+    """The last reading, if it tells of now."""
+    latest = store.latest()
+    return latest if latest is not None and time.time() * 1000 - latest.at_ms <= STALE_MS else None

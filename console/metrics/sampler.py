@@ -1,7 +1,6 @@
 """One collector a cluster: counters by a few bulk calls, rates and backlogs from them, samples for the lake.
 
-A tick costs the name server's list of topics, one GET_ALL_CONSUMER_OFFSET a broker, and GET_TOPIC_STATS_INFO per
-topic, all in flight at once: nothing per group (docs/use/metrics.md).
+What did not move since the last reading is neither looked at nor written (docs/use/metrics.md).
 """
 
 from __future__ import annotations
@@ -9,113 +8,55 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from zlib import crc32
+
+import orjson
 
 from analytics.samples import files
 from analytics.specs import Sample
-from brokercore.client import Admin, MessageQueue
-from brokercore.names import is_system_topic
+from brokercore.client import Admin
+from brokercore.client.errors import RequestNotSupported
+from brokercore.names import DEFAULT_CLUSTER, is_system_topic
 from console.instances import broker
 from console.instances.models import Cluster
-from console.metrics.store import HOT_WINDOW_MS, HotSample, Store
+from console.metrics import readings
+from console.metrics.readings import Committed, Ends, Positions
+from console.metrics.store import HOT_WINDOW_MS, TICKS, Change, HotSample, Known, Latest, Store
 
 log = logging.getLogger(__name__)
 
 MAX_STEP_MS = 60_000
-"""Counters further apart than this make a gap: when in that time the messages came cannot be told."""
+"""Readings further apart than this make a gap: when in that time the messages came cannot be told."""
 
-Counters = dict[str, int]
-"""Offset by queue, named `broker-a:0`."""
-
-MAX_TOPICS = 5000
-"""Topics sampled; of a larger cluster those that a group consumes come first, and the log says what is left out."""
 MIN_STEP_MS = 4_000
 FLUSH_MS = 60_000
+
+TURN_TOPICS = 4_000
+"""Of brokers that are asked topic by topic: up to so many all are asked each time, of more those in use."""
+
+TURNS = 5
+"""The other topics have a turn in each fifth reading."""
+
+BUSY_MS = 60_000
+"""So long after something moved a topic counts as in use."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters at one moment (epoch ms): per physical topic its end and begin offsets, per `topic@group` commits."""
+    """Counters at one moment (epoch ms): positions of the topics that were asked, committed offsets of all groups.
 
-    at_ms: int
-    ends: dict[str, Counters]
-    begins: dict[str, Counters]
-    committed: dict[str, Counters]
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return vars(self).copy()
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Reading:
-        """The reading that `to_json` gave."""
-        return cls(**values)
-
-
-@dataclass(frozen=True)
-class Step:
-    """What happened between two readings: messages per topic (`received`) and per `topic@group` (`consumed`).
-
-    A series is missing where nothing can be told: of an old topic that is seen for the first time, or where a counter
-    went back.
+    `topics` are the names of all topics; `turn` and `turns` say which part of them had its turn.
     """
 
     at_ms: int
-    seconds: float
-    received: dict[str, int] = field(default_factory=dict)
-    consumed: dict[str, int] = field(default_factory=dict)
-
-
-def step(previous: Reading | None, current: Reading) -> Step | None:
-    """The counts between two readings; None when they are too far apart or there is no earlier one."""
-    if previous is None or not 0 < current.at_ms - previous.at_ms <= MAX_STEP_MS:
-        return None
-    received: dict[str, int] = {}
-    consumed: dict[str, int] = {}
-    was_there = {queue.partition(":")[0] for ends in previous.ends.values() for queue in ends}
-    ends_before: dict[str, Counters] = {}
-    for topic, ends in current.ends.items():
-        begins, before = current.begins.get(topic, {}), previous.ends.get(topic)
-        if before is None and any(begins.values()):
-            continue
-        before = before or {}
-        # A queue that is new since begins at 0. One of a broker that was away is not: it is a baseline.
-        new = {
-            queue: 0 if not begins.get(queue) and (not was_there or queue.partition(":")[0] in was_there) else end
-            for queue, end in ends.items()
-            if queue not in before
-        }
-        ends_before[topic] = before | new
-        if (count := _increase(ends_before[topic], ends)) is not None:
-            received[topic] = count
-    for series, offsets in current.committed.items():
-        known = ends_before.get(series.partition("@")[0])
-        if known is None:
-            continue
-        before = previous.committed.get(series, {})
-        # Of a queue where a group is new, it has consumed at least what has come since: where it began is not told.
-        new = {queue: min(offset, known.get(queue, offset)) for queue, offset in offsets.items() if queue not in before}
-        if (count := _increase(before | new, offsets)) is not None:
-            consumed[series] = count
-    return Step(current.at_ms, (current.at_ms - previous.at_ms) / 1000, received, consumed)
-
-
-def backlog(reading: Reading, series: str) -> int:
-    """Messages of a `topic@group` not yet consumed."""
-    ends = reading.ends.get(series.partition("@")[0], {})
-    return sum(max(0, ends.get(queue, 0) - offset) for queue, offset in reading.committed[series].items())
-
-
-def _increase(before: Counters, after: Counters) -> int | None:
-    """The sum of increases; None when a counter went back (a reset, a topic made anew)."""
-    total = 0
-    for queue, offset in after.items():
-        change = offset - before[queue]
-        if change < 0:
-            return None
-        total += change
-    return total
+    topics: frozenset[str]
+    positions: dict[str, dict[str, list[int]]]
+    groups: dict[str, dict[str, dict[str, dict[str, int]]]]
+    brokers: list[str]
+    turn: int = 0
+    turns: int = 1
 
 
 def sample_cluster(cluster: Cluster) -> bool:
@@ -124,80 +65,234 @@ def sample_cluster(cluster: Cluster) -> bool:
     Raises ClientError when the cluster does not answer: then there is no sample, and the curves have a gap.
     """
     store = Store(cluster.name)
-    with store.lease() as held:
-        if not held:
+    with store.lease() as token:
+        if not token:
             return False
-        values = store.get("reading")
-        previous = Reading.from_json(values) if values else None
-        now_ms = int(time.time() * 1000)
-        if previous is not None and 0 <= now_ms - previous.at_ms < MIN_STEP_MS:
+        latest = store.latest()
+        if latest is not None and 0 <= int(time.time() * 1000) - latest.at_ms < MIN_STEP_MS:
             return False
-        current = read_counters(broker.admin(cluster), cluster)
-        since = step(previous, current)
-        store.put("reading", current.to_json())
-        store.put("snapshot", snapshot(current, since))
-        if since is not None:
-            counts = {f"in:{topic}": count for topic, count in since.received.items()}
-            counts |= {f"out:{series}": count for series, count in since.consumed.items()}
-            store.add(since.at_ms, since.seconds, counts)
-        flush(store, current.at_ms)
+        known = store.known()
+        current = read_counters(broker.admin(cluster), known)
+        if not store.commit(token, changed(known, current)):
+            log.warning("%s was sampled by another worker, since this one took longer than its lease", cluster.name)
+            return False
+        flush(store, current.at_ms, cluster)
     return True
 
 
-def read_counters(admin: Admin, cluster: Cluster) -> Reading:
-    """The counters of the whole cluster at this moment."""
-    committed = admin.offsets.all_committed()
-    consumed = {topic for topic, _ in committed}
-    names = admin.topics.names()
-    topics = [name for name in names if not is_system_topic(name)]
-    if len(topics) > MAX_TOPICS:
-        topics.sort(key=lambda name: name not in consumed)
-        log.warning("%s has %d topics; %d are sampled", cluster.name, len(topics), MAX_TOPICS)
-    at_ms = int(time.time() * 1000)
-    stats = admin.topics.stats_of(topics[:MAX_TOPICS])
-    return Reading(
-        at_ms=at_ms,
-        ends={topic: {_queue(q): s.max_offset for q, s in queues.items()} for topic, queues in stats.items()},
-        begins={topic: {_queue(q): s.min_offset for q, s in queues.items()} for topic, queues in stats.items()},
-        committed={
-            f"{topic}@{group}": {_queue(q): offset for q, offset in queues.items()}
-            for (topic, group), queues in committed.items()
-            if topic in stats
-        },
+def read_counters(admin: Admin, known: Known) -> Reading:
+    """The counters of a cluster at this moment: of all topics at once, or of those whose turn it is."""
+    committed = admin.offsets.all_committed_by_series()
+    try:
+        positions = admin.topics.all_positions()
+    except RequestNotSupported:
+        return _read_by_turns(admin, known, committed)
+    topics = frozenset(positions)
+    return Reading(_now_ms(), topics, positions, _by_group(committed, topics), sorted(admin.brokers.masters()))
+
+
+def _read_by_turns(admin: Admin, known: Known, committed: dict[str, dict[str, dict[str, int]]]) -> Reading:
+    topics = frozenset(name for name in admin.topics.names() if not is_system_topic(name))
+    groups = _by_group(committed, topics)
+    latest = known.latest
+    turns = TURNS if len(topics) > TURN_TOPICS else 1
+    turn = latest.turns.index(min(latest.turns)) if latest and len(latest.turns) == turns else 0
+    asked = {name for name in topics if name not in known.topics or crc32(name.encode()) % turns == turn}
+    asked |= topics.intersection(latest.busy if latest else ())
+    for group, of_topics in groups.items():
+        before = _loaded(known.groups.get(group))
+        asked.update(topic for topic, offsets in of_topics.items() if before.get(topic) != offsets)
+    at_ms = _now_ms()
+    positions = admin.topics.positions_of(sorted(asked))
+    return Reading(at_ms, topics, positions, groups, sorted(admin.brokers.masters()), turn, turns)
+
+
+def _by_group(
+    committed: dict[str, dict[str, dict[str, int]]], topics: frozenset[str]
+) -> dict[str, dict[str, dict[str, dict[str, int]]]]:
+    groups: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
+    for series in sorted(committed):
+        topic, _, group = series.partition("@")
+        if topic in topics:
+            groups.setdefault(group, {})[topic] = committed[series]
+    return groups
+
+
+@dataclass
+class _Step:
+    """The way from what is known to a reading."""
+
+    known: Known
+    current: Reading
+    change: Change
+    before: dict[str, Ends | None] = field(default_factory=dict)
+    """Of the topics that moved, where they ended before."""
+
+    @property
+    def latest(self) -> Latest | None:
+        """The reading before, None when too much time has passed since."""
+        latest = self.known.latest
+        follows = latest is not None and 0 < self.current.at_ms - latest.at_ms <= MAX_STEP_MS
+        return latest if follows else None
+
+
+def changed(known: Known, current: Reading) -> Change:
+    """What a reading changes of what is known, and the counts between the two."""
+    way = _Step(known, current, Change(Latest(current.at_ms, None, current.brokers, [])))
+    _topics(way)
+    _groups(way)
+    change, latest = way.change, way.latest
+    change.latest = Latest(
+        current.at_ms,
+        (current.at_ms - latest.at_ms) / 1000 if latest else None,
+        current.brokers,
+        _turns(way),
+        _busy(way) if current.turns > 1 else {},
     )
+    change.gone_topics = [name for name in known.topics if name not in current.topics]
+    change.gone_groups = [name for name in known.groups if name not in current.groups]
+    return change
 
 
-def snapshot(reading: Reading, since: Step | None) -> dict[str, object]:
-    """What lists and the overview show: rates in messages a second (None when unknown) and numbers of messages."""
-    topics = {
-        topic: {
-            "in_tps": _rate(since.received.get(topic) if since else None, since),
-            "stored": sum(ends.values()) - sum(reading.begins.get(topic, {}).values()),
+def _topics(way: _Step) -> None:
+    known, current, change, latest = way.known, way.current, way.change, way.latest
+    if latest:
+        change.in_rates = {
+            topic: float(rate) if rate else None
+            for topic, rate in known.in_rates.items()
+            if topic in current.topics and topic not in current.positions
         }
-        for topic, ends in reading.ends.items()
-    }
-    groups = {
-        series: {
-            "out_tps": _rate(since.consumed.get(series) if since else None, since),
-            "backlog": backlog(reading, series),
-        }
-        for series in reading.committed
-    }
-    return {"sampled_at": reading.at_ms, "topics": topics, "groups": groups}
+    for topic, positions in current.positions.items():
+        raw = orjson.dumps(positions, option=orjson.OPT_SORT_KEYS)
+        old = known.topics.get(topic)
+        if raw == old:
+            continue
+        change.topics[topic] = _exact(raw)
+        change.stored[topic] = readings.stored(positions)
+        before = readings.ends_before(orjson.loads(old) if old else None, positions, latest.brokers if latest else ())
+        way.before[topic] = before
+        if latest is None:
+            continue
+        count = readings.received(before, positions)
+        seconds = (current.at_ms - (_asked_ms(latest, topic) if old else latest.at_ms)) / 1000
+        if count is None or seconds > files.LONGEST_SAMPLE_S:
+            change.in_rates[topic] = None
+        elif count:
+            change.in_rates[topic] = round(count / seconds, 3)
+            change.counts[f"in:{topic}"] = count, seconds
 
 
-def flush(store: Store, now_ms: int) -> int:
+def _groups(way: _Step) -> None:
+    known, current, change = way.known, way.current, way.change
+    for group, of_topics in current.groups.items():
+        raw = orjson.dumps(of_topics, option=orjson.OPT_SORT_KEYS)
+        old = known.groups.get(group)
+        moved = raw != old
+        if moved:
+            change.groups[group] = _exact(raw)
+        elif change.topics.keys().isdisjoint(of_topics):
+            continue
+        positions = {topic: _positions(way, topic) for topic in of_topics}
+        change.backlog[group] = sum(
+            readings.backlog(positions[topic], committed) for topic, committed in of_topics.items()
+        )
+        if moved and way.latest:
+            seconds = (current.at_ms - way.latest.at_ms) / 1000
+            _consumed(way, group, _loaded(old), positions, seconds)
+
+
+def _consumed(
+    way: _Step, group: str, before: Mapping[str, Committed], positions: Mapping[str, Positions], seconds: float
+) -> None:
+    """Count what a group consumed in so many seconds. Its rate is that of the topics of which it is known."""
+    counts: dict[str, int] = {}
+    for topic, committed in way.current.groups[group].items():
+        ends = {broker: of[1::2] for broker, of in positions[topic].items()}
+        count = readings.consumed(before.get(topic, {}), committed, way.before.get(topic, ends))
+        if count is not None:
+            counts[topic] = count
+    way.change.counts |= {f"out:{topic}@{group}": (count, seconds) for topic, count in counts.items() if count}
+    total = sum(counts.values())
+    if total or not counts:
+        way.change.out_rates[group] = round(total / seconds, 3) if counts else None
+
+
+def _positions(way: _Step, topic: str) -> Positions:
+    found = way.current.positions.get(topic)
+    if found is not None:
+        return found
+    raw = way.known.topics.get(topic)
+    kept: Positions = orjson.loads(raw) if raw else {}
+    return kept
+
+
+def _turns(way: _Step) -> list[int]:
+    """When each part of the topics had its turn last; the first reading asks all."""
+    current, latest = way.current, way.known.latest
+    if latest is None:
+        return [current.at_ms] * current.turns
+    turns = latest.turns if len(latest.turns) == current.turns else [min(latest.turns)] * current.turns
+    return [current.at_ms if number == current.turn else at_ms for number, at_ms in enumerate(turns)]
+
+
+def _busy(way: _Step) -> dict[str, tuple[int, int]]:
+    """The topics in use. A first reading moves all, which says nothing of any."""
+    at_ms, latest = way.current.at_ms, way.known.latest
+    if latest is None:
+        return {}
+    busy = {
+        topic: (at_ms, moved_ms)
+        for topic, (_, moved_ms) in latest.busy.items()
+        if topic in way.current.positions and at_ms - moved_ms <= BUSY_MS
+    }
+    return busy | dict.fromkeys(way.change.topics, (at_ms, at_ms))
+
+
+def _asked_ms(latest: Latest, topic: str) -> int:
+    """When a topic was asked before."""
+    if topic in latest.busy:
+        return latest.busy[topic][0]
+    return latest.turns[crc32(topic.encode()) % len(latest.turns)]
+
+
+def _exact(raw: bytes) -> bytes:
+    """The same in no more memory than it has bytes: what orjson writes keeps a page, and there are thousands."""
+    return memoryview(raw).tobytes()
+
+
+def _loaded(raw: bytes | None) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = orjson.loads(raw) if raw else {}
+    return found
+
+
+def coverage_of(cluster: Cluster) -> str:
+    """The series in the lake that tells when a cluster was sampled: no topic can be called so."""
+    return f"*{cluster.name}"
+
+
+def in_lake(cluster: Cluster, topic: str) -> str:
+    """The name of a topic's series in the lake.
+
+    On another cluster than the first a name without a namespace may be another account's: there the cluster is part of
+    it. No topic is called so.
+    """
+    return topic if cluster.name == DEFAULT_CLUSTER else f"*{cluster.name}/{topic}"
+
+
+def flush(store: Store, now_ms: int, cluster: Cluster) -> int:
     """Append the samples since the last time to the lake, once a minute, in one file. Returns their number."""
     flushed_ms = max(store.flushed_ms(), now_ms - HOT_WINDOW_MS)
     minute_ms = now_ms - now_ms % FLUSH_MS
     if minute_ms <= flushed_ms:
         return 0
     names = store.series()
-    samples: list[Sample] = []
-    for name, hot in zip(names, store.hot(names, flushed_ms, minute_ms), strict=True):
+    ticks, *of_series = store.hot([TICKS, *names], flushed_ms, minute_ms)
+    samples = [Sample(tick.at_ms, "in", coverage_of(cluster), "", 0, tick.seconds) for tick in by_minute(ticks)]
+    for name, hot in zip(names, of_series, strict=True):
         kind, _, series = name.partition(":")
         topic, _, group = series.partition("@")
-        samples += [Sample(m.at_ms, kind, topic, group, m.count, m.seconds) for m in by_minute(hot)]
+        of_topic = in_lake(cluster, topic)
+        samples += [Sample(m.at_ms, kind, of_topic, group, m.count, m.seconds) for m in by_minute(hot)]
     if samples:
         files.append(samples)
     store.set_flushed_ms(minute_ms)
@@ -205,19 +300,18 @@ def flush(store: Store, now_ms: int) -> int:
 
 
 def by_minute(samples: list[HotSample]) -> list[HotSample]:
-    """Samples summed by the minute in which they end: the finest curve has one point a minute."""
+    """Samples summed by the minute in which they end: the finest curve has one point a minute.
+
+    The first of a topic that had no turn for a while reaches back beyond the minute; it covers no more than that.
+    """
     minutes: dict[int, list[HotSample]] = defaultdict(list)
     for sample in samples:
         minutes[(sample.at_ms - 1) // FLUSH_MS].append(sample)
     return [
-        HotSample(group[-1].at_ms, sum(s.count for s in group), sum(s.seconds for s in group))
+        HotSample(group[-1].at_ms, sum(s.count for s in group), min(FLUSH_MS / 1000, sum(s.seconds for s in group)))
         for group in minutes.values()
     ]
 
 
-def _rate(count: int | None, since: Step | None) -> float | None:
-    return None if count is None or since is None else round(count / since.seconds, 3)
-
-
-def _queue(queue: MessageQueue) -> str:
-    return f"{queue.broker_name}:{queue.queue_id}"
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -13,9 +13,12 @@ from analytics import retention
 from analytics.errors import LakeError
 from analytics.samples import rollup
 from brokercore.client.errors import ClientError
+from console.celery import app
 from console.instances.models import Cluster
 from console.metrics import sampler
 
+#: What no worker had time for until the next turn is left out, s.
+_SAMPLE_EXPIRES_S = 9
 log = logging.getLogger(__name__)
 #: Two workers on two machines would each remove what the other made; one that was killed blocks it for so long, s.
 _ROLLING_UP, _LONGEST_ROLLUP_S = "gantry:metrics:rolling-up", 1800
@@ -23,12 +26,21 @@ _ROLLING_UP, _LONGEST_ROLLUP_S = "gantry:metrics:rolling-up", 1800
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types
 def sample() -> None:
-    """Sample every cluster that has instances; one that does not answer costs the others nothing."""
-    for cluster in Cluster.objects.filter(instances__isnull=False).distinct():
-        try:
-            sampler.sample_cluster(cluster)
-        except (ClientError, LakeError) as error:
-            log.warning("no sample of %s: %s", cluster.name, error)
+    """Ask the workers to sample every cluster that has instances, each for itself: none waits for one that is away."""
+    for number in Cluster.objects.filter(instances__isnull=False).distinct().values_list("pk", flat=True):
+        app.send_task("console.metrics.tasks.sample_cluster", [number], expires=_SAMPLE_EXPIRES_S, retry=False)
+
+
+@shared_task  # type: ignore[untyped-decorator]  # Celery has no types
+def sample_cluster(number: int) -> None:
+    """Sample one cluster, unless another worker does; one that does not answer has a gap."""
+    cluster = Cluster.objects.filter(pk=number).first()
+    if cluster is None:
+        return
+    try:
+        sampler.sample_cluster(cluster)
+    except (ClientError, LakeError) as error:
+        log.warning("no sample of %s: %s", cluster.name, error)
 
 
 @shared_task  # type: ignore[untyped-decorator]  # Celery has no types

@@ -5,38 +5,60 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from console.accounts.http import Request
 from console.instances import access as instances
+from console.instances.models import Instance
 from console.metrics import figures, queries
 from console.metrics.forms import CurveForm
 from console.metrics.queries import Curve
+from console.metrics.tables import GroupRates, TopicRates
 from console.topics import access as topics
 from console.topics.names import shown_name
 from console.topics.queries import visible_groups, visible_topics
-from console.web import htmx
+from console.web import forms, htmx
+from console.web.paging import configured, records, search_text
 
 _TABLE_ROWS = 200
-_INDEX_ROWS = 500
 TOPIC_COLOR, GROUP_COLOR = "#066fd1", "#2fb344"
 
 
 @require_GET
 def index(request: Request, instance_id: str) -> HttpResponse:
-    """Topics and groups of the instance with their rates now."""
-    instance = instances.instance(request, instance_id, "mq:QueryTrend")
-    rates = queries.rates(instance.cluster)
-
-    own_topics = visible_topics(request.actor, instance, "mq:QueryTrend")[:_INDEX_ROWS]
-    own_groups = visible_groups(request.actor, instance, "mq:QueryTrend")[:_INDEX_ROWS]
+    """Topics of the instance with their rates now, or (`tab=groups`) its groups."""
+    instance, text = instances.instance(request, instance_id, "mq:QueryTrend"), search_text(request)
+    of_groups = request.GET.get("tab") == "groups"
+    table = _groups(request, instance, text) if of_groups else _topics(request, instance, text)
+    here = reverse("metrics.index", args=[instance.instance_id])
     context = {
         "instance": instance,
-        "age_seconds": rates.age_seconds,
-        "topics": [(t, rates.in_tps.get(t.physical_name)) for t in own_topics],
-        "groups": [(g, rates.out_tps.get(g.physical_name), rates.backlog.get(g.physical_name)) for g in own_groups],
+        "table": table,
+        "q": text,
+        "kind": "groups" if of_groups else "topics",
+        "tabs": [
+            {"title": "Topics", "url": here, "active": not of_groups},
+            {"title": "Groups", "url": f"{here}?tab=groups", "active": of_groups},
+        ],
     }
     return htmx.page(request, "metrics/index.html", "metrics/_index.html", context)
+
+
+def _topics(request: Request, instance: Instance, text: str) -> TopicRates:
+    found = visible_topics(request.actor, instance, "mq:QueryTrend", text=text)
+    table: TopicRates = configured(request, TopicRates(found))
+    shown = [topic.physical_name for topic in records(table)]
+    table.rates = queries.rates(instance.cluster, topics=shown, groups=[])
+    return table
+
+
+def _groups(request: Request, instance: Instance, text: str) -> GroupRates:
+    found = visible_groups(request.actor, instance, "mq:QueryTrend", text=text)
+    table: GroupRates = configured(request, GroupRates(found))
+    shown = [group.physical_name for group in records(table)]
+    table.rates = queries.rates(instance.cluster, topics=[], groups=shown)
+    return table
 
 
 @require_GET
@@ -45,8 +67,8 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     found = topics.topic(request, instance_id, name, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
     curve = queries.topic_curve(found, **form.arguments())
-    context = {"instance": found.instance, "topic": found, "form": form} | _shown(curve, "Input", TOPIC_COLOR)
-    return htmx.page(request, "metrics/topic.html", "metrics/_curve.html", context)
+    context = {"instance": found.instance, "topic": found} | _shown(curve, "Input", TOPIC_COLOR)
+    return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
 @require_GET
@@ -60,13 +82,11 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     context = {
         "instance": found.instance,
         "group": found,
-        "form": form,
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    return htmx.page(
-        request, "metrics/group.html", "metrics/_curve.html", context | _shown(curve, "Output", GROUP_COLOR)
-    )
+    context |= _shown(curve, "Output", GROUP_COLOR)
+    return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 
 
 def _shown(curve: Curve, name: str, color: str) -> dict[str, Any]:

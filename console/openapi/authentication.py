@@ -14,7 +14,7 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from console.accounts.actor import Actor
-from console.accounts.credentials import actor_of, find_key, note_use, secret_of, token_fits
+from console.accounts.credentials import actor_of, find_key, find_platform_key, note_use, secret_of, token_fits
 from console.accounts.http import Request
 from console.accounts.models import AccessKey
 from console.audit import record as audit
@@ -153,7 +153,7 @@ def authenticate(request: Request, parameters: Mapping[str, str], operation: Ope
     """
     check_common(parameters)
     throttle.check_address(request.META.get("REMOTE_ADDR", ""))
-    key = find_key(parameters[ACCESS_KEY])
+    key = find_key(parameters[ACCESS_KEY]) or find_platform_key(parameters[ACCESS_KEY])
     problem = _problem(request, parameters, key, any_case=operation.any_case)
     if key is None or problem:
         note_refusal(request, parameters[ACCESS_KEY], problem)

@@ -54,7 +54,7 @@ GANTRY_VERSION = "gantry-1"
 FORM = "application/x-www-form-urlencoded"
 COMMON_ERRORS = (
     envelope.SIGNATURE, envelope.PERMISSION, envelope.FIELD, "BIZ_REGION_NOT_FOUND", "ONS_SERVICE_UNSUPPORTED",
-    envelope.INVOKE, envelope.SYSTEM, "BIZ_THROTTLED",
+    envelope.INVOKE, envelope.SYSTEM, "BIZ_THROTTLED", "BIZ_CLUSTER_READ_ONLY",
 )  # fmt: skip
 """What every operation can answer."""
 _DEFINITION = "#/components/schemas/{model}"

@@ -14,6 +14,8 @@ GIVE_UP_AFTER = timedelta(hours=24)
 
 #: `notify_by` of what happened to a file of a bucket: to a queue of the account, in the account's own name.
 BUCKET_EVENT = "oss"
+#: `notify_by` of a notice of an alarm; `queue` has the number of its recipient.
+ALARM = "alarm"
 
 
 class NotificationStatus(models.TextChoices):
@@ -27,7 +29,7 @@ class Notification(models.Model):
     """A message to send at least once. Claimed by a conditional update of `status`; duplicates carry the same key."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="notifications")
-    notify_by = models.CharField(max_length=8, help_text="ons (topic), mns (queue) or oss (a bucket's event)")
+    notify_by = models.CharField(max_length=8, help_text="ons (topic), mns (queue), oss (a bucket's event) or alarm")
     topic = models.CharField(max_length=255, blank=True)
     queue = models.CharField(max_length=255, blank=True)
     producer_id = models.CharField(max_length=255, blank=True)

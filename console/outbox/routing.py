@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -11,9 +12,11 @@ from brokercore.policy import Context, Grantee, decide, mq_resource
 from console.accounts import services as accounts
 from console.accounts.actor import role_statements
 from console.accounts.models import Role, Tenant
-from console.instances.models import Instance
+from console.instances import broker
+from console.instances.models import Cluster, Instance
 from console.outbox.models import Notification
 from console.topics.models import Group, Topic
+from console.web.provided import Provided
 
 #: The role through which the query service publishes (vendor page "Asynchronous query with message receipt").
 ROLE = "AliyunOpenAnalyticsAccessingMQRole"
@@ -23,16 +26,23 @@ _ENDPOINT = re.compile(
     r"(?:https?://)?(?P<label>[^.:/\s]+)(?:\.(?P<host>[^:/\s]+))?(?::(?P<port>\d+))?/?", re.IGNORECASE
 )
 
+#: Sends a notice of an alarm and returns its id there. Raises what a send to a topic or a queue does, and PassingError.
+send_alarm = Provided[Callable[[Notification], str]](f"{__name__}.send_alarm", "console.alarms")
+
 
 class UndeliverableError(Exception):
     """The notification names something that is not there or not allowed; the text is the user's `mq_error_msg`."""
+
+
+class PassingError(Exception):
+    """What takes the notification does not do so now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
     """A checked topic and group, with the role that may publish there."""
 
-    namesrv: str
+    cluster: Cluster
     #: The instance id, or empty for a default instance, whose names have no prefix on the wire.
     namespace: str
     topic: str
@@ -52,10 +62,12 @@ def route(notification: Notification) -> Destination:
         if not value:
             raise UndeliverableError(f"{option} is missing in the hint.")
     instance = instance_of(notification.tenant, notification.endpoint)
+    if instance.cluster.read_only:
+        raise UndeliverableError(broker.read_only(instance.cluster.name).message)
     topic = _topic(instance, notification.topic)
     group = _group(instance, notification.producer_id)
     return Destination(
-        namesrv=instance.cluster.namesrv,
+        cluster=instance.cluster,
         namespace=instance.instance_id if instance.independent_naming else "",
         topic=topic.name,
         group=group.group_id,

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.utils import timezone
 
 from brokercore.client import Credentials, Message, Producer
@@ -19,7 +18,8 @@ from brokercore.client.errors import NoPermission
 from console.accounts import services as accounts
 from console.accounts.credentials import find_key
 from console.accounts.models import Role
-from console.instances.broker import client_tls, system_credentials
+from console.instances import broker
+from console.instances.models import Cluster
 from console.outbox.models import Notification
 from console.outbox.routing import SERVICE, Destination
 
@@ -36,19 +36,20 @@ _PRODUCERS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    credentials: Credentials
+    credentials: Credentials | None
     expires_at: datetime
     drawn: float
 
 
 _lock = threading.Lock()
 _keys: dict[int, _Key] = {}
-_producers: OrderedDict[tuple[str, str, str, str], Producer] = OrderedDict()
+_producers: OrderedDict[tuple[broker.Reach, str, str, str], Producer] = OrderedDict()
 
 
 def send(destination: Destination, notification: Notification) -> str:
     """Send and wait for the broker's acknowledgement; returns the message id. Raises ClientError."""
-    key = _key_of(destination.role) if settings.EMBEDDED_BROKER else _own_key()
+    cluster = destination.cluster
+    key = _key_of(destination.role) if cluster.embedded else _own_key(cluster)
     producer = _producer(destination, key.credentials)
     message = Message(
         topic=destination.topic,
@@ -83,23 +84,30 @@ def _forget(role: Role) -> None:
         _keys.pop(role.pk, None)
 
 
-def _own_key() -> _Key:
+def _own_key(cluster: Cluster) -> _Key:
     """Known to the brokers for long, so that a refusal is final."""
-    return _Key(system_credentials(), timezone.now(), drawn=-_KEY_SPREADS_S)
+    return _Key(broker.credentials_of(cluster), timezone.now(), drawn=-_KEY_SPREADS_S)
 
 
 def _is_usable(key: _Key) -> bool:
     """False when the session was ended on the role's page: then another one begins, if the role still lets it."""
-    return find_key(key.credentials.access_key_id) is not None
+    return key.credentials is not None and find_key(key.credentials.access_key_id) is not None
 
 
-def _producer(destination: Destination, credentials: Credentials) -> Producer:
-    name = (destination.namesrv, destination.namespace, destination.group, credentials.access_key_id)
+def _producer(destination: Destination, credentials: Credentials | None) -> Producer:
+    cluster = destination.cluster
+    key_id = credentials.access_key_id if credentials is not None else ""
+    name = (broker.reach_of(cluster), destination.namespace, destination.group, key_id)
     with _lock:
         producer = _producers.get(name)
         if producer is None:
             producer = _producers[name] = Producer(
-                destination.namesrv, credentials, destination.group, namespace=destination.namespace, tls=client_tls()
+                cluster.namesrv,
+                credentials,
+                destination.group,
+                namespace=destination.namespace,
+                tls=broker.tls_of(cluster),
+                permit=broker.permit_of(cluster),
             )
             while len(_producers) > _PRODUCERS:
                 _producers.popitem(last=False)[1].close()

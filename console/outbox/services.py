@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from console.accounts.models import Tenant
 from console.celery import app
-from console.outbox.models import BUCKET_EVENT, GIVE_UP_AFTER, Notification, NotificationStatus
+from console.outbox.models import ALARM, BUCKET_EVENT, GIVE_UP_AFTER, Notification, NotificationStatus
 from console.web.after_commit import after_commit
 
 #: Pauses before the second and each further attempt, seconds; the last one is repeated. A broker that is started anew
@@ -91,8 +91,8 @@ def enqueue_events(tenant: Tenant, events: Iterable[Event]) -> None:
 
 
 def forget_events() -> None:
-    """Delete events that ended long ago; notifications of tasks stay with their tasks."""
-    now, events = timezone.now(), Notification.objects.filter(notify_by=BUCKET_EVENT)
+    """Delete events and notices that ended long ago; notifications of tasks stay with their tasks."""
+    now, events = timezone.now(), Notification.objects.filter(notify_by__in=(BUCKET_EVENT, ALARM))
     events.filter(status=NotificationStatus.SUCCESS, ended_at__lt=now - _DELIVERED_KEPT).delete()
     events.filter(status=NotificationStatus.FAILURE, ended_at__lt=now - _FAILED_KEPT).delete()
 

@@ -9,7 +9,7 @@ from brokercore.smq.client import QueueServiceUnavailable
 from brokercore.smq.wire.errors import SmqError
 from console.celery import app
 from console.outbox import queues, routing, sending, services
-from console.outbox.models import BUCKET_EVENT, Notification
+from console.outbox.models import ALARM, BUCKET_EVENT, Notification
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,9 @@ def deliver(notification_id: int) -> None:
     except (InvalidMessage, MessageIllegal) as error:
         # What no broker takes today it will not take tomorrow.
         services.refuse(notification, error.user_message)
+    except routing.PassingError as error:
+        log.warning("notification %s was not delivered: %s", notification.pk, error)
+        services.attempt_failed(notification, str(error))
     except ClientError as error:
         log.warning("notification %s was not delivered: %s", notification.pk, error)
         services.attempt_failed(notification, error.user_message)
@@ -49,6 +52,8 @@ def _send(notification: Notification) -> str:
         return queues.send(notification)
     if notification.notify_by == BUCKET_EVENT:
         return queues.send_event(notification)
+    if notification.notify_by == ALARM:
+        return routing.send_alarm.get()(notification)
     return sending.send(routing.route(notification), notification)
 
 
@@ -60,5 +65,5 @@ def sweep() -> None:
 
 @app.task(name="console.outbox.tasks.expire")  # type: ignore[untyped-decorator]
 def expire() -> None:
-    """Once an hour: forget events of buckets that ended long ago."""
+    """Once an hour: forget events of buckets and notices of alarms that ended long ago."""
     services.forget_events()

@@ -7,6 +7,8 @@ from console.overview import views
 urlpatterns = [
     path("", views.overview, name="instances.overview"),
     path("overview/figures", views.overview_figures, name="instances.overview_figures"),
+    path("overview/backlogs", views.overview_backlogs, name="instances.overview_backlogs"),
+    path("overview/attention", views.overview_attention, name="instances.overview_attention"),
     path("overview/storage", views.overview_storage, name="instances.overview_storage"),
     path("overview/limits", views.overview_limits, name="instances.overview_limits"),
     path("overview/tasks", views.overview_tasks, name="instances.overview_tasks"),

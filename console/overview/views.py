@@ -8,15 +8,22 @@ from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
 from console.accounts.http import Request
-from console.overview import queries
+from console.cluster import brokers
+from console.overview import attention, queries
 from console.rights import limits
+
+#: Of the limits those are shown that are taken the most.
+_LIMITS = 6
 
 
 @require_GET
 def overview(request: Request) -> HttpResponse:
     if request.actor.is_platform_admin:
         return redirect("platform.accounts")
-    context = {"overview": queries.overview(request.actor), "tasks": queries.tasks(request.actor)}
+    found = queries.overview(request.actor)
+    context = {"overview": found, "tasks": queries.tasks(request.actor)}
+    if found.totals:
+        context["backlogs"] = queries.backlogs(request.actor)
     return render(request, "overview/overview.html", context)
 
 
@@ -26,18 +33,35 @@ def overview_figures(request: Request) -> HttpResponse:
 
 
 @require_GET
+def overview_backlogs(request: Request) -> HttpResponse:
+    accounts.tenant(request, "mq:QueryTrend")
+    return render(request, "overview/_backlogs.html", {"backlogs": queries.backlogs(request.actor)})
+
+
+@require_GET
+def overview_attention(request: Request) -> HttpResponse:
+    """What the actor may see of it is decided part by part; who may see nothing gets an empty list."""
+    return render(request, "overview/_attention.html", {"attention": attention.attention(request.actor)})
+
+
+@require_GET
 def overview_tasks(request: Request) -> HttpResponse:
     return render(request, "overview/_tasks.html", {"tasks": queries.tasks(request.actor)})
 
 
 @require_GET
 def overview_storage(request: Request) -> HttpResponse:
-    accounts.tenant(request, "mq:QueryInstance")
-    return render(request, "overview/_storage.html", {"brokers": queries.brokers()})
+    tenant = accounts.tenant(request, "mq:QueryInstance")
+    clusters = brokers.seen_by(tenant)
+    shown = [broker for cluster in clusters for broker in cluster.brokers]
+    return render(request, "overview/_storage.html", {"clusters": clusters, "brokers": shown})
 
 
 @require_GET
 def overview_limits(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:QueryInstance")
     lines, use = limits.lines(tenant)
-    return render(request, "overview/_limits.html", {"lines": lines, "use": use})
+    shows_all = "all" in request.GET
+    if not shows_all:
+        lines = sorted(lines, key=lambda line: -line.share)[:_LIMITS]
+    return render(request, "overview/_limits.html", {"lines": lines, "use": use, "shows_all": shows_all})

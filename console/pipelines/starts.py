@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 Options = Mapping[str, Value]
 SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
 _GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey", "deadAccessKey")
+_OWN = "of the account's own"
+#: A grant that was revoked since is told so: whether there is such a topic of another account is not.
+_REACHABLE = f"{_OWN}, and no other account grants it one of that name"
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
@@ -253,7 +256,8 @@ def _writable(starter: Actor, name: str, field: str) -> Topic:
     """The topic to which the starter may publish; `field` is what a refusal is about."""
     topic = find_topic(starter, name)
     if topic is None:
-        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own.", field)
+        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} {_REACHABLE}.", field)
+    broker.require_writable(topic.instance.cluster)
     require(starter, PUBLISH, mq_resource(topic.physical_name), owner=topic.instance.tenant)
     return topic
 
@@ -297,25 +301,31 @@ def _own_topic(starter: Actor, table: Source | Sink, options: Options) -> dict[s
     topic = find_topic(starter, name)
     if topic is None:
         raise _missing("topic", name, table)
+    # A sink sends, and a source keeps the offsets of its group.
+    broker.require_writable(topic.instance.cluster)
     action = SUBSCRIBE if isinstance(table, Source) else PUBLISH
     require(starter, action, mq_resource(topic.physical_name), owner=topic.instance.tenant)
     if isinstance(table, Source):
-        _require_group(starter, table, options)
+        _require_group(starter, table, options, topic.instance.cluster)
     return _reached(topic.instance.cluster)
 
 
 def find_topic(starter: Actor, name: str) -> Topic | None:
-    """The topic of that physical name, of the starter's account or granted to it."""
-    found = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(physical_name=name).first()
-    if found is None or found.instance.tenant_id == starter.tenant.pk:
-        return found
-    return found if received_grants(starter).filter(topic=found).exists() else None
+    """The topic of that physical name, of the starter's account or granted to it.
+
+    A name without a namespace may be on several clusters: the account's own topic comes before a granted one, and of
+    several that on the cluster that was there first.
+    """
+    named = Topic.objects.select_related("instance__tenant", "instance__cluster").filter(physical_name=name)
+    named = named.order_by("cluster")
+    own = named.filter(instance__tenant=starter.tenant).first()
+    return own or named.filter(pk__in=received_grants(starter).values("topic")).first()
 
 
-def _require_group(starter: Actor, table: Source, options: Options) -> None:
+def _require_group(starter: Actor, table: Source, options: Options, cluster: Cluster) -> None:
     name = wrap(str(options.get("instanceID", "")), str(options["consumerGroup"]))
     owned = Group.objects.select_related("owner", "creator").filter(owner=starter.tenant, physical_name=name)
-    group = owned.first()
+    group = owned.filter(cluster=cluster).first()
     if group is None or not is_reachable(starter, group):
         raise _missing("group", name, table)
     require(starter, SUBSCRIBE, mq_resource(group.physical_name), owner=group.owner, holder=group.holder)
@@ -324,14 +334,21 @@ def _require_group(starter: Actor, table: Source, options: Options) -> None:
 def _missing(what: str, name: str, table: Source | Sink) -> Refused:
     """A topic or group that is not there; of an inflow task's source it is told by the place in its document."""
     code = f"{what.upper()}_NOT_FOUND"
+    sentence = f"There is no {what} {name} {_REACHABLE if what == 'topic' else _OWN}"
     if table.format == EVENT:
-        return Refused(code, f"There is no {what} {name} of the account's own.", f"source.{what}")
-    return Refused(code, f"There is no {what} {name} of the account's own for the table {table.name}.")
+        return Refused(code, f"{sentence}.", f"source.{what}")
+    return Refused(code, f"{sentence} for the table {table.name}.")
 
 
 def _reached(cluster: Cluster) -> dict[str, Value]:
-    key = broker.system_credentials()
-    return {"endpoint": cluster.namesrv, "accessId": key.access_key_id, "accessKey": key.access_key_secret}
+    try:
+        key = broker.credentials_of(cluster)
+    except broker.UnusableError as error:
+        raise Refused("CLUSTER_UNUSABLE", error.user_message) from error
+    reached: dict[str, Value] = {"endpoint": cluster.namesrv}
+    if key is not None:
+        reached |= {"accessId": key.access_key_id, "accessKey": key.access_key_secret}
+    return reached
 
 
 def _require_folder(starter: Actor, table: Source | Sink, options: Options) -> None:

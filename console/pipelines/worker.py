@@ -31,6 +31,7 @@ from redis.exceptions import RedisError
 
 from analytics import engine, errors
 from analytics.inflow.task import EVENTS
+from console.instances import broker
 from console.pipelines import journal, lifecycle, room, samples, starts, suspects
 from console.pipelines.event_logs import Progress
 from console.pipelines.lifecycle import Lease, LeaseLost
@@ -515,6 +516,7 @@ def _is_pipeline_worker() -> bool:
 def begin(**_: Any) -> None:
     """Look for pipelines, with or without a message of Celery's."""
     if _is_pipeline_worker():
+        engine.ask_for_ports(broker.added_ports)
         worker.start()
 
 

@@ -17,7 +17,7 @@ from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant
 from console.accounts.organizations import ids_below
 from console.accounts.services import MAX_KEYS_PER_USER
 from console.accounts.services.keys import MAX_KEYS_PER_ORGANIZATION
-from console.instances.addresses import access_point_pattern
+from console.instances.addresses import access_point_pattern, names_resolve
 from console.instances.models import Instance
 from console.instances.queries import clusters
 from console.instances.services import MAX_INSTANCES
@@ -147,6 +147,13 @@ class Fact:
     copied: bool = False
 
 
+#: Why the console shows the name servers alone.
+_UNRESOLVED = (
+    "In hints only: such names do not resolve on this machine. Clients get the TCP address and name their instance by a"
+    " setting of their own (docs/operate/settings.md, GANTRY_ENDPOINT_HOST)"
+)
+
+
 @dataclass(frozen=True)
 class Section:
     """Facts under one title."""
@@ -169,11 +176,14 @@ def _addresses(origin: str) -> Section:
         Fact("API address", f"{origin}/json/", "Management API: a path behind it is an operation", copied=True),
         Fact("API address, RPC style", f"{origin}/", "For the vendor's SDKs: set it as the endpoint", copied=True),
     ]
+    unresolved = ""
     for cluster in clusters(settings.REGION):
         remark = f"Name server of cluster {cluster.name}; NAMESRV_ADDR of clients"
         facts.append(Fact("TCP address", cluster.namesrv, remark, copied=True))
+        if cluster.from_settings and not names_resolve(cluster):
+            unresolved = _UNRESOLVED
     facts += [
-        Fact("Access points of instances", access_point_pattern()),
+        Fact("Access points of instances", access_point_pattern(), unresolved),
         Fact("MySQL endpoint", f"{host}:{settings.SQL_PORT}", "MySQL protocol, async SQL", copied=True),
     ]
     return Section("Addresses", facts)

@@ -24,6 +24,7 @@ from console.queues.topics import access as topic_access
 from console.queues.topics import queries as topic_queries
 from console.web import deletion, forms, htmx
 from console.web.paging import configured, search_text
+from console.web.words import counted
 
 RANGES = {"1h": ("Last hour", 3600), "6h": ("Last 6 hours", 6 * 3600), "1d": ("Last day", 24 * 3600)}
 #: Topics that are asked for the subscriptions of one queue, one call each.
@@ -157,7 +158,7 @@ def queue_update(request: Request, name: str) -> HttpResponse:
 def queue_delete(request: Request, name: str) -> HttpResponse:
     queue = access.queue(request, name, "mns:DeleteQueue")
     held = queue.active + queue.inactive + queue.delayed
-    what = f"It holds {held:,} message{'' if held == 1 else 's'}, deleted with it." if held else "It is empty."
+    what = f"It holds {counted(held, 'message')}, deleted with it." if held else "It is empty."
     cancel_url = reverse("queues.detail", args=[name])
     wanted = deletion.Deletion(kind="queue", name=name, warning=what, cancel_url=cancel_url)
     return deletion.confirm(

@@ -14,7 +14,7 @@ from django.conf import settings
 from redis.exceptions import WatchError
 
 from brokercore.policy import mns_resource, mq_resource
-from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, VERSION, KeyRow
+from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, RATES, VERSION, KeyRow
 from console.accounts.credentials import actor_of, usable_keys
 from console.accounts.models import AccessKey, Policy
 from console.rights import limits
@@ -43,8 +43,7 @@ def carry_over_on_commit() -> None:
 
     For changes that the embedded broker's table says nothing of as well: a cluster is told each topic by its name.
     """
-    if not settings.EMBEDDED_BROKER:
-        after_commit(_carry_over)
+    after_commit(_carry_over)
 
 
 def _carry_over() -> None:
@@ -63,7 +62,9 @@ def publish() -> bool:
             pipeline.watch(VERSION)  # type: ignore[no-untyped-call]
             table = {key: row.encode() for key, row in compiled().items()}
             found = resources.get()
-            tables = {KEYS: table, HOLDERS: found.holders(), OWNERS: found.owners(), LIMITS: limits.published()}
+            rates = {name: row.encode() for name, row in found.rates()}
+            tables = {KEYS: table, HOLDERS: found.holders(), OWNERS: found.owners()}
+            tables |= {LIMITS: limits.published(), RATES: rates}
             if all(pipeline.hgetall(key) == rows for key, rows in tables.items()):
                 return False
             pipeline.multi()
@@ -79,8 +80,11 @@ def publish() -> bool:
             return True
 
 
-def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
-    """Publish who may use one group (None: it was deleted), without compiling everything."""
+def publish_group_on_commit(physical_name: str, holder: str | None, *, embedded: bool) -> None:
+    """Publish who may use one group (None: it was deleted), without compiling everything.
+
+    The table has only those on the `embedded` brokers.
+    """
 
     def change() -> None:
         with connection().pipeline(transaction=True) as pipeline:
@@ -91,22 +95,26 @@ def publish_group_on_commit(physical_name: str, holder: str | None) -> None:
             pipeline.incr(VERSION)
             pipeline.execute()
 
-    after_commit(change)
+    if embedded:
+        after_commit(change)
     carry_over_on_commit()
 
 
-def compiled() -> dict[str, KeyRow]:
-    """The rights of every usable AccessKey by its id."""
-    tables = _Tables()
+def compiled(cluster: int | None = None) -> dict[str, KeyRow]:
+    """The rights of every usable AccessKey by its id, on the cluster of this row or else on the embedded brokers.
+
+    Names without a namespace are one account's on one cluster and may be another's on the next.
+    """
+    tables = _Tables(cluster)
     return {key.access_key_id: tables.entry(key) for key in usable_keys().prefetch_related(*_POLICIES)}
 
 
 class _Tables:
     """What all entries have in common, read once."""
 
-    def __init__(self) -> None:
-        self._boundaries = _boundaries()
-        self._user_grants, self._tenant_grants = _grants()
+    def __init__(self, cluster: int | None) -> None:
+        self._boundaries = _boundaries(cluster)
+        self._user_grants, self._tenant_grants = _grants(cluster)
         self._policies: dict[int, list[dict[str, Any]]] = {}
 
     def entry(self, key: AccessKey) -> KeyRow:
@@ -146,19 +154,19 @@ class _Tables:
         return self._policies[policy.pk]
 
 
-def _boundaries() -> defaultdict[str, list[str]]:
+def _boundaries(cluster: int | None) -> defaultdict[str, list[str]]:
     """Bare topic names of default instances by the account's uid; namespaced ones are covered by one pattern."""
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for physical_name, uid in resources.get().owners().items():
+    for physical_name, uid in resources.get().owners(cluster).items():
         names[uid].append(mq_resource(physical_name))
     return names
 
 
-def _grants() -> tuple[_Grants, _Grants]:
+def _grants(cluster: int | None) -> tuple[_Grants, _Grants]:
     """Granted statements by user and by tenant."""
     users: _Grants = defaultdict(list)
     tenants: _Grants = defaultdict(list)
-    for grant in resources.get().grants():
+    for grant in resources.get().grants(cluster):
         statement = grant.statement
         row = {
             "Effect": "Allow",

@@ -20,7 +20,7 @@ from typing import Any, cast
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from brokercore.policy.table import DEFAULTS, USE, LimitRow, UseRow, use_field
+from brokercore.policy.table import DEFAULTS, RATES_USED, USE, LimitRow, RateUse, UseRow, use_field
 from brokercore.smq.storage import keys as smq_keys
 from console.accounts.models import Tenant, TenantLimits
 from console.rights.resources import resources
@@ -87,9 +87,14 @@ class Line:
     used: int | None
 
     @property
+    def share(self) -> float:
+        """How much of it is taken, from 0; 0 where there is no limit."""
+        return (self.used or 0) / self.limit if self.limit else 0.0
+
+    @property
     def percent(self) -> int:
         """How much of it is taken, from 0 to 100."""
-        return min(100, 100 * (self.used or 0) // self.limit) if self.limit else 0
+        return min(100, int(100 * self.share))
 
     @property
     def colour(self) -> str:
@@ -170,6 +175,19 @@ def use_of(tenant: Tenant) -> Use | None:
     return Use(values, refused)
 
 
+def rates_of(instance_id: str) -> RateUse | None:
+    """What all embedded brokers that run do for the clients of an instance; None when none does, or Redis is away."""
+    brokers = _told(USE)[1]
+    if not brokers:
+        return None
+    try:
+        found = cast("list[str | None]", connection().hmget(RATES_USED, [use_field(instance_id, b) for b in brokers]))
+    except RedisError:
+        return None
+    rows = [RateUse.decode(row) for row in found if row]
+    return RateUse(*(sum(getattr(row, name) for row in rows) for name in ("sent", "received", "held_back")))
+
+
 def tell_sql_connections(endpoint: str, used: Mapping[str, int]) -> None:
     """Write down what each account has open at a MySQL endpoint. Raises RedisError."""
     redis_ = connection()
@@ -180,6 +198,12 @@ def tell_sql_connections(endpoint: str, used: Mapping[str, int]) -> None:
         rows: dict[str, int] = {use_field(uid, endpoint): count for uid, count in used.items()}
         pipeline.hset(SQL_USE, mapping=rows | {use_field("", endpoint): int(time.time() * 1000)})  # type: ignore[arg-type]
         pipeline.execute()
+
+
+def open_sql_connections() -> int:
+    """Connections that are signed in at all MySQL endpoints together; 0 when Redis cannot be asked."""
+    table, endpoints = _told(SQL_USE)
+    return sum(int(count) for name, count in table.items() if name.partition("/")[2] in endpoints and name[0] != "/")
 
 
 def add_parsing_seconds(uid: str, seconds: float) -> float:
@@ -236,6 +260,13 @@ def queues_held() -> QueuesHeld | None:
 
 def _parsing_key(uid: str) -> str:
     return f"{PARSING}:{uid}:{int(time.time() // 60)}"
+
+
+def held(tenant: Tenant | None, what: str) -> tuple[int, int]:
+    """What an account may have of topics or groups (0 is no limit), and has; None stands for a new account."""
+    if tenant is None:
+        return int(settings.TENANT_LIMITS[what]), 0
+    return effective(tenant)[what], _count(tenant, what)
 
 
 def check_topics(tenant: Tenant) -> None:

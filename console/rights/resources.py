@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from brokercore.policy import Statement
+from brokercore.policy.table import RateRow
 from console.accounts.models import Tenant
 from console.web.provided import Provided
 
@@ -31,16 +32,25 @@ class Granted:
 
 
 class Resources(Protocol):
-    """Instances, topics, groups and grants, of all accounts or of one."""
+    """Instances, topics, groups and grants, of all accounts or of one.
 
-    def holders(self) -> dict[str, str]:
+    Where a `cluster` is asked for, it is the key of its row, and None means the embedded one.
+    """
+
+    def holders(self, cluster: int | None = None) -> dict[str, str]:
         """Who may use each group, by its physical name (`brokercore.policy.Grantee.holders`)."""
 
-    def owners(self) -> dict[str, str]:
+    def owners(self, cluster: int | None = None) -> dict[str, str]:
         """The account's uid by physical name for each topic of a default instance; the others' names tell it."""
 
-    def grants(self) -> Iterable[Granted]:
-        """All grants."""
+    def rates(self) -> Iterable[tuple[str, RateRow]]:
+        """How fast the clients of each instance on the embedded brokers may be.
+
+        By its id, or by the uid of its account for one without a namespace, of whose topics the names tell no more.
+        """
+
+    def grants(self, cluster: int | None = None) -> Iterable[Granted]:
+        """All grants on topics there."""
 
     def topics_of(self, tenant: Tenant) -> int:
         """How many topics the account has."""

@@ -25,6 +25,7 @@ from django.utils import timezone
 from analytics import engine, errors
 from console.accounts.actor import dla_resource
 from console.audit import record as audit
+from console.instances import broker
 from console.sql import lifecycle, quota, scheduling, specs, writes
 from console.sql.heartbeats import Keeper
 from console.sql.lifecycle import Outcome
@@ -280,6 +281,7 @@ def warm(sender: Any = None, **_: Any) -> None:
     """Start Spark before the first statement asks for it."""
     if _is_spark_worker():
         places.set_threads(sender.controller.concurrency)
+        engine.ask_for_ports(broker.added_ports)
         threading.Thread(target=_warm, name="warm", daemon=True).start()
 
 

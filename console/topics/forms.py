@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
-from console.topics.models import OrderType, Permission, Relation
+from console.topics.models import DeliveryOrder, OrderType, Permission, Relation
 
 _NAME = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
 
@@ -16,7 +18,6 @@ class TopicForm(forms.Form):
         label="Name",
         max_length=127,
         widget=forms.TextInput(attrs=_NAME),
-        help_text="From 3 letters, digits, - or _. It cannot be changed, and does not begin with CID or GID.",
     )
     order_type = forms.TypedChoiceField(
         label="Message type",
@@ -33,11 +34,31 @@ class TopicForm(forms.Form):
     )
     remark = forms.CharField(label="Description", max_length=256, required=False)
 
+    def __init__(self, *args: Any, most: int, **kwargs: Any) -> None:
+        """`most` are the characters that the instance has room for in a name."""
+        super().__init__(*args, **kwargs)
+        self.fields[
+            "name"
+        ].help_text = f"3 to {most} letters, digits, - or _. It cannot be changed, and does not begin with CID or GID."
+
 
 class ModeForm(forms.Form):
     """The read/write mode of a topic."""
 
     perm = forms.TypedChoiceField(label="Mode", coerce=int, choices=Permission.choices)
+
+
+_ORDERS = [
+    (DeliveryOrder.AUTOMATIC, "Automatic: in order once the group subscribes to ordered topics only"),
+    (DeliveryOrder.ORDERLY, "In order: one batch of a queue at a time"),
+    (DeliveryOrder.CONCURRENTLY, "Without order: highest throughput"),
+]
+
+
+class OrderForm(forms.Form):
+    """Whether a group's clients get messages in order."""
+
+    delivery_order = forms.ChoiceField(label="Delivery order", choices=DeliveryOrder.choices)
 
 
 class GroupForm(forms.Form):
@@ -50,7 +71,18 @@ class GroupForm(forms.Form):
         widget=forms.TextInput(attrs=_NAME),
         help_text="Begins with GID_ or GID-, 5 to 64 letters, digits, - or _. It cannot be changed.",
     )
+    delivery_order = forms.ChoiceField(
+        label="Delivery order",
+        choices=_ORDERS,
+        initial=DeliveryOrder.AUTOMATIC,
+        required=False,
+        widget=forms.RadioSelect,
+        help_text="For gRPC clients, and others that pop. Consumers that lock queues keep the order themselves.",
+    )
     remark = forms.CharField(label="Description", max_length=256, required=False)
+
+    def clean_delivery_order(self) -> str:
+        return self.cleaned_data["delivery_order"] or DeliveryOrder.AUTOMATIC
 
 
 class GrantForm(forms.Form):

@@ -69,6 +69,7 @@ def create_grant(
     user = hold(user) if user is not None else None
     if Topic.objects.select_for_update(no_key=True).filter(pk=topic.pk).first() is None:
         raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} no longer exists.")
+    _check_namesakes(topic, relation, tenant, user)
     grant = Grant(topic=topic, tenant=tenant, user=user, relation=relation, creator=actor.user)
     require_sharing(actor, grant.statement, mq_resource(topic.physical_name))
     try:
@@ -119,6 +120,18 @@ def _check_receiver(actor: Actor, tenant: Tenant | None, user: User | None) -> N
         raise Refused(_FIELD, _NO_ACCOUNT, "tenant")  # that it is disabled is nobody else's business
     if user is not None and (user.tenant_id != actor.tenant.pk or user.is_tenant_admin):
         raise Refused(_FIELD, "There is no such RAM user in this account.", "user")
+
+
+def _check_namesakes(topic: Topic, relation: int, tenant: Tenant | None, user: User | None) -> None:
+    """Rights name topics and no clusters: whoever has grants on namesakes on several has the same on each."""
+    others = Grant.objects.filter(tenant=tenant, user=user, topic__physical_name=topic.physical_name)
+    if others.exclude(topic__cluster=topic.instance.cluster_id).exclude(relation=relation).exists():
+        raise Refused(
+            "EMPOWER_EXIST_ERROR",
+            f"The receiver has another relation to a topic {topic.name} on another cluster; rights go by name, so both "
+            "must be the same.",
+            "relation",
+        )
 
 
 def _record(actor: Actor, action: str, grant: Grant) -> None:

@@ -9,9 +9,10 @@ from django.db.models.functions import Coalesce
 
 from brokercore.names import group_of
 from brokercore.policy import Statement, mq_resource
+from brokercore.policy.table import RateRow
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant, User
-from console.instances.models import Instance
+from console.instances.models import Instance, Origin
 from console.rights.resources import Granted, Target
 from console.topics import services
 from console.topics.models import Grant, Group, Topic, group_holder
@@ -50,15 +51,15 @@ def groups_kept_from(user: User, tenant: Tenant) -> list[tuple[int | None, str]]
     return list(rows.exclude(creator=user).values_list("creator", "physical_name"))
 
 
-def grants() -> Iterable[Granted]:
-    """All grants."""
-    for grant in Grant.objects.select_related("topic"):
+def grants(cluster: int | None = None) -> Iterable[Granted]:
+    """All grants on topics of a cluster."""
+    for grant in Grant.objects.filter(_on(cluster, "topic__cluster")).select_related("topic"):
         yield Granted(grant.user_id, grant.tenant_id, grant.statement)
 
 
-def holders() -> dict[str, str]:
-    """Who may use each group, by its physical name (`brokercore.policy.Grantee.holders`)."""
-    rows = Group.objects.values_list(
+def holders(cluster: int | None = None) -> dict[str, str]:
+    """Who may use each group of a cluster, by its physical name (`brokercore.policy.Grantee.holders`)."""
+    rows = Group.objects.filter(_on(cluster, "cluster")).values_list(
         "physical_name", "owner__uid", "creator__username", "creator__is_tenant_admin", "shared"
     )
     return {
@@ -67,10 +68,23 @@ def holders() -> dict[str, str]:
     }
 
 
-def owners() -> dict[str, str]:
-    """Whose each topic of a default instance is; the others' names tell it."""
-    rows = Topic.objects.filter(instance__independent_naming=False)
+def owners(cluster: int | None = None) -> dict[str, str]:
+    """Whose each topic of a default instance on a cluster is; the others' names tell it."""
+    rows = Topic.objects.filter(_on(cluster, "cluster"), instance__independent_naming=False)
     return dict(rows.values_list("physical_name", "instance__tenant__uid"))
+
+
+def rates() -> Iterable[tuple[str, RateRow]]:
+    """How fast the clients of each instance on the embedded brokers may be, by its id or the uid of its account."""
+    rows = Instance.objects.filter(cluster__origin=Origin.EMBEDDED).order_by("pk")
+    fields = ("instance_id", "tenant__uid", "independent_naming", "max_send_tps", "max_receive_tps")
+    for instance_id, uid, independent_naming, sent, received in rows.values_list(*fields):
+        yield instance_id if independent_naming else uid, RateRow(instance_id, sent, received)
+
+
+def _on(cluster: int | None, field: str) -> Q:
+    """What is on the cluster of this row, or else on the embedded one."""
+    return Q(**{f"{field}__origin": Origin.EMBEDDED}) if cluster is None else Q(**{field: cluster})
 
 
 def topics_of(tenant: Tenant) -> int:
@@ -102,11 +116,13 @@ def named(tenant: Tenant, name: str) -> Target:
     """
     resource = mq_resource(name)
     bare = group_of(name) or name
-    group = Group.objects.filter(physical_name=bare).select_related("owner", "creator").first()
+    groups = Group.objects.filter(physical_name=bare).select_related("owner", "creator")
+    group = groups.filter(owner=tenant).first() or groups.first()
     if group is not None and group.owner_id == tenant.pk:
         sharing = "shared: policies decide" if group.shared else f"used by {group.creator or tenant} and the account"
         return Target(mq_resource(bare), tenant, group.holder, f"A group of the account, {sharing}.")
-    topic = Topic.objects.filter(physical_name=name).select_related("instance__tenant").first()
+    topics = Topic.objects.filter(physical_name=name).select_related("instance__tenant")
+    topic = topics.filter(instance__tenant=tenant).first() or topics.first()
     if topic is not None and topic.instance.tenant_id == tenant.pk:
         return Target(resource, tenant, about=f"A topic of instance {topic.instance.instance_id}.")
     uid = name.removeprefix("MQ_INST_").partition("_")[0] if name.startswith("MQ_INST_") else ""

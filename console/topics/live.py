@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from brokercore.client.errors import ConsumerNotOnline
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
 from console.instances import broker
 from console.instances.models import Cluster
-from console.topics.models import Group, Topic
+from console.topics.models import ORDERED, DeliveryOrder, Group, Topic
 from console.web.provided import Provided
 
 MAX_SUBSCRIBERS = 30
@@ -34,13 +35,21 @@ class Rates:
         return None if self.sampled_at is None else max(0, int(time.time() - self.sampled_at / 1000))
 
 
-#: The figures of a cluster's latest sample, of those who take samples.
-sampled = Provided[Callable[[Cluster], Rates]](f"{__name__}.sampled", "console.metrics")
+class Sampled(Protocol):
+    """The figures of a cluster's latest sample."""
+
+    def __call__(
+        self, cluster: Cluster, *, topics: Sequence[str] | None = None, groups: Sequence[str] | None = None
+    ) -> Rates: ...
 
 
-def rates(cluster: Cluster) -> Rates:
-    """The latest figures of every topic and group of a cluster; empty when there is no recent sample."""
-    return sampled.get()(cluster)
+#: Given by those who take samples.
+sampled = Provided[Sampled](f"{__name__}.sampled", "console.metrics")
+
+
+def rates(cluster: Cluster, *, topics: Sequence[str] = (), groups: Sequence[str] = ()) -> Rates:
+    """The latest figures of these topics and groups by their physical names; empty when there is no recent sample."""
+    return sampled.get()(cluster, topics=topics, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def subscribers(actor: Actor, topic: Topic) -> Subscribers:
     """The account's groups that subscribe to the topic or have offsets in it, as far as the actor may see them."""
     admin = broker.admin(topic.instance.cluster)
     names = admin.topics.groups(topic.physical_name)
-    known = Group.objects.filter(physical_name__in=names)
+    known = Group.objects.filter(cluster=topic.instance.cluster, physical_name__in=names)
     own = known.filter(owner=actor.tenant).select_related("owner", "creator").order_by("group_id")
     found = []
     for group in own[:MAX_SUBSCRIBERS]:
@@ -112,3 +121,38 @@ def subscribers(actor: Actor, topic: Topic) -> Subscribers:
             )
         )
     return Subscribers(found, known.exclude(owner=actor.tenant).count())
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Whether a group's clients that pop get messages in order now, and what it subscribes to, ordered or not."""
+
+    in_order: bool
+    ordered: list[str]
+    others: list[str]
+    automatic: bool
+    """Whether the brokers find out by themselves: those of Apache RocketMQ do not."""
+
+    @property
+    def out_of_order(self) -> bool:
+        """Whether messages of an ordered topic come without order."""
+        return bool(self.ordered) and not self.in_order
+
+
+def delivery(group: Group) -> Delivery:
+    """By what the group's online clients subscribe to, or else by the topics that it has offsets in.
+
+    Raises ClientError for an outage.
+    """
+    admin = broker.admin(group.instance.cluster)
+    try:
+        names = set(admin.clients.consumers(group.physical_name).subscriptions)
+    except ConsumerNotOnline:
+        names = set(admin.groups.topics(group.physical_name))
+    of_cluster = Topic.objects.filter(cluster=group.instance.cluster, physical_name__in=names)
+    rows = of_cluster.order_by("name").values_list("name", "order_type")
+    ordered = [name for name, order_type in rows if order_type in ORDERED]
+    others = [name for name, order_type in rows if order_type not in ORDERED]
+    automatic = group.instance.cluster.embedded and group.delivery_order == DeliveryOrder.AUTOMATIC
+    in_order = group.delivery_order == DeliveryOrder.ORDERLY or (automatic and bool(ordered) and not others)
+    return Delivery(in_order, ordered, others, automatic)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 
 from brokercore.names import GROUP_MAX, TOPIC_MAX
 from brokercore.policy import Statement, mq_resource
 from console.accounts.models import Tenant, User
-from console.instances.models import Instance
+from console.instances.models import Cluster, Instance
 
 
 class OrderType(models.IntegerChoices):
@@ -20,12 +22,23 @@ class OrderType(models.IntegerChoices):
     DELAYED = 5, "Scheduled or delayed"
 
 
+ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
+
+
 class Permission(models.IntegerChoices):
     """`perm` of a topic: bit 4 read, bit 2 write."""
 
     READ_WRITE = 6, "Read and write"
     READ_ONLY = 4, "Read only"
     WRITE_ONLY = 2, "Write only"
+
+
+class DeliveryOrder(models.TextChoices):
+    """`deliveryOrderType` of a group: whether its clients that pop, gRPC ones too, get a queue's messages in order."""
+
+    AUTOMATIC = "Auto", "Automatic"
+    ORDERLY = "Orderly", "In order"
+    CONCURRENTLY = "Concurrently", "Without order"
 
 
 class Relation(models.IntegerChoices):
@@ -36,22 +49,45 @@ class Relation(models.IntegerChoices):
     PUBLISH_SUBSCRIBE = 6, "Publish and subscribe"
 
 
+class ClusterOfInstance(models.ForeignKey):  # type: ignore[type-arg]
+    """The cluster of the row's instance: the database can tell names on a cluster apart by it."""
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        """The instance's, whichever way the row is written."""
+        number: int = model_instance.instance.cluster_id  # type: ignore[attr-defined]
+        setattr(model_instance, self.attname, number)
+        return number
+
+    def deconstruct(self) -> Any:
+        """A foreign key, as far as the database is concerned."""
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.ForeignKey", args, kwargs
+
+
 class Topic(models.Model):
-    """A topic of an instance. The owner is always the tenant account."""
+    """A topic of an instance. The owner is always the tenant account.
+
+    `cluster` is the instance's, kept here since names on the wire are unique on each cluster.
+    """
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="topics")
+    cluster = ClusterOfInstance(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     name = models.CharField(max_length=TOPIC_MAX)
-    physical_name = models.CharField(max_length=255, unique=True)
+    physical_name = models.CharField(max_length=255)
     order_type = models.PositiveSmallIntegerField(choices=OrderType.choices)
     perm = models.PositiveSmallIntegerField(choices=Permission.choices, default=Permission.READ_WRITE)
     queues = models.PositiveSmallIntegerField(default=8)
     remark = models.CharField(max_length=256, blank=True)
     creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    adopted = models.BooleanField(default=False, help_text="taken over as the cluster had it, and kept so")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["name"]
-        constraints = [models.UniqueConstraint(fields=["instance", "name"], name="topic_name_in_instance")]
+        constraints = [
+            models.UniqueConstraint(fields=["instance", "name"], name="topic_name_in_instance"),
+            models.UniqueConstraint(fields=["physical_name", "cluster"], name="topic_name_on_cluster"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -62,23 +98,32 @@ class Group(models.Model):
 
     `owner` is the tenant account that made it: an account with a grant on a topic makes its group in the instance of
     that topic. A RAM user may use the groups it created; the others only once their account has `shared` them, and
-    then as its policies say.
+    then as its policies say. `cluster` is the instance's, as a topic has it.
     """
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="groups")
+    cluster = ClusterOfInstance(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     group_id = models.CharField(max_length=GROUP_MAX)
-    physical_name = models.CharField(max_length=255, unique=True)
+    physical_name = models.CharField(max_length=255)
     remark = models.CharField(max_length=256, blank=True)
     read_enabled = models.BooleanField(default=True)
     retry_max_times = models.PositiveSmallIntegerField(default=16)
+    delivery_order = models.CharField(
+        max_length=12, choices=DeliveryOrder.choices, default=DeliveryOrder.AUTOMATIC,
+        help_text="automatic: in order once it subscribes to ordered topics only",
+    )  # fmt: skip
     owner = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="groups")
     creator = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
     shared = models.BooleanField(default=False, help_text="RAM users of the owner may use it as their policies say")
+    adopted = models.BooleanField(default=False, help_text="taken over as the cluster had it, and kept so")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["group_id"]
-        constraints = [models.UniqueConstraint(fields=["instance", "group_id"], name="group_id_in_instance")]
+        constraints = [
+            models.UniqueConstraint(fields=["instance", "group_id"], name="group_id_in_instance"),
+            models.UniqueConstraint(fields=["physical_name", "cluster"], name="group_name_on_cluster"),
+        ]
 
     def __str__(self) -> str:
         return self.group_id

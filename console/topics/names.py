@@ -34,10 +34,22 @@ _SYSTEM_TOPICS = frozenset(name.lower() for name in SYSTEM_TOPICS)
 _LEGACY_GROUP = re.compile(r"[CP]ID[_-][A-Za-z0-9_-]{1,60}")
 
 
-def checked_topic_name(name: str) -> str:
-    """The name, if it may name a topic. Raises Refused."""
-    if not _TOPIC.fullmatch(name) or len(name) > settings.TOPIC_NAME_MAX:
-        raise Refused(_FIELD, f"A topic name has 3 to {settings.TOPIC_NAME_MAX} letters, digits, - or _.", "name")
+def topic_name_room(namespace: str) -> int:
+    """Characters that a topic may be called by behind a namespace (`MQ_INST_…%`, or nothing).
+
+    Clients and brokers of RocketMQ take 127 with it (`TOPIC_MAX`); GANTRY_TOPIC_NAME_MAX may be less.
+    """
+    return min(settings.TOPIC_NAME_MAX, TOPIC_MAX - len(namespace))
+
+
+def checked_topic_name(name: str, namespace: str = "") -> str:
+    """The name, if it may name a topic behind a namespace. Raises Refused."""
+    most = topic_name_room(namespace)
+    if not _TOPIC.fullmatch(name) or len(name) > most:
+        why = ""
+        if namespace and most < settings.TOPIC_NAME_MAX:
+            why = f" here: of RocketMQ's {TOPIC_MAX} characters the instance's namespace takes {len(namespace)}"
+        raise Refused(_FIELD, f"A topic name has 3 to {most} letters, digits, - or _{why}.", "name")
     if name.startswith(("CID", "GID")):
         raise Refused(_FIELD, "A topic name does not begin with CID or GID; those are kept for groups.", "name")
     if is_reserved(name):
@@ -52,14 +64,6 @@ def is_reserved(name: str) -> bool:
     would be inside what account 42 may do everything with. Nor in another case: who reads the name takes it for that.
     """
     return is_system_topic(name) or name.lower() in _SYSTEM_TOPICS or _RESERVED.fullmatch(name) is not None
-
-
-def check_wire_length(name: str, physical_name: str) -> None:
-    """Raise Refused when the namespace leaves no room for a topic name of this length."""
-    over = len(physical_name) - TOPIC_MAX
-    if over > 0:
-        room = len(name) - over
-        raise Refused(_FIELD, f"In this instance a topic name has at most {room} characters.", "name")
 
 
 def checked_group_id(group_id: str) -> str:
@@ -99,6 +103,15 @@ def checked_remark(remark: str) -> str:
     if len(remark) > 256:
         raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
     return remark.strip()
+
+
+def apart(physical: str) -> tuple[str, str]:
+    """The namespace of a name on the wire (`MQ_INST_…`, empty without one) and the name behind it.
+
+    A name without a namespace may have a % of its own.
+    """
+    namespace, separator, name = physical.partition("%")
+    return (namespace, name) if separator and namespace.startswith("MQ_INST_") else ("", physical)
 
 
 def shown_name(instance: Instance, physical: str) -> str:

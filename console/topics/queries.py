@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from django.db.models import Q, QuerySet
@@ -26,10 +27,17 @@ def groups(tenant: Tenant, instance: Instance) -> QuerySet[Group]:
     return Group.objects.filter(instance=instance, owner=tenant).order_by("group_id")
 
 
-def visible_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopic") -> QuerySet[Topic]:
-    """The topics of an instance on which the actor may do `action`; in another account's, of those granted to it."""
+def visible_topics(
+    actor: Actor, instance: Instance, action: str = "mq:QueryTopic", *, text: str = ""
+) -> QuerySet[Topic]:
+    """The topics of an instance on which the actor may do `action`; in another account's, of those granted to it.
+
+    With `text` of those that have it in their names: the fewer there are, the fewer are decided about.
+    """
     own = instance.tenant_id == actor.tenant.pk
     found = topics(actor.tenant, instance) if own else granted_topics(actor, instance)
+    if text:
+        found = found.filter(name__icontains=text)
     if own and actor.is_account:
         return found
     return _allowed_topics(actor, found, action, instance)
@@ -43,9 +51,22 @@ def granted_topics(actor: Actor, instance: Instance, action: str = "mq:QueryTopi
     return _allowed_topics(actor, found, action, instance)
 
 
-def visible_groups(actor: Actor, instance: Instance, action: str = "mq:QueryGroup") -> QuerySet[Group]:
-    """The groups of an instance on which the actor may do `action`."""
+def visible_groups(
+    actor: Actor, instance: Instance, action: str = "mq:QueryGroup", *, text: str = ""
+) -> QuerySet[Group]:
+    """The groups of an instance on which the actor may do `action`; with `text` of those that have it in their IDs."""
     found = groups(actor.tenant, instance)
+    if text:
+        found = found.filter(group_id__icontains=text)
+    return _allowed_groups(actor, found, action)
+
+
+def visible_groups_in(actor: Actor, instances: Iterable[Instance], action: str = "mq:QueryGroup") -> QuerySet[Group]:
+    """As `visible_groups` of several instances, for as many questions to the database as for one."""
+    return _allowed_groups(actor, Group.objects.filter(instance__in=instances, owner=actor.tenant), action)
+
+
+def _allowed_groups(actor: Actor, found: QuerySet[Group], action: str) -> QuerySet[Group]:
     if actor.is_account:
         return found
     holders, resources = {}, {}

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from django.db import IntegrityError, transaction
 
+from brokercore.client import GroupConfig
 from brokercore.client.errors import ClientError, ConsumerNotOnline, GroupNotExist, TopicNotExist
 from console.accounts.actor import Actor
 from console.audit import record as audit
@@ -20,8 +21,8 @@ from console.instances.models import Instance
 from console.instances.services import hold_instance
 from console.rights import access_table, limits
 from console.topics import grants
-from console.topics.models import Group, OrderType, Permission, Topic
-from console.topics.names import check_wire_length, checked_group_id, checked_remark, checked_topic_name
+from console.topics.models import DeliveryOrder, Group, OrderType, Permission, Topic
+from console.topics.names import checked_group_id, checked_remark, checked_topic_name
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,23 @@ MESSAGE_TYPES = {
 
 
 @transaction.atomic
-def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int, remark: str = "") -> Topic:
-    """Create a topic in the database and on the broker. Raises Refused for a broken rule, ClientError for an outage."""
+def create_topic(
+    *,
+    actor: Actor,
+    instance: Instance,
+    name: str,
+    order_type: int,
+    remark: str = "",
+    queues: int | None = None,
+    perm: int = Permission.READ_WRITE,
+) -> Topic:
+    """Create a topic in the database and on the broker; without `queues` it has as many as its type has usually.
+
+    Raises Refused for a broken rule, ClientError for an outage.
+    """
     if order_type not in OrderType.values:
         raise Refused(_FIELD, "The message type is one of 0, 1, 2, 4 and 5.", "order_type")
-    name, remark = checked_topic_name(name), checked_remark(remark)
+    name, remark = checked_topic_name(name, instance.physical_name("")), checked_remark(remark)
     check_capacity(instance)
     hold_instance(instance)
     topic = Topic(
@@ -49,11 +62,11 @@ def create_topic(*, actor: Actor, instance: Instance, name: str, order_type: int
         name=name,
         physical_name=instance.physical_name(name),
         order_type=order_type,
-        queues=1 if order_type == OrderType.GLOBALLY_ORDERED else DEFAULT_QUEUES,
+        perm=perm,
+        queues=queues or (1 if order_type == OrderType.GLOBALLY_ORDERED else DEFAULT_QUEUES),
         remark=remark,
         creator=actor.user,
     )
-    check_wire_length(name, topic.physical_name)
     try:
         with transaction.atomic():
             topic.save()
@@ -79,10 +92,11 @@ def set_topic_permission(*, actor: Actor, topic: Topic, perm: int) -> None:
     """Set the read/write mode: 6 both, 4 read only, 2 write only."""
     if perm not in Permission.values:
         raise Refused(_FIELD, "The mode is 6 (read and write), 4 (read only) or 2 (write only).", "perm")
-    topic.perm = perm
+    before, topic.perm = topic.perm, perm
     topic.save(update_fields=["perm"])
     apply_topic(topic)
-    audit.record(actor, "topics.topic.update", topic.physical_name, detail={"perm": perm})
+    detail = {"before": {"perm": before}, "after": {"perm": perm}}
+    audit.record(actor, "topics.topic.update", topic.physical_name, detail=detail)
 
 
 @transaction.atomic
@@ -101,12 +115,22 @@ def delete_topic(*, actor: Actor, topic: Topic) -> None:
 
 
 @transaction.atomic
-def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str = "") -> Group:
+def create_group(
+    *,
+    actor: Actor,
+    instance: Instance,
+    group_id: str,
+    remark: str = "",
+    delivery_order: str = DeliveryOrder.AUTOMATIC,
+    read_enabled: bool = True,
+    retry_max_times: int = 16,
+) -> Group:
     """Create a group ID in the database and on the broker; the caller's account becomes its owner.
 
     In another account's instance that is how a grant on a topic is used. Raises Refused, ClientError for an outage.
     """
     group_id, remark = checked_group_id(group_id), checked_remark(remark)
+    _check_delivery_order(delivery_order)
     limits.check_groups(actor.tenant)
     hold_instance(instance)
     group = Group(
@@ -114,6 +138,9 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
         group_id=group_id,
         physical_name=instance.physical_name(group_id),
         remark=remark,
+        delivery_order=delivery_order,
+        read_enabled=read_enabled,
+        retry_max_times=retry_max_times,
         owner=actor.tenant,
         creator=actor.user,
     )
@@ -129,17 +156,31 @@ def create_group(*, actor: Actor, instance: Instance, group_id: str, remark: str
     else:
         raise _group_exists(actor, group)
     audit.record(actor, "topics.group.create", group.physical_name)
-    access_table.publish_group_on_commit(group.physical_name, group.holder)
+    access_table.publish_group_on_commit(group.physical_name, group.holder, embedded=_is_embedded(group))
     return group
 
 
 @transaction.atomic
 def set_group_reading(*, actor: Actor, group: Group, enabled: bool) -> None:
     """Allow or stop consumption of a group."""
-    group.read_enabled = enabled
+    before, group.read_enabled = group.read_enabled, enabled
     group.save(update_fields=["read_enabled"])
     apply_group(group)
-    audit.record(actor, "topics.group.update", group.physical_name, detail={"read_enabled": enabled})
+    detail = {"before": {"read_enabled": before}, "after": {"read_enabled": enabled}}
+    audit.record(actor, "topics.group.update", group.physical_name, detail=detail)
+
+
+@transaction.atomic
+def set_group_order(*, actor: Actor, group: Group, delivery_order: str) -> None:
+    """Set whether clients that pop get messages in order. Raises Refused, ClientError for an outage."""
+    _check_delivery_order(delivery_order)
+    if delivery_order == group.delivery_order:
+        return
+    before, group.delivery_order = group.delivery_order, delivery_order
+    group.save(update_fields=["delivery_order"])
+    apply_group(group)
+    detail = {"before": {"delivery_order": before}, "after": {"delivery_order": delivery_order}}
+    audit.record(actor, "topics.group.update", group.physical_name, detail=detail)
 
 
 @transaction.atomic
@@ -148,7 +189,7 @@ def set_group_shared(*, actor: Actor, group: Group, shared: bool) -> None:
     group.shared = shared
     group.save(update_fields=["shared"])
     audit.record(actor, "topics.group.share", group.physical_name, detail={"shared": shared})
-    access_table.publish_group_on_commit(group.physical_name, group.holder)
+    access_table.publish_group_on_commit(group.physical_name, group.holder, embedded=_is_embedded(group))
 
 
 @transaction.atomic
@@ -169,7 +210,7 @@ def delete_group(*, actor: Actor, group: Group) -> None:
         neutral = replace(actor, source_ip="", access_key_id="")
         audit.record(neutral, "topics.group.delete", group.physical_name, tenant=group.owner)
     group.delete()
-    access_table.publish_group_on_commit(group.physical_name, None)
+    access_table.publish_group_on_commit(group.physical_name, None, embedded=_is_embedded(group))
 
 
 def apply_topic(topic: Topic) -> None:
@@ -185,9 +226,18 @@ def apply_topic(topic: Topic) -> None:
 
 
 def apply_group(group: Group) -> None:
-    """Make the broker's group what the row says."""
-    broker.admin(group.instance.cluster).groups.create(
-        group.physical_name, retry_max_times=group.retry_max_times, consume_enable=group.read_enabled
+    """Make the broker's group what the row says.
+
+    Brokers of Apache RocketMQ know `consumeMessageOrderly` alone: there an automatic group is in no order.
+    """
+    broker.admin(group.instance.cluster).groups.update(
+        GroupConfig(
+            group.physical_name,
+            retry_max_times=group.retry_max_times,
+            consume_enable=group.read_enabled,
+            consume_message_orderly=group.delivery_order == DeliveryOrder.ORDERLY,
+            orderly_by_subscriptions=group.delivery_order != DeliveryOrder.CONCURRENTLY,
+        )
     )
 
 
@@ -223,6 +273,10 @@ def _broker_has_group(group: Group) -> bool:
     return True
 
 
+def _is_embedded(group: Group) -> bool:
+    return group.instance.cluster.embedded
+
+
 def _applied(act: Callable[[], None], undo: Callable[[], None]) -> None:
     """Change the brokers; when one of them fails, take back what the others did already."""
     try:
@@ -248,8 +302,13 @@ def check_capacity(instance: Instance) -> None:
         raise Refused("BIZ_TOPIC_QUOTA_EXCEEDED", f"{instance.name} may have {instance.topic_capacity} topics.")
 
 
+def _check_delivery_order(given: str) -> None:
+    if given not in DeliveryOrder.values:
+        raise Refused(_FIELD, f"The delivery order is one of {', '.join(DeliveryOrder.values)}.", "delivery_order")
+
+
 def _group_exists(actor: Actor, group: Group) -> Refused:
-    holder = Group.objects.filter(physical_name=group.physical_name).first()
+    holder = Group.objects.filter(physical_name=group.physical_name, cluster=group.instance.cluster).first()
     if holder and holder.owner_id != actor.tenant.pk:
         return Refused(
             "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER", f"The group ID {group.group_id} cannot be used.", "group_id"

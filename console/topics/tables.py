@@ -19,9 +19,12 @@ _CREATED = "{% load gantry %}{% time record.created_at 'date' %}"
 
 
 class _Rated(tables.Table):  # type: ignore[misc]
-    def __init__(self, *args: Any, instance: Instance, rates: Rates, **kwargs: Any) -> None:
+    """`rates` are those of the page that is shown."""
+
+    def __init__(self, *args: Any, instance: Instance, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.instance, self.rates = instance, rates
+        self.instance = instance
+        self.rates = Rates(None, {}, {}, {}, {})
 
 
 class TopicTable(_Rated):

@@ -22,6 +22,7 @@ urlpatterns += [
 urlpatterns += [
     path("i/<str:instance_id>/groups/<str:group_id>/settings/", views.group_detail, name="groups.detail"),
     path("i/<str:instance_id>/groups/<str:group_id>/reading", views.group_reading, name="groups.reading"),
+    path("i/<str:instance_id>/groups/<str:group_id>/order", views.group_order, name="groups.order"),
     path("i/<str:instance_id>/groups/<str:group_id>/delete/", views.group_delete, name="groups.delete"),
     path("i/<str:instance_id>/groups/<str:group_id>/sharing", views.group_sharing, name="groups.sharing"),
 ]

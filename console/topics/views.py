@@ -14,19 +14,21 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from brokercore.names import dead_letter_topic
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access as instances
-from console.instances.addresses import access_point
+from console.instances.addresses import tcp_address
 from console.instances.snippets import snippets
 from console.topics import access, queries, services
 from console.topics import grants as grant_services
-from console.topics.forms import GrantForm, GroupForm, ModeForm, TopicForm
-from console.topics.live import queue_rows, rates, subscribers
+from console.topics.forms import GrantForm, GroupForm, ModeForm, OrderForm, TopicForm
+from console.topics.live import delivery, queue_rows, rates, subscribers
 from console.topics.models import Grant, Topic
+from console.topics.names import topic_name_room
 from console.topics.tables import GroupTable, SharedByMeTable, SharedWithMeTable, TopicGrantTable, TopicTable
 from console.web import deletion, forms, htmx
-from console.web.paging import configured, search_text
+from console.web.paging import configured, records, search_text
 
 _SUGGESTED_USERS = 300
 
@@ -35,12 +37,13 @@ _SUGGESTED_USERS = 300
 def topic_list(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
-    found = queries.visible_topics(request.actor, instance).filter(name__icontains=text)
-    measured = rates(instance.cluster)
+    found = queries.visible_topics(request.actor, instance, text=text)
+    table = configured(request, TopicTable(found, instance=instance))
+    table.rates = rates(instance.cluster, topics=[topic.physical_name for topic in records(table)])
     context = {
         "instance": instance,
-        "table": configured(request, TopicTable(found, instance=instance, rates=measured)),
-        "rates": measured,
+        "table": table,
+        "rates": table.rates,
         "q": text,
     }
     return htmx.page(request, "topics/list.html", "topics/_list.html", context)
@@ -48,7 +51,7 @@ def topic_list(request: Request, instance_id: str) -> HttpResponse:
 
 def topic_create(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:CreateTopic")
-    form = TopicForm(request.POST or None)
+    form = TopicForm(request.POST or None, most=topic_name_room(instance.physical_name("")))
     if form.is_valid():
         with forms.refusals_on(form):
             topic = services.create_topic(actor=request.actor, instance=instance, **form.cleaned_data)
@@ -60,7 +63,7 @@ def topic_create(request: Request, instance_id: str) -> HttpResponse:
 @require_GET
 def topic_detail(request: Request, instance_id: str, name: str) -> HttpResponse:
     topic = access.topic(request, instance_id, name, "mq:QueryTopic")
-    measured = rates(topic.instance.cluster)
+    measured = rates(topic.instance.cluster, topics=[topic.physical_name])
     context = {
         "instance": topic.instance,
         "topic": topic,
@@ -117,12 +120,14 @@ def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
 def group_list(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
-    found = queries.visible_groups(request.actor, instance).filter(group_id__icontains=text).select_related("creator")
-    measured = rates(instance.cluster)
+    found = queries.visible_groups(request.actor, instance, text=text).select_related("creator")
+    table = configured(request, GroupTable(found, instance=instance))
+    shown = [group.physical_name for group in records(table)]
+    table.rates = rates(instance.cluster, topics=[dead_letter_topic(name) for name in shown], groups=shown)
     context = {
         "instance": instance,
-        "table": configured(request, GroupTable(found, instance=instance, rates=measured)),
-        "rates": measured,
+        "table": table,
+        "rates": table.rates,
         "q": text,
     }
     return htmx.page(request, "topics/group_list.html", "topics/_group_list.html", context)
@@ -142,7 +147,8 @@ def group_create(request: Request, instance_id: str) -> HttpResponse:
 @require_GET
 def group_detail(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     group = access.group(request, instance_id, group_id, "mq:QueryGroup")
-    context = {"instance": group.instance, "group": group, "tab": "settings"}
+    form = OrderForm(initial={"delivery_order": group.delivery_order})
+    context = {"instance": group.instance, "group": group, "tab": "settings", "form": form}
     return render(request, "topics/group_detail.html", context)
 
 
@@ -152,6 +158,21 @@ def group_reading(request: Request, instance_id: str, group_id: str) -> HttpResp
     enabled = request.POST.get("enabled") == "true"
     services.set_group_reading(actor=request.actor, group=group, enabled=enabled)
     messages.success(request, f"{group.group_id} {'may consume again' if enabled else 'gets no more messages'}.")
+    return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
+
+
+def group_order(request: Request, instance_id: str, group_id: str) -> HttpResponse:
+    """Whether the group gets messages in order now, as the brokers know it; and setting it."""
+    changes = request.method == "POST"
+    group = access.group(request, instance_id, group_id, "mq:UpdateGroup" if changes else "mq:QueryGroup")
+    if not changes:
+        return render(request, "topics/_delivery.html", {"group": group, "delivery": delivery(group)})
+    form = OrderForm(request.POST)
+    if form.is_valid():
+        services.set_group_order(actor=request.actor, group=group, **form.cleaned_data)
+        messages.success(request, f"{group.group_id} is delivered to: {group.get_delivery_order_display().lower()}.")
+    else:
+        messages.error(request, "The delivery order is automatic, in order, or without order.")
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
@@ -254,7 +275,7 @@ def grants_client(request: Request, instance_id: str, name: str) -> HttpResponse
     group = queries.visible_groups(request.actor, found.instance).first()
     context = _received(found, "client") | {
         "key": key,
-        "endpoint": access_point(found.instance),
+        "endpoint": tcp_address(found.instance),
         "snippets": snippets(
             found.instance,
             access_key_id=key.access_key_id if key else "",

@@ -12,8 +12,10 @@ from analytics.inflow.event_reader import Reader
 from console.accounts.models import Tenant
 from console.tracking.models import ConsumerGroup, State, TrackingTask
 
-#: Events that a page shows, and bytes of them.
-_EVENTS_SHOWN, _BYTES_SHOWN = 20, 256 * 1024
+EVENTS_SHOWN = 20
+"""Events of a log that are shown at most."""
+#: Bytes of them.
+_BYTES_SHOWN = 256 * 1024
 #: Old events go by whole files, and by looks from time to time: so much older ones tell nothing yet.
 _LATE_MS = 3_600_000
 
@@ -74,7 +76,7 @@ def used(tenant: Tenant) -> int:
     return TrackingTask.objects.filter(tenant=tenant).count()
 
 
-def recent(task: TrackingTask, most: int = _EVENTS_SHOWN) -> list[ShownEvent]:
+def recent(task: TrackingTask, most: int = EVENTS_SHOWN) -> list[ShownEvent]:
     """The newest events first. Raises AnalyticsError."""
     try:
         with Reader(task.folder) as reader:

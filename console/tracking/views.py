@@ -126,7 +126,8 @@ def task_delete(request: Request, task_id: str) -> HttpResponse:
     if task.kind == Kind.POSTGRESQL:
         warning += (
             f" So are the slot and the publication {task.slot} in the database. If it cannot be reached within two"
-            f" minutes, they stay, and the slot keeps its log: SELECT pg_drop_replication_slot('{task.slot}')"
+            f" minutes, they stay, and the slot keeps its log: SELECT pg_drop_replication_slot('{task.slot}');"
+            f' DROP PUBLICATION IF EXISTS "{task.slot}"'
         )
     cancel_url = reverse("tracking.detail", args=[task_id])
     wanted = deletion.Deletion(kind="change tracking task", name=task.name, warning=warning, cancel_url=cancel_url)

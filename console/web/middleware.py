@@ -44,6 +44,8 @@ CONTENT_SECURITY_POLICY = "; ".join(
 
 #: Machines get the same refusal in the form of their API.
 _APIS = ("/json/", "/rpc/")
+#: Where a body is whatever a stranger sends, and is no form of ours: who looked for fields in it would have read it.
+_HOOKS = "/hooks/"
 
 
 class RequestIdMiddleware:
@@ -138,7 +140,7 @@ class NulMiddleware:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, _view: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if request.path_info.startswith(_APIS):
+        if request.path_info.startswith((*_APIS, _HOOKS)):
             return None
         given = [*args, *kwargs.values()]
         for source in (request.GET, request.POST):

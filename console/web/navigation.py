@@ -38,7 +38,10 @@ class _Item:
     also: tuple[str, ...] = ()
     """Beginnings of the URL names for which this entry is the active one."""
     needs: tuple[str, str] | None = None
-    """Action and path (`user/*`) that the page behind it asks for; None: everybody has the page."""
+    """Action and path (`user/*`) that the page behind it asks for, of an entry inside an instance the action alone.
+
+    None: everybody has the page.
+    """
 
 
 _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
@@ -46,6 +49,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         "",
         (
             _Item("Overview", "layout-dashboard", "instances.overview"),
+            _Item("Alarms", "bell", "alarms.list", also=("alarms.",), needs=("cms:QueryAlarm", "alarm/*")),
             _Item(
                 "Instances",
                 "server-2",
@@ -57,23 +61,39 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                     "instances.update",
                     "instances.delete",
                 ),
+                needs=("mq:QueryInstance", ""),
             ),
         ),
     ),
     (
         "Messaging",
         (
-            _Item("Topics", "stack-2", "topics.list", True, ("topics.", "metrics.topic", "archive.topic")),
+            _Item(
+                "Topics",
+                "stack-2",
+                "topics.list",
+                True,
+                ("topics.", "metrics.topic", "archive.topic"),
+                needs=("mq:QueryInstance", ""),
+            ),
             _Item(
                 "Groups",
                 "users-group",
                 "groups.list",
                 True,
                 ("groups.", "messaging.status", "messaging.clients", "messaging.reset", "metrics.group"),
+                needs=("mq:QueryInstance", ""),
             ),
             _Item("Messages", "messages", "messaging.search", True, ("messaging.message", "messaging.publish")),
-            _Item("Dead letters", "mailbox", "messaging.dead_letter_index", True, ("messaging.dead_letter",)),
-            _Item("Statistics", "chart-line", "metrics.index", True),
+            _Item(
+                "Dead letters",
+                "mailbox",
+                "messaging.dead_letter_index",
+                True,
+                ("messaging.dead_letter",),
+                needs=("mq:QueryGroup", ""),
+            ),
+            _Item("Statistics", "chart-line", "metrics.index", True, needs=("mq:QueryTrend", "")),
             _Item("Queues", "inbox", "queues.list", also=("queues.",), needs=("mns:ListQueue", "/queues/")),
             _Item(
                 "Queue topics",
@@ -160,7 +180,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         "Tools",
         (
             _Item("API Tool", "api", "openapi.tool", also=("openapi.tool",)),
-            _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
+            _Item("Broker drift", "git-compare", "drift.index", also=("drift.",), needs=("mq:QueryInstance", "")),
             _Item(
                 "Unowned names",
                 "tag",
@@ -183,7 +203,7 @@ _PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
                 also=("platform.organization", "platform.resource"),
             ),
             _Item("Settings", "settings", "platform.settings"),
-            _Item("Cluster", "server-2", "platform.cluster"),
+            _Item("Clusters", "server-2", "platform.clusters", also=("platform.cluster",)),
             _Item("Unowned names", "tag", "adoption.index", also=("adoption.",)),
             _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
             _Item("Audit", "history", "platform.audit"),
@@ -200,11 +220,18 @@ def sections(url_name: str, instance_id: str | None, may: May | None) -> list[Se
     """
     built = []
     for title, items in _SECTIONS if may else _PLATFORM:
-        allowed = [item for item in items if may is None or item.needs is None or may(*item.needs)]
+        allowed = [item for item in items if may is None or _is_open(item, instance_id, may)]
         entries = [entry for item in allowed if (entry := _entry(item, url_name, instance_id)) is not None]
         if entries:
             built.append(Section(title, entries))
     return built
+
+
+def _is_open(item: _Item, instance_id: str | None, may: May) -> bool:
+    if item.needs is None:
+        return True
+    action, path = item.needs
+    return may(action, (instance_id or "") if item.in_instance else path)
 
 
 def _entry(item: _Item, url_name: str, instance_id: str | None) -> Entry | None:

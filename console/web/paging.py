@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import django_tables2 as tables
 from django.core.paginator import Paginator
@@ -11,11 +12,14 @@ from django.db.models import QuerySet
 from django.template import Context
 from django.template.loader import get_template
 from django_tables2 import RequestConfig, Table
+from django_tables2.data import TableListData
+from django_tables2.utils import OrderBy, OrderByTuple
 
 from console.web.htmx import HtmxRequest
 
 PER_PAGE = 20
 MOST_COUNTED = 10_000
+_Kept = TypeVar("_Kept")
 
 
 def configured(
@@ -25,6 +29,43 @@ def configured(
     options = {"per_page": per_page, "silent": True, "paginator_class": paginator_class}
     RequestConfig(request, paginate=options).configure(table)
     return table
+
+
+class LazyRows(TableListData, Generic[_Kept]):  # type: ignore[misc]
+    """Rows in memory, of which there may be tens of thousands: only those of a page become records.
+
+    `keys` tells for each column that sorts what to sort by: None comes first. A record for each row, and a comparison
+    of pairs in Python, as tables do it, take several times as long as all else on a page. So do tens of thousands of
+    tuples: new objects in such numbers make Python look through all that the process has. Texts do not.
+    """
+
+    def __init__(
+        self, kept: list[_Kept], record: Callable[[_Kept], Any], keys: Mapping[str, Callable[[_Kept], Any]]
+    ) -> None:
+        super().__init__(kept)
+        self.data: list[_Kept] = kept
+        self._record, self._keys = record, keys
+
+    def __getitem__(self, key: slice) -> list[Any]:
+        return [self._record(one) for one in self.data[key]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._record, self.data)
+
+    def order_by(self, aliases: OrderByTuple) -> None:
+        """Sort by the columns, the first of them last: sorting is stable."""
+        for alias in reversed(aliases):
+            key = self._keys[OrderBy(alias).bare]
+            values, descending = list(map(key, self.data)), alias.startswith("-")
+            missing = [place for place, value in enumerate(values) if value is None]
+            others = (place for place, value in enumerate(values) if value is not None)
+            order = sorted(others, key=values.__getitem__, reverse=descending)
+            self.data = [self.data[place] for place in (order + missing if descending else missing + order)]
+
+
+def records(table: Table) -> list[Any]:
+    """What is shown on the page of a configured table."""
+    return [row.record for row in table.paginated_rows]
 
 
 class CappedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time

@@ -29,6 +29,11 @@ def named(name: str) -> ZoneInfo:
     return ZoneInfo(name if name in _known_names() else "UTC")
 
 
+def names() -> list[str]:
+    """The IANA names that there are, in order."""
+    return sorted(_known_names())
+
+
 def current_name() -> str:
     """The name of the viewer's zone, for people."""
     return timezone.get_current_timezone_name()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from gantry_cli import catalog
-from gantry_cli.commands import chosen_profile
+from gantry_cli import runs
+from gantry_cli.commands import ask, read_text
 from gantry_cli.errors import HALFWAY, CliError
 from gantry_cli.output import harmless
 from gantry_cli.state import files
@@ -18,13 +17,15 @@ from gantry_cli.state.document import text
 from gantry_cli.state.files import State
 from gantry_cli.state.inflow import GROUP, INFLOW, TRACKING
 from gantry_cli.state.plan import plan
-from gantry_cli.state.server import Server
+from gantry_cli.state.server import Server, server_of
 from gantry_cli.state.steps import CREATE, DELETE, Ids, Step
 
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _FORMS = click.Choice(["yaml", "json"])
 #: How long a change tracking task that was made a moment ago may take to connect, before an inflow task reads it.
 _PATIENCE_S = 60
+_RUNS = frozenset({"adoption/adopt", "adoption/forget"})
+"""What workers do, while the next step waits."""
 
 
 @click.command()
@@ -51,7 +52,7 @@ def export(context: click.Context, /, instances: tuple[str, ...], form: str, **p
 
     Instances, topics, groups, grants, queues, rules of buckets, SQL jobs, change tracking and inflow tasks, policies.
     """
-    server = _server(context)
+    server = server_of(context)
     unknown = sorted(set(instances) - set(server.instance_names())) if instances else []
     if unknown:
         raise CliError(f"There is no instance {unknown[0]}.")
@@ -77,8 +78,8 @@ def apply(context: click.Context, /, file: Path, **options: bool) -> None:
     prune, prune_instances = options["prune"], options["prune_instances"]
     if prune_instances and not prune:
         raise CliError("--prune-instances needs --prune.")
-    wanted = files.read(file, _text(file))
-    server = _server(context)
+    wanted = files.read(file, read_text(file))
+    server = server_of(context)
     found = _found(server, wanted, everything=prune_instances)
     steps = plan(_with_clusters(server, wanted, found), found, prune=prune, prune_instances=prune_instances)
     if not steps:
@@ -88,7 +89,7 @@ def apply(context: click.Context, /, file: Path, **options: bool) -> None:
     if options["dry_run"]:
         return
     if not options["yes"]:
-        _ask(file)
+        ask("Apply these changes?", possible=str(file) != "-")
     _do(server, steps)
 
 
@@ -100,19 +101,6 @@ _PARTS = {
     "jobs": ("job_secrets", "job_variables", "jobs"),
     "inflow": ("tracking_tasks", "inflow_tasks"),
 }
-
-
-def _server(context: click.Context) -> Server:
-    profile = chosen_profile(context)
-    profile.require_key()
-    return Server(profile, catalog.load(profile))
-
-
-def _text(file: Path) -> str:
-    try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{file} cannot be read: {error}.") from error
 
 
 def _found(server: Server, wanted: State, *, everything: bool) -> State:
@@ -154,12 +142,6 @@ def _show(steps: list[Step]) -> None:
     click.echo("\n{} to create, {} to change, {} to delete.".format(*counts))
 
 
-def _ask(file: Path) -> None:
-    if str(file) == "-" or not sys.stdin.isatty():
-        raise CliError("Confirmation is not possible here: give --yes to apply the plan, or --dry-run to only see it.")
-    click.confirm("Apply these changes?", abort=True)
-
-
 def _do(server: Server, steps: list[Step]) -> None:
     ids = server.ids(tracking=any(step.kind in (TRACKING, GROUP, INFLOW) for step in steps))
     for number, step in enumerate(steps):
@@ -186,6 +168,8 @@ def _take(server: Server, step: Step, ids: Ids) -> None:
         data = server.call(operation, given | where)
         if operation == "instance/create":
             ids.instances[step.name] = data["instanceId"]
+        if operation in _RUNS:
+            runs.wait(server, data if isinstance(data, list) else [data])
         if operation == "tracking/create":
             ids.tracking_tasks[step.name] = data["task"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from gantry_cli.state.files import (
+    AUTOMATIC,
     LISTS,
     ORDER_TYPES,
     PERMISSIONS,
@@ -16,6 +17,7 @@ from gantry_cli.state.files import (
     RELATIONS,
     TOPIC_BYTES,
     VERSION,
+    AdoptionRule,
     Bucket,
     Group,
     Instance,
@@ -76,7 +78,14 @@ def _instance(instance: Instance) -> dict[str, Any]:
     document: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, "")}
     document["topics"] = [_topic(topic) for topic in instance.topics or ()]
     document["groups"] = [_group(group) for group in instance.groups or ()]
+    if instance.adoption_rules is not None:
+        document["adoptionRules"] = [_adoption_rule(rule) for rule in instance.adoption_rules]
     return document
+
+
+def _adoption_rule(rule: AdoptionRule) -> dict[str, Any]:
+    given = {"include": rule.include, "exclude": rule.exclude, "kind": rule.kind}
+    return {name: value for name, value in given.items() if value}
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
@@ -85,13 +94,17 @@ def _topic(topic: Topic) -> dict[str, Any]:
         document["perm"] = word(PERMISSIONS, topic.perm)
     if topic.remark:
         document["remark"] = topic.remark
+    if topic.adopted:
+        document["adopted"] = True
     if topic.grants:
         document["grants"] = [{g.kind: g.to, "relation": word(RELATIONS, g.relation)} for g in topic.grants]
     return document
 
 
 def _group(group: Group) -> dict[str, Any]:
-    return {"groupId": group.group_id} | ({"remark": group.remark} if group.remark else {})
+    order = {} if group.delivery_order == AUTOMATIC else {"deliveryOrder": group.delivery_order}
+    adopted = {"adopted": True} if group.adopted else {}
+    return {"groupId": group.group_id} | ({"remark": group.remark} if group.remark else {}) | order | adopted
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from gantry_cli.state.inflow import InflowTask, TrackingTask, read_inflow_task, 
 from gantry_cli.state.reader import Reader, each, optional_number, optional_text
 
 ORDER_TYPES = {"normal": 0, "partitionally-ordered": 1, "globally-ordered": 2, "transactional": 4, "delayed": 5}
+AUTOMATIC = "automatic"
+DELIVERY_ORDERS = {AUTOMATIC: "Auto", "orderly": "Orderly", "concurrently": "Concurrently"}
 PERMISSIONS = {"read-write": 6, "read-only": 4, "write-only": 2}
 RELATIONS = {"publish": 2, "subscribe": 4, "both": 6}
 
@@ -61,6 +63,8 @@ class Topic:
     perm: int = 6
     remark: str = ""
     grants: tuple[Grant, ...] | None = None
+    adopted: bool = False
+    """Whether the cluster had it before: it is taken over as it is, and forgotten instead of deleted."""
     where: str = field(default="", compare=False)
 
 
@@ -70,7 +74,26 @@ class Group:
 
     group_id: str
     remark: str = ""
+    delivery_order: str = AUTOMATIC
+    adopted: bool = False
     where: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class AdoptionRule:
+    """Names that fit belong to an instance without namespace, those that come later too; `kind` is empty for both."""
+
+    include: str
+    exclude: str = ""
+    kind: str = ""
+    number: int = field(default=0, compare=False)
+    where: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        """What it says."""
+        but = f" but not {self.exclude}" if self.exclude else ""
+        return f"{self.include}{but}{f' ({self.kind}s)' if self.kind else ''}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +109,7 @@ class Instance:
     remark: str | None = None
     topics: tuple[Topic, ...] | None = None
     groups: tuple[Group, ...] | None = None
+    adoption_rules: tuple[AdoptionRule, ...] | None = None
     instance_id: str = field(default="", compare=False)
     where: str = field(default="", compare=False)
 
@@ -230,10 +254,10 @@ def _instance(reader: Reader, node: yaml.Node) -> Instance:
         needed=("name",),
         known=(
             "independentNaming", "maxSendTps", "maxReceiveTps", "topicCapacity",
-            "cluster", "remark", "topics", "groups",
+            "cluster", "remark", "topics", "groups", "adoptionRules",
         ),
     )  # fmt: skip
-    return Instance(
+    read = Instance(
         name=reader.text(values["name"]),
         independent_naming=reader.boolean(values["independentNaming"]) if "independentNaming" in values else True,
         max_send_tps=optional_number(reader, values.get("maxSendTps")),
@@ -243,18 +267,36 @@ def _instance(reader: Reader, node: yaml.Node) -> Instance:
         remark=reader.text(values["remark"]) if "remark" in values else None,
         topics=each(reader, values.get("topics"), _topic, lambda t: t.name, "topic"),
         groups=each(reader, values.get("groups"), _group, lambda g: g.group_id, "group"),
+        adoption_rules=each(reader, values.get("adoptionRules"), _adoption_rule, lambda r: r.name, "adoption rule"),
         where=reader.where(node),
     )
+    adopted = [topic.where for topic in read.topics or () if topic.adopted]
+    adopted += [group.where for group in read.groups or () if group.adopted]
+    adopted += [rule.where for rule in read.adoption_rules or ()]
+    if adopted and read.independent_naming:
+        raise CliError(f"{adopted[0]}: names as a cluster has them need an instance with independentNaming: false.")
+    return read
+
+
+def _adoption_rule(reader: Reader, node: yaml.Node) -> AdoptionRule:
+    values = reader.mapping(node, needed=("include",), known=("exclude", "kind"))
+    kind = optional_text(reader, values.get("kind"))
+    if kind not in ("", "topic", "group"):
+        raise CliError(f"{reader.where(values['kind'])}: the kind is topic or group, not {kind!r}.")
+    patterns = (optional_text(reader, values.get(name)) for name in ("include", "exclude"))
+    include, exclude = (" ".join(text.replace(",", " ").split()) for text in patterns)
+    return AdoptionRule(include, exclude, kind, where=reader.where(node))
 
 
 def _topic(reader: Reader, node: yaml.Node) -> Topic:
-    values = reader.mapping(node, needed=("name",), known=("orderType", "perm", "remark", "grants"))
+    values = reader.mapping(node, needed=("name",), known=("orderType", "perm", "remark", "grants", "adopted"))
     return Topic(
         name=reader.text(values["name"]),
         order_type=reader.word(values["orderType"], ORDER_TYPES) if "orderType" in values else 0,
         perm=reader.word(values["perm"], PERMISSIONS) if "perm" in values else PERMISSIONS["read-write"],
         remark=optional_text(reader, values.get("remark")),
         grants=each(reader, values.get("grants"), _grant, lambda g: g.to, "grant to"),
+        adopted="adopted" in values and reader.boolean(values["adopted"]),
         where=reader.where(node),
     )
 
@@ -271,8 +313,13 @@ def _grant(reader: Reader, node: yaml.Node) -> Grant:
 
 
 def _group(reader: Reader, node: yaml.Node) -> Group:
-    values = reader.mapping(node, needed=("groupId",), known=("remark",))
-    return Group(reader.text(values["groupId"]), optional_text(reader, values.get("remark")), reader.where(node))
+    values = reader.mapping(node, needed=("groupId",), known=("remark", "deliveryOrder", "adopted"))
+    order = reader.text(values["deliveryOrder"]) if "deliveryOrder" in values else AUTOMATIC
+    if order not in DELIVERY_ORDERS:
+        raise CliError(f"{reader.where(node)}: {order!r} is none of {', '.join(DELIVERY_ORDERS)}.")
+    remark = optional_text(reader, values.get("remark"))
+    adopted = "adopted" in values and reader.boolean(values["adopted"])
+    return Group(reader.text(values["groupId"]), remark, order, adopted, reader.where(node))
 
 
 def _queue(reader: Reader, node: yaml.Node) -> Queue:

@@ -8,7 +8,10 @@ from functools import partial
 from typing import Any
 
 from gantry_cli.errors import CliError
+from gantry_cli.state.adoption import ADOPTION_RULE, NAMES, adoption_steps, forgetting
 from gantry_cli.state.files import (
+    AUTOMATIC,
+    DELIVERY_ORDERS,
     ORDER_TYPES,
     PERMISSIONS,
     QUEUE_DEFAULTS,
@@ -42,15 +45,16 @@ from gantry_cli.state.inflow import (
 )
 from gantry_cli.state.steps import CHANGE, CREATE, DELETE, Call, Step, arrow, compared, difference, facts, refuse
 
-DEFAULT_TPS = 5000
+DEFAULT_TPS = 100_000
 # What depends on something comes behind it; room is made before something new needs it.
 _ORDER = (
     ("policy", CREATE), ("policy", CHANGE),
-    (INFLOW, DELETE), ("job", DELETE), ("variable", DELETE), ("rule", DELETE),
-    ("grant", DELETE), ("group", DELETE), ("topic", DELETE), ("instance", DELETE),
+    (INFLOW, DELETE), ("job", DELETE), ("variable", DELETE), ("rule", DELETE), (ADOPTION_RULE, DELETE),
+    ("grant", DELETE), (NAMES, DELETE), ("group", DELETE), ("topic", DELETE), ("instance", DELETE),
     ("subscription", DELETE), ("topic of queues", DELETE), ("queue", DELETE),
     ("instance", CREATE), ("instance", CHANGE),
-    ("topic", CREATE), ("topic", CHANGE), ("group", CREATE), ("grant", CHANGE), ("grant", CREATE),
+    (NAMES, CREATE), (ADOPTION_RULE, CREATE),
+    ("topic", CREATE), ("topic", CHANGE), ("group", CREATE), ("group", CHANGE), ("grant", CHANGE), ("grant", CREATE),
     ("queue", CREATE), ("queue", CHANGE), ("topic of queues", CREATE), ("topic of queues", CHANGE),
     ("subscription", CHANGE), ("subscription", CREATE), ("bucket", CREATE), ("rule", CHANGE), ("rule", CREATE),
     ("variable", CREATE), ("variable", CHANGE), ("job", CREATE), ("job", CHANGE),
@@ -133,6 +137,7 @@ def _instances(wanted: State, found: State, prune: bool, prune_instances: bool) 
 def _within(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
     yield from _topics(instance, known, prune)
     yield from _groups(instance, known, prune)
+    yield from adoption_steps(instance, known, prune=prune)
 
 
 def _new_instance(instance: Instance) -> Step:
@@ -168,7 +173,8 @@ def _changed_instance(instance: Instance, known: Instance) -> Iterator[Step]:
 
 def _topics(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
     def make(topic: Topic) -> Iterator[Step]:
-        yield _new_topic(instance.name, topic)
+        if not topic.adopted:
+            yield _new_topic(instance.name, topic)
         yield from _grants(instance.name, topic, Topic(topic.name, topic.order_type, grants=()), prune)
 
     def change(topic: Topic, old: Topic) -> Iterator[Step]:
@@ -176,7 +182,8 @@ def _topics(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
         yield from _grants(instance.name, topic, old, prune)
 
     def gone(topic: Topic) -> Iterator[Step]:
-        yield _gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name)
+        if not topic.adopted:
+            yield _gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name)
 
     yield from compared(instance.topics, known.topics, make=make, change=change, gone=gone, prune=prune)
 
@@ -237,15 +244,20 @@ def _grant(sign: str, instance: str, topic: Topic, grant: Grant, detail: str) ->
 
 def _groups(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
     def make(group: Group) -> Iterator[Step]:
-        yield _new_group(instance.name, group)
+        if not group.adopted:
+            yield _new_group(instance.name, group)
 
     def change(group: Group, old: Group) -> Iterator[Step]:
         if old.remark != group.remark:
             refuse(group.where, f"remark of the group {group.group_id}", old.remark, group.remark)
-        yield from ()
+        if old.delivery_order != group.delivery_order:
+            order = {"groupId": group.group_id, "deliveryOrderType": DELIVERY_ORDERS[group.delivery_order]}
+            details = (arrow("deliveryOrder", old.delivery_order, group.delivery_order),)
+            yield Step(CHANGE, "group", group.group_id, (("group/update", order),), instance.name, details)
 
     def gone(group: Group) -> Iterator[Step]:
-        yield _gone("group", group.group_id, instance.name, "group/delete", groupId=group.group_id)
+        if not group.adopted:
+            yield _gone("group", group.group_id, instance.name, "group/delete", groupId=group.group_id)
 
     given = instance.groups, known.groups
     yield from compared(*given, make=make, change=change, gone=gone, prune=prune, name=lambda group: group.group_id)
@@ -254,15 +266,21 @@ def _groups(instance: Instance, known: Instance, prune: bool) -> Iterator[Step]:
 def _new_group(instance: str, group: Group) -> Step:
     parameters = {"groupId": group.group_id} | ({"remark": group.remark} if group.remark else {})
     details = (f"remark: {group.remark}",) if group.remark else ()
+    if group.delivery_order != AUTOMATIC:
+        parameters["deliveryOrderType"] = DELIVERY_ORDERS[group.delivery_order]
+        details = (*details, f"deliveryOrder: {group.delivery_order}")
     return Step(CREATE, "group", group.group_id, (("group/create", parameters),), instance, details)
 
 
 def _all_gone(instance: Instance) -> Iterator[Step]:
     """An instance can be deleted when nothing is in it."""
+    yield from forgetting(None, instance)
     for topic in instance.topics or ():
-        yield _gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name)
+        if not topic.adopted:
+            yield _gone("topic", topic.name, instance.name, "topic/delete", topic=topic.name)
     for group in instance.groups or ():
-        yield _gone("group", group.group_id, instance.name, "group/delete", groupId=group.group_id)
+        if not group.adopted:
+            yield _gone("group", group.group_id, instance.name, "group/delete", groupId=group.group_id)
     yield _gone("instance", instance.name, instance.name, "instance/delete")
 
 

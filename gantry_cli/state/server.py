@@ -6,12 +6,18 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import click
+
+from gantry_cli import catalog
 from gantry_cli.catalog import Catalog
-from gantry_cli.commands import collect
+from gantry_cli.commands import chosen_profile, collect
 from gantry_cli.config import Profile
-from gantry_cli.errors import UNREACHABLE, CliError
+from gantry_cli.errors import DENIED, UNREACHABLE, CliError
 from gantry_cli.state.files import (
+    AUTOMATIC,
+    DELIVERY_ORDERS,
     QUEUE_DEFAULTS,
+    AdoptionRule,
     Bucket,
     Grant,
     Group,
@@ -82,18 +88,41 @@ class Server:
         topics = self.call("topic/listInPage", here, every=True)
         groups = self.call("group/list", here)
         grants = self._grants(instance_id)
+        cluster, is_bare = info.get("cluster", ""), not row["independentNaming"]
+        adopted = self._adopted(instance_id) if is_bare else set()
         return Instance(
             name=row["instanceName"],
             independent_naming=row["independentNaming"],
             max_send_tps=info["maxSendTps"],
             max_receive_tps=info["maxReceiveTps"],
             topic_capacity=info["topicCapacity"],
-            cluster=info.get("cluster", ""),
+            cluster=cluster,
             remark=info.get("remark", ""),
-            topics=tuple(_server_topic(entry, grants) for entry in topics if entry["status"] != _BEING_DELETED),
-            groups=tuple(Group(entry["groupId"], entry["remark"]) for entry in groups),
+            topics=tuple(
+                _server_topic(entry, grants, adopted=("topic", entry["topic"]) in adopted)
+                for entry in topics
+                if entry["status"] != _BEING_DELETED
+            ),
+            groups=tuple(_server_group(entry, adopted=("group", entry["groupId"]) in adopted) for entry in groups),
+            adoption_rules=self._adoption_rules(cluster, instance_id) if is_bare else None,
             instance_id=instance_id,
         )
+
+    def _adopted(self, instance_id: str) -> set[tuple[str, str]]:
+        """Kinds and names of what an instance without namespace has as the cluster had it."""
+        rows = self.call("adoption/listAdopted", {"instanceId": instance_id}, every=True)
+        return {(row["kind"], row["name"]) for row in rows}
+
+    def _adoption_rules(self, cluster: str, instance_id: str) -> tuple[AdoptionRule, ...] | None:
+        """The rules of an instance; None for an account that may not adopt, and so not read them."""
+        try:
+            rows = self.call("adoption/rules", {"cluster": cluster}, every=True)
+        except CliError as error:
+            if error.status == DENIED:
+                return None
+            raise
+        mine = [row for row in rows if row["instanceId"] == instance_id]
+        return tuple(AdoptionRule(row["include"], row["exclude"], row["kind"], row["rule"]) for row in mine)
 
     def _grants(self, instance_id: str) -> dict[str, list[Grant]]:
         found: dict[str, list[Grant]] = {}
@@ -168,9 +197,22 @@ class Server:
         )
 
 
-def _server_topic(entry: dict[str, Any], grants: dict[str, list[Grant]]) -> Topic:
+def server_of(context: click.Context) -> Server:
+    """The server that the options before the command name. Raises CliError without a key."""
+    profile = chosen_profile(context)
+    profile.require_key()
+    return Server(profile, catalog.load(profile))
+
+
+def _server_topic(entry: dict[str, Any], grants: dict[str, list[Grant]], *, adopted: bool) -> Topic:
     given = tuple(sorted(grants.get(entry["topic"], []), key=lambda grant: (grant.kind, grant.to)))
-    return Topic(entry["topic"], entry["orderType"], entry["perm"], entry["remark"], given)
+    return Topic(entry["topic"], entry["orderType"], entry["perm"], entry["remark"], given, adopted)
+
+
+def _server_group(entry: dict[str, Any], *, adopted: bool) -> Group:
+    words = {value: word for word, value in DELIVERY_ORDERS.items()}
+    order = words.get(entry.get("deliveryOrderType", ""), AUTOMATIC)
+    return Group(entry["groupId"], entry["remark"], order, adopted)
 
 
 def _server_job(row: dict[str, Any]) -> Job:

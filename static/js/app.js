@@ -104,7 +104,9 @@
   document.addEventListener("change", (event) => {
     const all = event.target.closest?.("[data-check-all]");
     if (!all) return;
-    for (const box of document.querySelectorAll(`input[name="${all.dataset.checkAll}"]`)) box.checked = all.checked;
+    const boxes = document.querySelectorAll(`input[name="${all.dataset.checkAll}"]`);
+    // Some, such as letters that were sent already, are ticked one by one only.
+    for (const box of boxes) box.checked = all.checked && !("checkAlone" in box.dataset);
   });
 
   // htmx knows which button was clicked; where a script sends the form by a key, only the event tells its button.

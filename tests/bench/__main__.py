@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.bench import (
+    adoption,
     broker,
     broker_lines,
     console,
@@ -16,6 +17,7 @@ from tests.bench import (
     inflow,
     pages,
     pipelines,
+    scale,
     smq,
     smq_beside,
     soak,
@@ -26,7 +28,11 @@ from tests.bench import (
 def main() -> None:
     """Print the tables asked for; without a name all of them but the soak, which takes an hour."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    kinds = ("broker", "soak", "sql", "pages", "console", "fairness", "smq", "smq-beside", "pipelines", "inflow", "all")
+    kinds = (
+        *("broker", "soak", "sql", "pages", "console", "scale", "fairness", "smq", "smq-beside", "pipelines", "inflow"),
+        "adoption",
+        "all",
+    )
     parser.add_argument("what", nargs="?", choices=kinds, default="all")
     parser.add_argument(
         "--rounds",
@@ -48,6 +54,9 @@ def main() -> None:
         default=[],
         help="these figures of pipelines or inflow tasks alone",
     )
+    parser.add_argument(
+        "--on", action="append", choices=tuple(scale.KINDS), default=[], help="the large cluster on these brokers alone"
+    )
     parser.add_argument("--minutes", type=int, default=60, help="minutes of the soak (default 60)")
     parser.add_argument("--share", type=float, default=0.7, help="of the highest rate, for the soak (default 0.7)")
     parser.add_argument("--demo", type=Path, help="demo.json of a running copy; without it one is started")
@@ -63,6 +72,10 @@ def main() -> None:
         print("\n" + pages.main(arguments.demo), flush=True)
     if arguments.what in ("console", "all"):
         print("\n" + console.main(), flush=True)
+    if arguments.what in ("scale", "all"):
+        print("\n" + scale.main(arguments.on), flush=True)
+    if arguments.what in ("adoption", "all"):
+        print("\n" + adoption.main(arguments.on), flush=True)
     if arguments.what in ("fairness", "all"):
         print("\n" + fairness.main(arguments.attack), flush=True)
     if arguments.what in ("smq", "all"):

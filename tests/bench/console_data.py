@@ -6,6 +6,7 @@ share the rest.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,11 +20,14 @@ from django.utils import timezone
 from console.accounts.crypto import encrypt
 from console.accounts.models import AccessKey, Organization, Policy, Role, Tenant, User, UserGroup
 from console.accounts.policy_documents import ensure_system_policies
+from console.alarms.models import Condition, Recipient, RecipientKind, Rule
 from console.audit.models import Entry
 from console.instances.models import Cluster, Instance
+from console.metrics.store import Change, Latest, Store
 from console.topics.models import Grant, Group, OrderType, Relation, Topic
 
 TENANTS, TOPICS, GROUPS, ENTRIES = 200, 10_000, 5_000, 100_000
+RULES = 5 * TENANTS
 LARGE, SMALL, MIDDLE = 0, 1, 2
 USERS = {LARGE: 1000, SMALL: 10, MIDDLE: 200}
 POLICIES = {LARGE: 300, SMALL: 10, MIDDLE: 200}
@@ -55,13 +59,55 @@ def build() -> World:
         Tenant(uid=f"{1_000_000_000_000_000 + n}", name=f"account-{n:03}", organization=organizations[n % 20])
         for n in range(TENANTS)
     )
-    cluster = Cluster.objects.create(name="DefaultCluster", region=settings.REGION, namesrv=settings.NAMESRV)
+    cluster = Cluster.objects.create(
+        name="DefaultCluster", origin="embedded", region=settings.REGION, namesrv=settings.NAMESRV
+    )
     instances = _instances(tenants, cluster)
     admins, members = _people(tenants)
     _policies(tenants, members, instances)
     _topics_and_groups(tenants, instances)
     _audit(tenants[LARGE])
     return World(tenants, admins, members, instances)
+
+
+def add_alarm_rules(world: World) -> None:
+    """Of each account one rule of five conditions, three of them of all its groups, one of its topics."""
+    recipients = Recipient.objects.bulk_create(
+        Recipient(tenant=tenant, name="on call", kind=RecipientKind.QUEUE, queue="alarms", shown="queue alarms")
+        for tenant in world.tenants
+    )
+    conditions = (
+        (Condition.BACKLOG, 500),
+        (Condition.STALLED, 0),
+        (Condition.DEAD_LETTERS, 1),
+        (Condition.DELAY, 3600),
+        (Condition.ABOVE, 1_000_000),
+    )
+    rules = Rule.objects.bulk_create(
+        Rule(tenant=tenant, name=condition.value, condition=condition, threshold=threshold, minutes=0, creator="bench")
+        for tenant in world.tenants
+        for condition, threshold in conditions
+    )
+    Rule.recipients.through.objects.bulk_create(
+        Rule.recipients.through(rule=rule, recipient=recipients[number // len(conditions)])
+        for number, rule in enumerate(rules)
+    )
+
+
+def add_samples() -> None:
+    """What the sampler read just now: rates of each second topic; each tenth group is behind, and consumes."""
+    store, cluster = Store("DefaultCluster"), Cluster.objects.get()
+    topics = Topic.objects.filter(instance__cluster=cluster).order_by("pk").values_list("physical_name", flat=True)
+    groups = Group.objects.filter(instance__cluster=cluster).order_by("pk").values_list("physical_name", flat=True)
+    # It stays recent for as long as the bench takes.
+    change = Change(Latest(int(time.time() * 1000) + 50_000, 10.0, ["broker-a"], []))
+    change.in_rates.update(dict.fromkeys(topics[::2], 12.5))
+    change.stored.update(dict.fromkeys(topics, 1000))
+    change.backlog.update({name: 1000 if number % 10 == 0 else 0 for number, name in enumerate(groups)})
+    change.out_rates.update(dict.fromkeys(groups, 10.0))
+    with store.lease() as token:
+        if not store.commit(token, change):
+            raise AssertionError("the samples were not taken")
 
 
 def _instances(tenants: list[Tenant], cluster: Cluster) -> list[Instance]:

@@ -22,6 +22,7 @@ from django.urls import reverse  # noqa: E402
 from console.accounts.actor import Actor  # noqa: E402
 from console.accounts.crypto import decrypt  # noqa: E402
 from console.accounts.models import AccessKey, User  # noqa: E402
+from console.alarms import rounds  # noqa: E402
 from console.openapi.authentication import (  # noqa: E402
     SIGNATURE,
     authenticate,
@@ -36,7 +37,7 @@ from tests.bench.console_data import LARGE, MIDDLE, SECRET, SMALL, World  # noqa
 
 WARM_UP, ROUNDS, DECISIONS = 5, 60, 2000
 MOST_MS = 5_000
-API_MS, DECISION_MS, SIGNATURE_MS, PAGE_MS = 50, 0.2, 1, 100
+API_MS, DECISION_MS, SIGNATURE_MS, PAGE_MS, ROUND_MS = 50, 0.2, 1, 100, 1000
 HOST = "127.0.0.1"
 PAGES: dict[str, Callable[[str], str]] = {
     "instances": lambda instance: reverse("instances.list"),
@@ -62,7 +63,7 @@ def main() -> None:
     print(f"{connection.vendor}: filled in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     rows: Rows = {}
     rows |= _lists(world)
-    rows |= _decision(world) | _signatures(world) | _query_counts(world)
+    rows |= _decision(world) | _signatures(world) | _query_counts(world) | _alarms(world)
     json.dump(rows, sys.stdout)
 
 
@@ -82,6 +83,20 @@ def _lists(world: World) -> Rows:
             visit = functools.partial(_page, browser, PAGES[name](instance))
             rows[f"page of {name}{who}"] = _timed(visit, PAGE_MS)
     return rows
+
+
+def _alarms(world: World) -> Rows:
+    """A round of evaluation in which nothing begins and nothing ends: each tenth group is behind, and fires."""
+    console_data.add_alarm_rules(world)
+    console_data.add_samples()
+    rounds.run()
+    return {f"a round of {console_data.RULES:,} alarm rules": _timed(_round, ROUND_MS)}
+
+
+def _round() -> None:
+    outcome = rounds.run()
+    if outcome.unknown or outcome.fired or outcome.rules != console_data.RULES:
+        raise AssertionError(outcome)
 
 
 def _timed(work: Callable[[], None], limit: float) -> dict[str, Any]:

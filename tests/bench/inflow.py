@@ -1,9 +1,9 @@
-"""Changes of databases into topics, beside the capture alone and beside Debezium's embedded engine.
+"""Changes of databases into topics, beside capture libraries alone and beside Debezium's embedded engine.
 
-PostgreSQL, MariaDB, broker and Spark are started for it on this machine. All three follow the log while as many rows
-change as the database can do, in turns: our capture alone, which only counts; capture, event log and inflow task, each
-in the process that it has in an installation; and Debezium's engine, whose records the RocketMQ client for Java writes
-into the same broker, as many in a request as ours.
+PostgreSQL, MariaDB, broker and Spark are started for it on this machine. All follow the log while as many rows change
+as the database can do, in turns: the library that Python programs use, and our own capture, which only count; capture,
+event log and inflow task, each in the process that it has in an installation; and Debezium's engine, whose records the
+RocketMQ client for Java writes into the same broker, as many in a request as ours.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WARM = 5000
 _PACE, _SECONDS, _SETTLING = 1000, 20, 5
 _TASKS = (1, 20)
 _WAIT_S, _LOOK_S = 240, 0.02
-#: Of the capture alone, and of Debezium.
+#: Of the capture library alone, and of Debezium.
 BARS = (0.5, 1.0)
 PARTS = ("rates", "latency", "memory")
 _MB = 1e6
@@ -101,6 +101,13 @@ class Site:
 
     def place(self, table: str) -> str:
         return f"public.{table}" if self.is_postgres else f"shop.{table}"
+
+    def end_of_log(self) -> dict[str, Any]:
+        """File and position of the binlog's end; nothing of PostgreSQL, where a slot has it."""
+        if isinstance(self.server, PostgresServer):
+            return {}
+        ((file, position, *_),) = self.server.run("SHOW MASTER STATUS")
+        return {"file": file, "position": int(position)}
 
     def engine(self, table: str) -> dict[str, str]:
         """Settings of Debezium."""
@@ -167,25 +174,53 @@ def _ground() -> Iterator[tuple[Ground, list[Site]]]:
 def _rates(ground: Ground, sites: Sequence[Site], rounds: int) -> str:
     rows = []
     for site in sites:
-        found: list[tuple[float, float, float]] = []
+        found: list[tuple[float, ...]] = []
         for _ in range(rounds):
-            found.append((_alone(site), _into_topic(ground, site), _by_debezium(ground, site)))
+            found.append((_by_library(site), _alone(site), _into_topic(ground, site), _by_debezium(ground, site)))
             note(f"  {site.name}: " + ", ".join(f"{rate:,.0f}" for rate in found[-1]))
-        alone, ours, theirs = (median(column) for column in zip(*found, strict=True))
-        ratios = [f"{ours / other:.2f}" for other in (alone, theirs)]
-        reached = [ours >= bar * other for bar, other in zip(BARS, (alone, theirs), strict=True)]
+        library, alone, ours, theirs = (median(column) for column in zip(*found, strict=True))
+        ratios = [f"{ours / other:.2f}" for other in (library, theirs)]
+        reached = [ours >= bar * other for bar, other in zip(BARS, (library, theirs), strict=True)]
         bars = " and ".join("yes" if one else "no" for one in reached)
-        rows.append((site.name, *(f"{rate:,.0f}" for rate in (alone, ours, theirs)), *ratios, bars))
-    head = ("changes/s", "capture alone", "into a topic", "Debezium", "of the capture", "of Debezium")
+        rows.append((site.name, *(f"{rate:,.0f}" for rate in (library, alone, ours, theirs)), *ratios, bars))
+    head = (
+        "changes/s",
+        "library alone",
+        "our capture alone",
+        "into a topic",
+        "Debezium",
+        "of the library",
+        "of Debezium",
+    )
     return figures.table((*head, f"bars ({BARS[0]}, {BARS[1]:.1f})"), rows)
+
+
+def _by_library(site: Site) -> float:
+    """That of the capture library alone, which only counts."""
+    table = site.new_table()
+    name, place = f"peer_{table}", site.place(table)
+    told = {"source": site.source(name), "tables": [place], "expected": _CHANGES, **site.end_of_log()}
+    if site.is_postgres:
+        site.run(f"CREATE PUBLICATION {name} FOR TABLE {place}")
+    try:
+        with _process("tests.bench.inflow_peers", told) as process:
+            return _counted(site, table, process)
+    finally:
+        if site.is_postgres:
+            _drop_slot(site, name)
+            site.run(f"DROP PUBLICATION {name}")
 
 
 def _alone(site: Site) -> float:
     table = site.new_table()
     with _capturing([(site, table, "", _CHANGES)]) as process:
-        site.change(site.place(table), _CHANGES)
-        assert process.stdout is not None
-        return float(process.stdout.readline())
+        return _counted(site, table, process)
+
+
+def _counted(site: Site, table: str, process: subprocess.Popen[str]) -> float:
+    site.change(site.place(table), _CHANGES)
+    assert process.stdout is not None
+    return float(process.stdout.readline())
 
 
 def _into_topic(ground: Ground, site: Site) -> float:
@@ -247,9 +282,20 @@ def _capturing(read: Sequence[tuple[Site, str, str, int]]) -> Iterator[subproces
         }
         for site, table, log, expected in read
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.inflow_capture", json.dumps(told)], stdout=subprocess.PIPE, text=True
-    )
+    try:
+        with _process("tests.bench.inflow_capture", told) as process:
+            yield process
+    finally:
+        for site, table, *_ in read:
+            if site.is_postgres:
+                _drop_slot(site, f"bench_{table}")
+
+
+@contextmanager
+def _process(module: str, told: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program that follows logs, once it does; killed in the end."""
+    command = [sys.executable, "-m", module, json.dumps(told)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -257,9 +303,6 @@ def _capturing(read: Sequence[tuple[Site, str, str, int]]) -> Iterator[subproces
     finally:
         process.kill()
         process.wait()
-        for site, table, *_ in read:
-            if site.is_postgres:
-                _drop_slot(site, f"bench_{table}")
 
 
 def _drop_slot(site: Site, name: str) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokercore.policy import Context, Grantee, PolicyError, decide, examine, explain, parse_policy, validate
+from brokercore.policy import (
+    Context,
+    Grantee,
+    PolicyError,
+    allowed_among,
+    decide,
+    examine,
+    explain,
+    parse_policy,
+    validate,
+)
 from brokercore.policy.statements import Glob
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
@@ -286,3 +296,17 @@ def test_any_text_is_read_as_json_reads_it_or_pointed_at(text: str) -> None:
         assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
     else:
         assert examine(text).document == expected
+
+
+@settings(max_examples=500, deadline=None)
+@given(callers, actions, st.sets(resources), contexts, st.booleans())
+def test_of_many_those_are_allowed_that_are_allowed_each(
+    who: dict[str, Any], action: str, among: set[str], context: Context, unlimited: bool
+) -> None:
+    everything = {"Effect": "Allow", "Action": ["*"], "Resource": ["*"]}
+    rows_of_it = [*who["statements"], *([everything] if unlimited else [])]
+    about = [row for row in rows_of_it if any(like(a.lower(), action.lower()) for a in row["Action"])]
+    for kept in (about, [row for row in about if row["Effect"] == "Allow"]):
+        grantee = grantee_of(who | {"statements": kept})
+        each = {resource for resource in among if decide(grantee, action, resource, context).allowed}
+        assert allowed_among(grantee, action, among, context) == each

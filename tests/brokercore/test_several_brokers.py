@@ -16,9 +16,10 @@ import pytest
 from brokercore.client import Admin, ConsumeResult, Message, MessageView, Producer, PushConsumer, TransactionState
 from brokercore.client.errors import BrokerNotExist, ClientError, TopicNotExist
 from brokercore.client.session import Call
-from brokercore.protocol.codes import RequestCode
+from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.grpc import messaging_pb2 as pb
 from tests.brokercore.server.grpc.caller import Caller, resource
+from tests.brokercore.server.wire import Wire
 from tests.support.broker import BrokerProcess, eventually
 from tests.support.brokers import CREDENTIALS, Pair, two_brokers
 
@@ -394,3 +395,22 @@ def _beats_stand_still_for(pair: Pair, seconds: float) -> None:
     while time.monotonic() < deadline:
         assert beats() == before
         assert pair.names() == ["broker-a", "broker-b"]
+
+
+def test_each_broker_holds_its_part_of_an_instances_rate(pair: Pair) -> None:
+    key, instance = ("AKrated", "a rated secret"), "MQ_INST_4711_ratedaaa"
+    statements = [{"Effect": "Allow", "Action": "*", "Resource": "*"}]
+    pair.a.allow(*key, {"tenant": "4711", "boundary": [f"acs:mq:*:*:{instance}%*"], "statements": statements})
+    topic = f"{instance}%rated"
+    pair.admin.topics.create(topic, queues=1)
+    pair.a.rate(instance, instance, sent=10)
+    for broker in (pair.a, pair.b):
+        with Wire(broker.address, key) as wire:
+
+            def is_told(wire: Wire = wire) -> bool:
+                answer = wire.publish(topic)
+                told = "may send 10 messages a second, 5 of them at this broker"
+                return answer.code == ResponseCode.FLOW_CONTROL and told in str(answer.remark)
+
+            # A broker of a test before may count for some seconds more.
+            eventually(is_told, 30)

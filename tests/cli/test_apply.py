@@ -106,6 +106,7 @@ instances:
   groups:
   - groupId: GID_stock
     remark: readers
+    deliveryOrder: orderly
 policies:
 - name: stock-readers
   description: may read
@@ -171,13 +172,16 @@ def test_changes_are_made_and_shown(gantry: Run, profile: config.Profile, cast: 
         "kept as code": "other words",
         "perm: read-only": "perm: read-write",
         "relation: subscribe": "relation: both",
+        "deliveryOrder: orderly": "deliveryOrder: concurrently",
         '"mq:SUB"': '"mq:PUB"',
     }
     ended = _apply(gantry, _wanted(file, cast, **changes))
     assert ended.status == 0, ended.err
     assert "perm: read-only → read-write" in ended.out and "relation: subscribe → both" in ended.out
-    assert '-      "Action": "mq:SUB"' in ended.out and "0 to create, 4 to change, 0 to delete." in ended.out
+    assert '-      "Action": "mq:SUB"' in ended.out and "0 to create, 5 to change, 0 to delete." in ended.out
     assert set(Topic.objects.get(name="arrivals").grants.values_list("relation", flat=True)) == {6}
+    assert "deliveryOrder: orderly → concurrently" in ended.out
+    assert Group.objects.get(group_id="GID_stock").delivery_order == "Concurrently"
     assert _apply(gantry, file).out == "Nothing to do.\n"
 
 

@@ -35,7 +35,7 @@ def build_programs() -> None:
     """Fetch the clients and compile the programs, once for each change. Skips without Java and Maven."""
     need_tool("java")
     maven_jars(JAVA / "pom.xml", TARGET / "jars.stamp")
-    for module in ("ons", "apache", "grpc", "mns"):
+    for module in ("ons", "apache", "grpc", "mns", "spring"):
         sources = sorted([*(JAVA / "common").rglob("*.java"), *(JAVA / module).rglob("*.java")])
         compile_java(sources, f"{TARGET / module}/*", TARGET / "classes" / module)
 

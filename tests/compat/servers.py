@@ -15,9 +15,8 @@ from pathlib import Path
 
 from tests.compat.programs import Keys
 from tests.compat.world import INSTANCE, OTHER_INSTANCE
-from tests.support.apache import ApacheRocketMQ
+from tests.support.apache import DEFAULT_VERSION, Access, ApacheRocketMQ
 from tests.support.broker import BrokerProcess, broker_process
-from tests.support.product import free_ports
 
 #: Seconds between two rounds of transaction checks; the default of 30 would only make the tests wait.
 CHECK_SECONDS = "5"
@@ -63,10 +62,10 @@ def drawn_keys(hint: str) -> Keys:
 
 
 @contextmanager
-def apache(home: Path) -> Iterator[Server]:
-    """Run Apache RocketMQ with authentication and authorization on and a user for each of the cast."""
-    ports = free_ports(2)
-    server = ApacheRocketMQ(home, (ports[0], ports[1]), APACHE_LINES)
+def apache(home: Path, version: str = DEFAULT_VERSION) -> Iterator[Server]:
+    """Run Apache RocketMQ with access control on and a user for each of the cast; of 4.9.7 it is ACL 1.0."""
+    access: Access = "acl1" if version == "4.9.7" else "acl2"
+    server = ApacheRocketMQ(home, broker_lines=APACHE_LINES, version=version, access=access, admin_key="administrator")
     server.start()
     try:
         tenant, read_only, stranger = (drawn_keys(hint) for hint in ("tenant", "reader", "stranger"))

@@ -31,6 +31,20 @@ def test_a_wrong_secret_is_refused(world: World, topic: str, client: str) -> Non
 
 
 @CLIENTS
+def test_the_log_of_a_client_names_the_signature_where_its_exception_says_no_route(
+    world: World, topic: str, client: str
+) -> None:
+    """A name server of Apache RocketMQ asks for no signature: there the broker's refusal is the exception."""
+    if not world.embedded:
+        pytest.skip("Apache RocketMQ's name server asks for no signature")
+    key_id = f"LTAIlogged{client}"
+    assert "No route info of this topic" in refusal(world, client, topic, Keys(key_id, "whatever"))
+    said = f"CODE: 16  DESC: AccessKey {key_id} is unknown or disabled, or the signature of this request is not made"
+    logs = [path.read_text(errors="replace") for path in world.tools.home.rglob("*.log")]
+    assert any(said in text for text in logs)
+
+
+@CLIENTS
 def test_an_unknown_access_key_is_refused(world: World, topic: str, client: str) -> None:
     text = refusal(world, client, topic, Keys("LTAInobody", "whatever"))
     assert text, "the send must fail with a text"

@@ -78,8 +78,9 @@ def test_what_the_java_producer_sends_is_read_by_frames(java: Program, wire: Wir
     eventually(found)
 
 
-def test_messages_of_a_group_come_in_order(java: Program, wire: Wire) -> None:
-    topic, group = names(wire, "FIFO", consumeMessageOrderly=True)
+@pytest.mark.parametrize("options", [{"consumeMessageOrderly": True}, {}], ids=["as it is set", "by itself"])
+def test_messages_of_a_group_come_in_order(java: Program, wire: Wire, options: dict[str, bool]) -> None:
+    topic, group = names(wire, "FIFO", **options)
     bodies = [f"{topic}-{number}" for number in range(5)]
     for body in bodies:
         java.tell(f"send fifo {topic} {body}")

@@ -28,7 +28,7 @@ def limited() -> Iterator[BrokerProcess]:
     with broker_process() as broker:
         broker.allow(*KEYS, row)
         with Admin(broker.namesrv, Credentials(SYSTEM_KEY, SYSTEM_SECRET)) as admin:
-            for name in ("fast", "full"):
+            for name in ("fast", "full", "rated"):
                 admin.topics.create(f"{INSTANCE}%{name}", queues=2)
             admin.groups.create(f"{INSTANCE}%GID_limits")
         yield broker
@@ -51,6 +51,21 @@ def test_a_producer_that_is_too_fast_fails_with_flow_control_at_once(
     assert 0 < len(sent(events)) < 40  # fewer than 5 when the client before has left nothing of this second
     assert "215" in error
     assert f"account {ACCOUNT} may send 5 messages a second" in error
+
+
+@CLIENTS
+def test_a_producer_beyond_the_rate_of_its_instance_is_told_so_and_its_consumer_gets_all(
+    limited: BrokerProcess, tools: Toolbox, client: str
+) -> None:
+    limited.rate(INSTANCE, INSTANCE, sent=5, received=5)
+    limited.limit(ACCOUNT)
+    consumer = tools.start(f"{client}Consumer", KEYS, topic="rated", group="GID_limits").wait_ready()
+    events = tools.run(f"{client}Producer", KEYS, topic="rated", group="GID_limits", count=60, body=f"{client}-rated")
+    (error,) = failures(events)[:1]
+    assert "215" in error
+    assert f"instance {INSTANCE} may send 5 messages a second" in error
+    consumer.wait_received([e["body"] for e in sent(events)])
+    limited.rate(INSTANCE, INSTANCE)
 
 
 @CLIENTS

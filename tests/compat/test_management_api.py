@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.urls import reverse
+from pytest_django.live_server_helper import LiveServer
 
 from console.metrics import sampler
 from console.metrics.store import Store
@@ -84,6 +86,17 @@ def java(cast: Cast, broker: BrokerProcess, java_home: Path, tmp_path: Path, mon
         tools.kill_since(0)
 
 
+def test_a_client_that_has_the_old_address_property_alone_finds_the_name_server(
+    java: Java, live_server: LiveServer
+) -> None:
+    of = java.create("flights", "GID_flights")
+    # The client asks the console, with no signature and no header of its own.
+    address = f"{live_server.url}{reverse('instances.name_servers')}"
+    assert len(java.send(of, body="flight", count=3, ons_addr=address)) == 3
+    consumer = java.consume(of, ons_addr=address)
+    consumer.wait_received([f"flight-sync-{n}" for n in range(3)])
+
+
 def test_messages_and_consumers_of_the_java_client(java: Java, cast: Cast) -> None:
     of = java.create("flights", "GID_flights")
     topic = {name: of[name] for name in ("instanceId", "topic")}
@@ -155,9 +168,10 @@ def check_trends(java: Java, cast: Cast, of: dict[str, str], consumer: Program) 
     group = {name: of[name] for name in ("instanceId", "groupId")}
     java.until("consumer/accumulate", lambda data: data["totalDiff"] == 0, **group)
     kept = Store(cast.cluster.name)
-    last = kept.get("reading")
+    last = kept.latest()
     assert last is not None
-    kept.put("reading", last | {"at_ms": int(time.time() * 1000) - 50_000})
+    then = int(time.time() * 1000) - 50_000
+    kept.put_latest(replace(last, at_ms=then, turns=[then]))
     assert sampler.sample_cluster(cast.cluster)
     now = int(time.time() * 1000)
     wanted = {"beginTime": str(now - 180_000), "endTime": str(now), "period": "1", "type": "0"}

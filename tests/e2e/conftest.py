@@ -29,6 +29,13 @@ CHROMIUM = [
 ]  # fmt: skip
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test that needs a copy waits for its start too, which takes minutes beside other suites."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "e2e"):
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The product, started as a user starts it. Stopped at the end; it must leave nothing behind.

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from tests.compat.servers import wants_apache
-from tests.support.product import PORTS, ROOT, Product
+from tests.support.product import PORTS, ROOT, Product, eventually
 
 
 def test_demo_json_has_every_field_and_is_the_owners_alone(product: Product) -> None:
@@ -60,3 +60,18 @@ def test_a_broken_frame_closes_that_connection_only(product: Product) -> None:
         assert broken.recv(100) == b""
     with socket.create_connection(("127.0.0.1", port), timeout=60):
         pass
+
+
+def test_prometheus_gets_the_figures_of_every_process_of_the_console(product: Product) -> None:
+    def figures() -> str:
+        port = product.environ["GANTRY_CONSOLE_METRICS_PORT"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+            return str(response.read().decode())
+
+    urllib.request.urlopen(product.demo["console"] + "/healthz").close()
+    # Of the web server, of a worker, of the database and of Redis.
+    eventually(lambda: 'gantry_tasks_total{result="success",task="console.outbox.tasks.sweep"}' in figures())
+    told = figures()
+    assert 'gantry_web_responses_total{status="200",view="health"}' in told
+    assert "gantry_console_ready 1.0" in told
+    assert 'gantry_celery_waiting{queue="spark"}' in told

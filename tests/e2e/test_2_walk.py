@@ -140,6 +140,7 @@ def test_a_dead_letter_is_inspected_and_sent_again(visitor: Visitor, traffic: Pa
     page.locator("input[name=letter]").nth(0).check()
     page.locator("input[name=letter]").nth(1).check()
     page.get_by_role("button", name="Resend selected").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resend").click()
     expect(page.locator("#resent").get_by_text("resent", exact=True)).to_have_count(2)
     visitor.shoot("dead-letters-resent")
     visitor.go("~/groups/GID_flights/dead-letters/")

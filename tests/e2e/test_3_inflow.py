@@ -237,7 +237,7 @@ def test_the_wizard_shows_where_an_event_goes(walker: Visitor, instance: str) ->
     walker.shoot("wizard-sink")
     open_step(page, "Task properties")
     page.get_by_label(re.compile("^Allowed")).check()
-    page.get_by_label("Dead letters", exact=True).select_option(label="into a topic")
+    page.get_by_label("Dead letters", exact=True).select_option(label="Into a topic")
     page.get_by_label("Dead-letter topic", exact=True).fill(DEAD)
     walker.shoot("wizard-properties")
 
@@ -279,7 +279,7 @@ def test_an_event_without_a_body_is_a_dead_letter_with_its_reason(
     walker.shoot("inflow-task")
     page.get_by_role("link", name="Edit", exact=True).click()
     open_step(page, "Transformation")
-    page.get_by_label(re.compile(r"^a query \(SQL\)")).check(timeout=20_000)
+    page.get_by_label(re.compile(r"^A query \(SQL\)")).check(timeout=20_000)
     page.locator("[name=sql]").fill("select id, 'row ' || primaryKey:id::int as told from events")
     open_step(page, "Sink")
     page.get_by_label("Message body").select_option("complete_data")

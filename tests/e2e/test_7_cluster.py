@@ -65,14 +65,14 @@ def physical(copy: Product, name: str) -> str:
 def test_no_broker_is_started_and_the_cluster_is_in_sync(copy: Product, browser: Browser) -> None:
     assert not any(line.split()[-1:] == ["brokercore"] for line in copy.processes().values())
     page = Visitor(browser.new_context().new_page(), copy).page
-    page.goto(f"{copy.demo['console']}/platform/cluster/")
+    page.goto(f"{copy.demo['console']}/platform/clusters/1/")
     page.get_by_label("User name").fill(copy.demo["platform"]["username"])
     page.get_by_label("Password").fill(copy.demo["platform"]["password"])
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("heading", name="Cluster", exact=True).wait_for()
+    page.get_by_role("heading", name="DefaultCluster", exact=True).wait_for()
 
     def synced() -> bool:
-        page.goto(f"{copy.demo['console']}/platform/cluster/")
+        page.goto(f"{copy.demo['console']}/platform/clusters/1/")
         row = page.get_by_role("row").filter(has_text=copy.demo["access_key_id"])
         return row.count() == 1 and "In sync" in row.inner_text()
 
@@ -151,6 +151,7 @@ def test_what_a_consumer_fails_on_is_a_dead_letter_that_can_be_sent_again(
         eventually(letters, seconds=60, every=1, what="a dead letter")
     page.locator("input[name=letter]").first.check()
     page.get_by_role("button", name="Resend selected").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resend").click()
     expect(page.locator("#resent").get_by_text("resent", exact=True)).to_have_count(1)
 
 

@@ -32,12 +32,12 @@ PASSWORD = "read-it-all"
 
 
 @contextmanager
-def listening_postgres(*, durable: bool = False) -> Iterator[PostgresServer]:
+def listening_postgres(*settings: str, durable: bool = False) -> Iterator[PostgresServer]:
     """A server that listens on the loopback and asks for passwords; `reader` may do everything.
 
     `run(LISTENS)` starts it again.
     """
-    with postgres_server(*SETTINGS, durable=durable, programs=embedded_binaries()) as server:
+    with postgres_server(*SETTINGS, *settings, durable=durable, programs=embedded_binaries()) as server:
         (server.data / "pg_hba.conf").write_text("local all all trust\nhost all all all scram-sha-256\n")
         server.stop()
         (server.port,) = free_ports(1)

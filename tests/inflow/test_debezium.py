@@ -172,8 +172,8 @@ _OF_BINLOG = {"connector", "pos", "row"}
 
 @pytest.fixture(scope="module")
 def listening() -> Iterator[PostgresServer]:
-    """A server that JDBC can reach."""
-    with listening_postgres() as server:
+    """A server that JDBC can reach, and that waits for who reads nothing while the other engine starts."""
+    with listening_postgres("wal_sender_timeout=0") as server:
         yield server
 
 

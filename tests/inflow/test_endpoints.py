@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from analytics.inflow import endpoints
+from analytics.inflow import endpoints, http_line
 from analytics.inflow.cloud_events import BINARY, BODY, EVENTS, STRUCTURED, Requests
 from analytics.inflow.delivery import Delivery, Flow, Misset, Outgoing, RetryPolicy, Stopped, Undelivered
 from analytics.inflow.endpoints import Endpoint
@@ -365,3 +365,12 @@ def test_the_sink_of_a_document_builds_its_requests() -> None:
     sink = HttpSink.read({"kind": "http", "url": "https://a.example/in", "batch": 10})
     assert sink.builder.content_type == EVENTS
     assert replace(sink, mode=BODY).builder.content_type == "application/json"
+
+
+def test_an_address_in_brackets_needs_no_port() -> None:
+    assert http_line.port_of(http_line.checked("https://[2001:db8::1]/x", "an endpoint")) == 443
+    line = http_line._Connection(http_line.checked("http://[2001:db8::1]/x", "an endpoint"), (), lambda _: [])
+    deadline = http_line._Deadline(5)
+    connection = line._new(deadline)
+    deadline.end()
+    assert (connection.host, connection.port) == ("2001:db8::1", 80)

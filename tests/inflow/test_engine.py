@@ -36,7 +36,7 @@ from tests.inflow.tasks import (
 )
 from tests.pipelines.jobs import Ground, until
 from tests.pipelines.test_engine_waits import is_alive, processes_of
-from tests.support.broker import BrokerProcess, _free_ports, broker_process, eventually
+from tests.support.broker import BrokerProcess, broker_process, eventually, free_engine_ports
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
@@ -145,7 +145,7 @@ def function() -> Iterator[tuple[str, list[tuple[int, bool]]]]:
     """Its URL on a port that the wall names, and how many events each request had, with whether it was signed."""
     seen: list[tuple[int, bool]] = []
     handler = type("Handler", (Function,), {"seen": seen})
-    with HTTPServer(("127.0.0.1", _free_ports(1)[0]), handler) as server:
+    with HTTPServer(("127.0.0.1", free_engine_ports(1)[0]), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/f", seen
         server.shutdown()
@@ -246,7 +246,7 @@ def test_a_stop_does_not_wait_for_the_next_try_and_the_next_start_delivers(
 ) -> None:
     monkeypatch.setattr(runner, "_PATIENCE_S", 2.0)  # the next try comes later
     log.add(1, 2)
-    away = {"endpoint": f"127.0.0.1:{_free_ports(1)[0]}"}
+    away = {"endpoint": f"127.0.0.1:{free_engine_ports(1)[0]}"}
     first = started(ground, document(ground, log, topic, sink=away))
     until(lambda: bool(first.report().waiting), first)
     (process,) = processes_of(first._held.state)

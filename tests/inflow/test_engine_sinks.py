@@ -21,7 +21,7 @@ from tests.inflow.tasks import Log, change, counted, delivered_to, ended, in_sin
 from tests.inflow.test_queues import bodies
 from tests.pipelines.crashes import worker
 from tests.pipelines.jobs import Ground, new_location, until
-from tests.support.broker import _free_ports
+from tests.support.broker import free_engine_ports
 from tests.support.queue_service import QueueServiceProcess
 from tests.support.receivers import Pushed, receiver
 
@@ -84,7 +84,7 @@ def test_events_arrive_at_an_endpoint_signed_and_in_the_order_of_their_keys(
 ) -> None:
     log.add(*range(1, 101))
     log.add(101, after={})
-    with receiver(lambda pushed: 422 if pushed.body == b"7" else 200, port=_free_ports(1)[0]) as found:
+    with receiver(lambda pushed: 422 if pushed.body == b"7" else 200, port=free_engine_ports(1)[0]) as found:
         sink = {
             "kind": "http", "url": f"{found.url}/in", "mode": "body", "ordered": True,
             "headers": {"Authorization": "Bearer ${secret_values.broker}"},
@@ -119,7 +119,7 @@ def test_what_an_endpoint_took_before_a_kill_comes_again_under_the_same_id(
             os.killpg(running[0].pid, signal.SIGKILL)  # it was delivered, and nobody hears it
         return 200
 
-    with receiver(reply, port=_free_ports(1)[0]) as found:
+    with receiver(reply, port=free_engine_ports(1)[0]) as found:
         told = document(log, {"kind": "http", "url": found.url, "mode": "body", "ordered": True})
         plan = in_single_calls(told | {"source": told["source"] | {"messages": at_once}})
         (sink,) = plan.sinks

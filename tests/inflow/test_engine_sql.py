@@ -13,7 +13,7 @@ import pytest
 from analytics import lake
 from analytics.errors import AnalyticsError, PipelineEnded, PipelineFailed, PipelineRefused, QueryRefused
 from analytics.inflow.delivery import REASON
-from analytics.pipelines import query_trial
+from analytics.pipelines import query_trial, runner
 from analytics.pipelines.runner import Pipeline
 from analytics.specs import Column, TableSpec
 from tests.inflow.tasks import Log, change, counted, delivered_to, document, ended, in_order, ordered_topic, started
@@ -94,6 +94,18 @@ def test_a_query_is_tried_over_sample_events_as_it_would_be_made_of_a_batch() ->
     found = {one["id"]: one for one in done.events}
     assert found["e2/1"] == SAMPLES[1] | {"id": "e2/1", "gantrytopic": "other", "data": {"name": "Bob", "sku": "b"}}
     assert tried_on_samples("select * from events where operation = 'NOTHING'") == []
+
+
+def test_a_query_that_is_tried_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged, asked = runner.Names.judged, list[str]()
+
+    def counted(names: runner.Names, sql: str, line: int) -> Any:
+        asked.append(sql)
+        return judged(names, sql, line)
+
+    monkeypatch.setattr(runner.Names, "judged", counted)
+    assert len(tried_on_samples("select id from events")) == 2
+    assert asked == ["select id from events"]
 
 
 @pytest.mark.parametrize(

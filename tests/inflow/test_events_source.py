@@ -105,7 +105,7 @@ def test_nor_more_bytes_unless_one_event_has_them(
     log: EventLog, source: EventsSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events_source, "MOST_BYTES", 1000)
-    monkeypatch.setattr(events_source, "_AT_ONCE_BYTES", 700)
+    monkeypatch.setattr(stretches, "_AT_ONCE_BYTES", 700)
     fill(log, 1, 2, 3, size=400)
     fill(log, 4, size=3000)
     reader, found = EventsReader(source), [0]

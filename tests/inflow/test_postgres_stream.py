@@ -226,9 +226,13 @@ def test_a_piece_has_so_many_bytes_at_most(items: Database, monkeypatch: pytest.
     items.sql("ALTER TABLE items ADD COLUMN filler text")
     with items.capture(snapshot=True) as capture:
         items.sql(f"INSERT INTO items SELECT n, 0, '{'x' * 3000}' FROM generate_series(1, 600) n")
-        capture.changes(0.2)
-        sizes = [len(capture.changes(0.2)) for _ in range(2)]
-    assert sizes == [4, 4]
+        sizes: list[int] = []
+        patience = Patience(30, 0.2)
+        while sum(sizes) < 600:
+            sizes.append(len(capture.changes(0.2)))
+            assert sizes[-1] or not patience.is_over()
+    # A piece ends as well where the server has not sent more yet, which is so with any of them on a busy machine.
+    assert max(sizes) == 4
     remove(items.source())
     with items.capture(snapshot=True) as capture:
         assert [len(capture.changes(0.2)) for _ in range(3)] == [4, 4, 4]

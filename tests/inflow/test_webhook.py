@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.inflow.webhook import BodyRefused, Request, Webhook, WebhookError, event_of, is_signed, signed
+from analytics.inflow.webhook import (
+    MOST_BODY_BYTES,
+    BodyRefused,
+    Request,
+    Webhook,
+    WebhookError,
+    event_of,
+    is_signed,
+    signed,
+)
 
 AT = datetime(2026, 1, 15, 8, 30, 0, 120_000, UTC)
 
@@ -24,6 +33,18 @@ def request(body: bytes = b"", kind: str = "application/json", **more: Any) -> R
 def data(sent: Request, **more: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(event_of(sent, identity="e1", task="hook", at=AT, **more))["data"]
     return found
+
+
+def test_a_charset_whose_decoding_takes_minutes_is_none() -> None:
+    """A megabyte of punycode takes Python seven minutes; the limit of the test is shorter."""
+    body = b"a" * MOST_BODY_BYTES
+    assert data(request(body, "text/plain; charset=punycode"))["bodyEncoding"] == "base64"
+
+
+@pytest.mark.parametrize("body", [b'{"n": 1e999}', b'{"n": "\\ud800"}'])
+def test_json_that_cannot_be_kept_is_refused_by_a_sentence(body: bytes) -> None:
+    with pytest.raises(BodyRefused, match="a text that is none, or a number that is too large"):
+        data(request(body))
 
 
 def test_an_event_tells_the_request() -> None:
@@ -52,6 +73,10 @@ def test_an_event_tells_the_request() -> None:
         ("text/plain", "grün".encode(), "grün", "text"),
         ("text/plain; charset=latin-1", "grün".encode("latin-1"), "grün", "text"),
         ("text/plain; charset=rot13", b"abc", "YWJj", "base64"),
+        ("text/plain; charset=raw_unicode_escape", b"abc", "YWJj", "base64"),
+        ("text/plain; charset=Unicode-Escape", b"abc", "YWJj", "base64"),
+        ("text/plain; charset=undefined", b"abc", "YWJj", "base64"),
+        ("text/plain; charset=IDNA", b"abc", "YWJj", "base64"),
         ("text/plain", b"\xff", "/w==", "base64"),
         ("application/x-www-form-urlencoded", b"a=1&b=2", "a=1&b=2", "text"),
         ("application/xml", b"<a/>", "<a/>", "text"),

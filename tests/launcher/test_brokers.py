@@ -64,7 +64,9 @@ def test_it_refuses_ports_that_another_process_of_the_copy_has() -> None:
 
 def test_a_cluster_of_ones_own_opens_no_ports_for_brokers() -> None:
     settings = config.read({"GANTRY_BROKERS": "2", "GANTRY_NAMESRV": "10.0.0.5:9876"})
-    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT"}
+    assert set(settings.listening) == {
+        "GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT", "GANTRY_CONSOLE_METRICS_PORT",
+    }  # fmt: skip
     assert plan.open_name_server(settings) is None
 
 

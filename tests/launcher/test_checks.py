@@ -69,13 +69,16 @@ def test_a_port_that_was_just_closed_is_free(settings: Config) -> None:
     checks.check_ports(replace(settings, ports={"GANTRY_WEB_PORT": port}))
 
 
-def test_a_second_copy_starts_without_grpc_when_the_first_has_its_default_port(settings: Config) -> None:
+@pytest.mark.parametrize("name", checks.LEFT_OUT)
+def test_a_second_copy_starts_without_what_the_first_has_and_it_can_do_without(settings: Config, name: str) -> None:
     listener, port = taken_port()
-    settings = replace(settings, ports=settings.ports | {"GANTRY_GRPC_PORT": port})
+    settings = replace(settings, ports=settings.ports | {name: port})
     with listener:
-        assert "GANTRY_GRPC_PORT" not in checks.leave_out_grpc(settings, {}).ports
-        assert checks.leave_out_grpc(settings, {"GANTRY_GRPC_PORT": str(port)}) == settings
-    assert checks.leave_out_grpc(settings, {}) == settings
+        without, (remark,) = checks.leave_out_taken(settings, {})
+        assert name not in without.ports
+        assert f"port {port} is in use, set {name}." in remark
+        assert checks.leave_out_taken(settings, {name: str(port)}) == (settings, [])
+    assert checks.leave_out_taken(settings, {}) == (settings, [])
 
 
 def test_it_refuses_a_host_that_is_not_this_machine(settings: Config) -> None:

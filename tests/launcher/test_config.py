@@ -23,9 +23,19 @@ def test_it_takes_every_port_and_the_home_from_the_environment(tmp_path: Path) -
     assert settings.home == tmp_path
 
 
+def test_figures_of_the_console_are_shown_to_nobody_where_their_port_is_0() -> None:
+    name = "GANTRY_CONSOLE_METRICS_PORT"
+    assert name in config.read({}).listening
+    settings = config.read({name: "0"})
+    assert name not in settings.ports
+    assert name not in plan.environment(settings, {name: "0"})
+
+
 def test_it_opens_no_broker_ports_beside_a_cluster() -> None:
     settings = config.read({"GANTRY_NAMESRV": "10.0.0.5:9876;10.0.0.6:9876"})
-    assert set(settings.listening) == {"GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT"}
+    assert set(settings.listening) == {
+        "GANTRY_WEB_PORT", "GANTRY_SQL_PORT", "GANTRY_SMQ_PORT", "GANTRY_CONSOLE_METRICS_PORT",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -165,12 +165,15 @@ def test_a_spool_knows_after_a_crash_what_it_knew_before(tmp_path: Path) -> None
     first.count("duplicateMessages", 2)
     first.remove(5, ["b"])
     (tmp_path / "000000000007.arrow").write_bytes(b"a batch that was never told")
+    (tmp_path / "000000000007.draft").write_bytes(b"its messages")
+    (tmp_path / "000000000003.arrow").write_bytes(b"a batch in the middle of whose removal the leader was killed")
 
     assert not Spool(tmp_path).lead()
     first.release()
     second = Spool(tmp_path)
     assert second.lead()
     assert second.numbers() == [6]
+    assert sorted(tmp_path.glob("0*")) == [tmp_path / f"000000000006.{kind}" for kind in ("arrow", "json")]
     assert second.seen("c", "h4")
     assert second.batches[6].handles == {"c": "h4"}
     assert not second.seen("a", "h5")

@@ -445,6 +445,6 @@ def test_a_result_beyond_the_limit_ends_its_statement_while_it_is_written(
 @pytest.mark.usefixtures("quiet")
 def test_the_pages_show_what_is_stored(sql_cast: Cast, lake: Path) -> None:
     upload(sql_cast.alice, "a", MIB // 2)
-    page = signed_in(sql_cast.alice.person).get(reverse("instances.overview_limits")).content.decode()
+    page = signed_in(sql_cast.alice.person).get(reverse("instances.overview_limits"), {"all": "1"}).content.decode()
     assert "Bytes in the lake" in page
     assert "512.0 KiB" in page

@@ -64,7 +64,7 @@ class World:
         assert alice.tenant
         assert charlie.tenant
         world = cls(alice.tenant, charlie.tenant, alice, charlie)
-        cluster = Cluster.objects.create(name="DefaultCluster", namesrv="127.0.0.1:1")
+        cluster = Cluster.objects.create(name="DefaultCluster", origin="embedded", namesrv="127.0.0.1:1")
         for tenant, names in ((world.acme, ("orders", "wages")), (world.umbrella, ("plans",))):
             instance_id = f"MQ_INST_{tenant.uid}_AbCdEf12"
             instance = Instance.objects.create(

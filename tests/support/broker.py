@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet
+from redis import Redis
 
 from tests.support.patience import Patience
 from tests.support.redis_server import RedisServer, redis_server
@@ -123,6 +124,16 @@ class ServerProcess:
         row = json.dumps(limits)
         self._redis([("HSET", "gantry:acl:limits", tenant, row), ("INCR", "gantry:acl:version")])
 
+    def rate(self, name: str, instance: str, *, sent: int = 0, received: int = 0) -> None:
+        """Publish how fast an instance may be, as the console does; `name` is its id, or for bare names an account."""
+        row = json.dumps({"instance": instance, "sent": sent, "received": received})
+        self._redis([("HSET", "gantry:acl:rates", name, row), ("INCR", "gantry:acl:version")])
+
+    def redis_command(self, *words: str) -> Any:
+        """What its Redis answers."""
+        with Redis.from_url(self.redis_url) as client:
+            return client.execute_command(*words)
+
     def disable(self, key_id: str) -> None:
         """Take an AccessKey away."""
         self._redis([("HDEL", "gantry:acl:keys", key_id), ("INCR", "gantry:acl:version")])
@@ -151,7 +162,7 @@ class BrokerProcess(ServerProcess):
 
     def start(self) -> None:
         """Start, and wait for the ready line; a broker that was started before keeps its ports."""
-        namesrv, address = _free_ports(2)
+        namesrv, address = free_engine_ports(2)
         ports = {
             "GANTRY_NAMESRV_PORT": self.namesrv.rpartition(":")[2] or str(namesrv),
             "GANTRY_BROKER_PORT": self.address.rpartition(":")[2] or str(address),
@@ -168,7 +179,7 @@ class BrokerProcess(ServerProcess):
         self.namesrv, self.address, self.grpc = found.groups(default="")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_engine_ports(count: int) -> list[int]:
     """Free ones of those that Spark may connect to in this run; any, where the run keeps none for brokers."""
     first, _, last = os.environ.get("GANTRY_ENGINE_PORTS", "").partition("-")
     if not last:

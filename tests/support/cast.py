@@ -27,7 +27,7 @@ from console.accounts.services.platform_admins import set_platform_admin
 from console.audit.models import Entry
 from console.instances import broker as clients
 from console.instances import services as instances
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster, Instance, Origin
 from console.topics import services as topics
 from console.topics.models import Group, OrderType, Topic
 from tests.support.broker import BrokerProcess
@@ -69,6 +69,13 @@ class Cast:
             self._clients[name].force_login(self.users[name], "allauth.account.auth_backends.AuthenticationBackend")
         return self._clients[name]
 
+    def bring_cluster(self) -> Cluster:
+        """From now on the brokers are none of this installation's own, but those that GANTRY_NAMESRV names."""
+        Cluster.objects.filter(pk=self.cluster.pk).update(origin=Origin.SETTINGS)
+        for cluster in (self.cluster, self.instance.cluster, self.charlies.cluster):
+            cluster.origin = Origin.SETTINGS
+        return self.cluster
+
     @property
     def acme(self) -> Tenant:
         """Alice's account."""
@@ -91,7 +98,9 @@ def console(db: None, settings: Any, broker: BrokerProcess) -> Cluster:
     }
     cache.clear()
     redis_client.Redis.from_url(f"{broker.redis_url}?db=0").delete(KEYS)
-    return Cluster.objects.create(name="DefaultCluster", region=django_settings.REGION, namesrv=broker.namesrv)
+    return Cluster.objects.create(
+        name="DefaultCluster", origin=Origin.EMBEDDED, region=django_settings.REGION, namesrv=broker.namesrv
+    )
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,14 @@ class BuildError(Exception):
     """Maven or javac ended with an error; the text is what it printed."""
 
 
-def maven_jars(pom: Path, stamp: Path, output: Path | None = None) -> None:
+def maven_jars(pom: Path, stamp: Path, output: Path | None = None, options: Sequence[str] = ()) -> None:
     """Copy the runtime dependencies of `pom` into `output`, or to where the pom says; `stamp` tells that it is done.
 
+    `options` are further words of Maven's command line, such as the value of a property.
     Skips the test without mvn, fails it on CI. Raises BuildError with Maven's words, e.g. without a network.
     """
     poms = sorted(pom.parent.rglob("pom.xml"))
-    command = [str(need_tool("mvn")), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command = [str(need_tool("mvn")), "-q", "-B", "-f", str(pom), *options, "dependency:copy-dependencies"]
     if output is not None:
         command.append(f"-DoutputDirectory={output}")
     with _alone(stamp):

@@ -35,16 +35,31 @@ _PORT = 5432
 #: What runs on both databases, so far as it uses one (the mark `database`): services, races, triggers, lists and their
 #: narrowing, pages and the APIs.
 _FOLDERS = (
-    *("accounts", "audit", "instances", "openapi", "outbox", "platform", "rights", "topics", "web"),
+    *(
+        "accounts",
+        "alarms",
+        "audit",
+        "feeds",
+        "inflow",
+        "instances",
+        "openapi",
+        "outbox",
+        "platform",
+        "rights",
+        "topics",
+    ),
+    *("tracking", "web"),
     *("pipelines/test_at_once.py", "sql/test_scheduling.py"),
 )
-#: The same on every database. First what is long and about something else: a browser, an outside provider, generated
-#: requests and programs. Then what runs no statement that the others do not run, with the same outcome: every way to an
-#: error, forms without their token, and who is refused what, since whether a role may do something is decided in Python
-#: (`web/test_every_page` opens each page once instead).
+#: The same on every database. First what is long and about something else: a browser, an outside provider, what becomes
+#: of an event, generated requests and programs. Then what runs no statement that the others do not run, with the same
+#: outcome: every way to an error, forms without their token, and who is refused what, since whether a role may do
+#: something is decided in Python (`web/test_every_page` opens each page once instead).
 _ONCE = (
     "accounts/test_security_keys",
     "accounts/test_single_sign_on",
+    "inflow/test_sinks",
+    "inflow/test_trials",
     "openapi/test_schemathesis",
     "openapi/test_samples",
     "openapi/test_tool",

@@ -21,7 +21,7 @@ from tests.support.patience import Patience
 ROOT = Path(__file__).resolve().parents[2]
 PORTS = (
     "GANTRY_WEB_PORT", "GANTRY_NAMESRV_PORT", "GANTRY_BROKER_PORT", "GANTRY_GRPC_PORT", "GANTRY_SQL_PORT",
-    "GANTRY_SMQ_PORT", "GANTRY_DEMO_PORT",
+    "GANTRY_SMQ_PORT", "GANTRY_DEMO_PORT", "GANTRY_CONSOLE_METRICS_PORT",
 )  # fmt: skip
 #: Stretches every deadline on a slow machine.
 SLOWNESS = float(os.environ.get("GANTRY_TEST_SLOWNESS", "1"))
@@ -85,7 +85,7 @@ class Product:
         """The content of demo.json."""
         return dict(json.loads((self.home / "demo.json").read_text()))
 
-    def start(self, *, seconds: float = 180.0) -> Product:
+    def start(self, *, seconds: float = 600.0) -> Product:
         """Start and wait until the banner says that all is ready."""
         began = time.monotonic()
         with self.output.open("ab") as stream:
@@ -93,14 +93,17 @@ class Product:
             self.process = subprocess.Popen(
                 [self.python, "-m", "launcher", "up"], cwd=self.root, env=self.environ, stdout=stream, stderr=stream
             )
-        eventually(lambda: self._ready(offset), seconds=seconds, what="Gantry is ready")
+        try:
+            eventually(lambda: self._ready(offset), seconds=seconds, what="Gantry is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it had printed:\n{self.tail()}") from None
         self.started_in = time.monotonic() - began
         return self
 
     def _ready(self, offset: int) -> bool:
         text = self.output.read_bytes()[offset:].decode(errors="replace")
         if self.process is None or self.process.poll() is not None:
-            raise AssertionError(f"the copy ended while it started:\n{text[-6000:]}")
+            raise AssertionError(f"the copy ended with {self.process and self.process.returncode} while it started")
         return "Gantry is ready" in text
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:

@@ -19,7 +19,7 @@ class Pushed(NamedTuple):
     body: bytes
 
 
-Reply = Callable[[Pushed], int | tuple[int, Mapping[str, str]]]
+Reply = Callable[[Pushed], int | tuple[int, Mapping[str, str]] | bytes]
 
 
 def _ok(_pushed: Pushed) -> int:
@@ -28,7 +28,10 @@ def _ok(_pushed: Pushed) -> int:
 
 @dataclass
 class Receiver:
-    """A running receiver; `reply` gives the status, or status and headers, and may take its time."""
+    """A running receiver; `reply` gives the status, status and headers, or the body of an answer 200.
+
+    It may take its time.
+    """
 
     port: int
     reply: Reply = _ok
@@ -51,15 +54,20 @@ def receiver(reply: Reply = _ok, context: ssl.SSLContext | None = None, port: in
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            body = self.rfile.read(size := int(self.headers["content-length"]))
+            if len(body) < size:
+                return  # who pushes was killed in the middle of it
             pushed = Pushed(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             found.pushed.append(pushed)
             answer = found.reply(pushed)
-            status, headers = answer if isinstance(answer, tuple) else (answer, {})
+            content = answer if isinstance(answer, bytes) else b""
+            told = 200 if isinstance(answer, bytes) else answer
+            status, headers = told if isinstance(told, tuple) else (told, {})
             self.send_response(status)
-            for name, value in {"content-length": "0", **headers}.items():
+            for name, value in {"content-length": f"{len(content)}", **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
             """Nothing is written: what came is in `pushed`."""

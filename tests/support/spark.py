@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tests.support.product import free_ports
 START_SECONDS = 120
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 @dataclass
@@ -84,6 +85,13 @@ class SparkProgram:
             return False
 
 
+def _command(pid: int) -> list[str]:
+    """The command line of a process; empty for one that has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
+
+
 @contextmanager
 def _folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
@@ -101,8 +109,12 @@ class StandaloneCluster:
     worker: SparkProgram
 
     def executors(self) -> list[int]:
-        """Process ids of the executors that run now."""
-        return self.worker.children()
+        """Process ids of the executors that run now.
+
+        The worker may have another child: the shell that `spark-class` asked for the command of Java, when it had not
+        ended by the time that script became Java. Nobody ever waits for it.
+        """
+        return [pid for pid in self.worker.children() if _EXECUTOR in _command(pid)]
 
 
 @contextmanager

@@ -68,11 +68,13 @@ class WebServer:
 def web_server(redis: RedisServer, **environment: str) -> Iterator[WebServer]:
     """Serve on an empty database that has all tables. Environment values are given by keyword, lower or upper case."""
     home = Path(tempfile.mkdtemp(prefix="gantry-web-"))
-    (port,) = free_ports(1)
+    port, figures_port = free_ports(2)
     given = {"GANTRY_HOME": str(home), "REDIS_URL": redis.url, "GANTRY_WEB_PORT": str(port)}
+    given["GANTRY_CONSOLE_METRICS_PORT"] = str(figures_port)
     given |= {name.upper(): value for name, value in environment.items()}
     wanted = config.read(given)
     secrets.draw(home / "secrets")
+    plan.figures_folder(wanted).mkdir(parents=True)
     _copy_tables(home / "console.sqlite3")
     web = next(service for service in plan.services(wanted) if service.name == "web")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GANTRY_", "DATABASE_"))}

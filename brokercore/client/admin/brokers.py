@@ -67,11 +67,15 @@ class Brokers:
 
         Brokers that cannot be reached are left out, unless all are: then the error of one is raised.
         """
-        calls = {name: Call(at, RequestCode.GET_BROKER_RUNTIME_INFO, {}) for name, at in self._base.masters().items()}
+        masters = self.cluster().brokers or self._base.masters()
+        calls = {name: Call(at, RequestCode.GET_BROKER_RUNTIME_INFO, {}) for name, at in masters.items()}
         tables: dict[str, dict[str, str]] = {}
         unreachable: ClientError | None = None
         for (name, call), result in zip(calls.items(), self._base.session.call_all(calls.values()), strict=True):
             if isinstance(result, BrokerUnreachable | RequestTimeout):
+                unreachable = result
+            elif isinstance(result, SystemFault) and "NoSuchElementException" in result.text:
+                # Brokers before 5.2 fail to tell their rates in the first second, in which they have counted nothing.
                 unreachable = result
             elif isinstance(result, ClientError):
                 raise result
@@ -81,10 +85,16 @@ class Brokers:
             raise unreachable
         return tables
 
+    def version(self, broker_name: str) -> str:
+        """What a master runs, empty where it does not say (GET_BROKER_RUNTIME_INFO). Raises BrokerNotExist."""
+        address = self._base.routes.address(broker_name)
+        answer = self._base.session.call(Call(address, RequestCode.GET_BROKER_RUNTIME_INFO, {}))
+        return texts(read(read_object, answer.body, address).get("table")).get("brokerVersionDesc", "")
+
     def config(self, broker_name: str) -> dict[str, str]:
         """The settings of a master, all as text (GET_BROKER_CONFIG). Raises BrokerNotExist."""
         address = self._base.routes.address(broker_name)
-        return _properties(self._base.session.call(Call(address, RequestCode.GET_BROKER_CONFIG, {})), address)
+        return settings_of_answer(self._base.session.call(Call(address, RequestCode.GET_BROKER_CONFIG, {})), address)
 
     def update_config(self, broker_name: str, changes: Mapping[str, str]) -> None:
         """Change settings of a master (UPDATE_BROKER_CONFIG). The embedded broker forgets them at its next start.
@@ -127,7 +137,7 @@ class NameServers:
         """The settings of each name server by its address (GET_NAMESRV_CONFIG)."""
         servers = self._base.session.name_servers
         answers = self._base.ask(servers, RequestCode.GET_NAMESRV_CONFIG)
-        return {address: _properties(answer, address) for address, answer in answers.items()}
+        return {address: settings_of_answer(answer, address) for address, answer in answers.items()}
 
     def key_value(self, namespace: str, key: str) -> str | None:
         """A value that the name servers keep, None when there is none (GET_KV_CONFIG)."""
@@ -169,7 +179,7 @@ def _sum(one: Rate | None, other: Rate) -> Rate:
     return Rate(total, one.per_second + other.per_second, total / times if times else 0.0)
 
 
-def _properties(answer: Command, address: str) -> dict[str, str]:
+def settings_of_answer(answer: Command, address: str) -> dict[str, str]:
     """Lines `key=value`, as Java's Properties are written. Raises BadResponse."""
     try:
         lines = answer.body.decode().splitlines()

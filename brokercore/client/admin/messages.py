@@ -10,7 +10,14 @@ from concurrent.futures import Future
 
 from brokercore.client.admin.base import Base, read
 from brokercore.client.connection import split_address
-from brokercore.client.errors import BrokerUnreachable, ClientError, QueryNotFound, SystemFault, TopicNotExist
+from brokercore.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    NoPermission,
+    QueryNotFound,
+    SystemFault,
+    TopicNotExist,
+)
 from brokercore.client.messages import SendResult
 from brokercore.client.offsets import QueueOffsets
 from brokercore.client.pulling import PULL_CODES, PullResult, PullStatus, pull_call, read_pull
@@ -33,6 +40,8 @@ IN_FLIGHT = 12
 MAX_MESSAGES = 32
 """A broker gives no more at a time."""
 
+_UNIQUE_FLAG = "_UNIQUE_KEY_QUERY"
+
 _SENDER = "CLIENT_INNER_PRODUCER"
 """The producer group under which clients themselves write to retry topics."""
 
@@ -50,6 +59,7 @@ class Messages:
 
     def __init__(self, base: Base) -> None:
         self._base = base
+        self._without_flag: set[str] = set()
 
     def pull(self, queue: MessageQueue, offset: int, max_messages: int = MAX_MESSAGES) -> PullResult:
         """Read up to `max_messages` (a broker gives at most 32) from an offset on; see PullResult."""
@@ -85,11 +95,16 @@ class Messages:
             "maxNum": str(max_messages),
             "beginTimestamp": str(begin_ms),
             "endTimestamp": str(end_ms),
-            "_UNIQUE_KEY_QUERY": "true" if unique else "false",
         }
-        calls = [Call(address, RequestCode.QUERY_MESSAGE, ext) for address in self._base.routes.masters(topic).values()]
+        addresses = list(self._base.masters_of(topic).values())
+        flags = {_UNIQUE_FLAG: "true"} if unique else {}
+        calls = [
+            Call(address, RequestCode.QUERY_MESSAGE, ext | ({} if address in self._without_flag else flags))
+            for address in addresses
+        ]
         found: list[StoredMessage] = []
-        for call, result in zip(calls, self._base.session.call_all(calls, timeout_ms=_QUERY_TIMEOUT_MS), strict=True):
+        for call, answer in zip(calls, self._base.session.call_all(calls, timeout_ms=_QUERY_TIMEOUT_MS), strict=True):
+            result = self._without(call) if isinstance(answer, NoPermission) and _UNIQUE_FLAG in call.ext else answer
             if isinstance(result, QueryNotFound):
                 continue
             if isinstance(result, ClientError):
@@ -97,6 +112,17 @@ class Messages:
             found += read(decode_stored, result.body, call.address)
         matching = [message for message in found if message.topic == topic and _has_key(message, key, unique)]
         return sorted(matching, key=lambda message: (message.store_timestamp, message.physical_offset))[:max_messages]
+
+    def _without(self, call: Call) -> Command | ClientError:
+        """The same without the flag: ACL 1.0 leaves it out of what it holds a signature against, so none would fit.
+
+        Brokers that have ACL 1.0 find unique ids without it as well.
+        """
+        ext = {name: value for name, value in call.ext.items() if name != _UNIQUE_FLAG}
+        (result,) = self._base.session.call_all([call._replace(ext=ext)], timeout_ms=_QUERY_TIMEOUT_MS)
+        if not isinstance(result, NoPermission):
+            self._without_flag.add(call.address)
+        return result
 
     def between(self, topic: str, begin_ms: int, end_ms: int, *, max_messages: int = 64) -> list[StoredMessage]:
         """Messages of a topic stored from `begin_ms` to before `end_ms` (epoch ms), oldest first.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from brokercore.client.admin.base import Base, read, read_names
+from brokercore.client.admin.base import LARGE_MS, Base, OneOfMany, latest_by_name, read, read_names
 from brokercore.client.errors import (
     BrokerError,
     BrokerNotExist,
@@ -20,12 +20,29 @@ from brokercore.client.session import Call
 from brokercore.names import AUTO_CREATE_TOPIC
 from brokercore.protocol.bodies.config import MESSAGE_TYPE_ATTRIBUTE, TopicConfig, topic_table_from_json
 from brokercore.protocol.bodies.route import TopicRoute
-from brokercore.protocol.bodies.stats import QueueStats, TopicStats
-from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.bodies.stats import (
+    QueuePositions,
+    QueueStats,
+    TopicStats,
+    queue_positions_from_json,
+    topic_positions_from_json,
+)
+from brokercore.protocol.codes import OwnRequestCode, RequestCode, ResponseCode
 from brokercore.protocol.message_queue import MessageQueue
 
 _ORDER_CONFIG = "ORDER_TOPIC_CONFIG"
 """Name-server namespace with the fixed queues of ordered topics."""
+
+_AT_A_TIME = 500
+
+_SETTINGS = OneOfMany(
+    RequestCode.GET_TOPIC_CONFIG,
+    "topic",
+    TopicConfig.from_json,
+    TopicNotExist,
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    topic_table_from_json,
+)
 
 
 class Topics:
@@ -49,16 +66,12 @@ class Topics:
     def configs_by_broker(self) -> dict[str, dict[str, TopicConfig]]:
         """As `configs`, for each master by its broker name (GET_ALL_TOPIC_CONFIG)."""
         masters = self._base.masters()
-        answers = self._base.ask(masters.values(), RequestCode.GET_ALL_TOPIC_CONFIG)
+        answers = self._base.ask(masters.values(), RequestCode.GET_ALL_TOPIC_CONFIG, timeout_ms=LARGE_MS)
         return {name: read(topic_table_from_json, answers[address].body, address) for name, address in masters.items()}
 
     def config(self, topic: str) -> TopicConfig:
         """The configuration of a topic. Raises TopicNotExist."""
-        masters = self._base.routes.masters(topic)
-        ext = {"topic": topic, "lo": "true"}
-        answers = self._base.ask_where_known(masters.values(), RequestCode.GET_TOPIC_CONFIG, ext, TopicNotExist)
-        address, response = next(iter(answers.items()))
-        return read(TopicConfig.from_json, response.body, address)
+        return self._base.settings_of(self._base.masters_of(topic).values(), topic, _SETTINGS)
 
     def create(
         self,
@@ -108,7 +121,7 @@ class Topics:
 
     def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
         """Offsets of every queue of a topic. Raises TopicNotExist."""
-        masters = self._base.routes.masters(topic)
+        masters = self._base.masters_of(topic)
         answers = self._base.ask_where_known(
             masters.values(), RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, TopicNotExist
         )
@@ -130,6 +143,45 @@ class Topics:
             stats.setdefault(topic, {}).update(read(TopicStats.from_json, result.body, address).queues)
         return stats
 
+    def all_positions(self) -> dict[str, dict[str, QueuePositions]]:
+        """Of every topic but the system's: positions of its queues by broker (GET_ALL_TOPIC_OFFSETS).
+
+        One request a broker. Raises RequestNotSupported for brokers of Apache, which have no such request.
+        """
+        masters = self._base.masters()
+        answers = self._base.ask(masters.values(), OwnRequestCode.GET_ALL_TOPIC_OFFSETS, timeout_ms=LARGE_MS)
+        found: dict[str, dict[str, QueuePositions]] = {}
+        for name, address in masters.items():
+            for topic, positions in read(topic_positions_from_json, answers[address].body, address).items():
+                found.setdefault(topic, {})[name] = positions
+        return found
+
+    def positions_of(self, topics: Sequence[str]) -> dict[str, dict[str, QueuePositions]]:
+        """As `all_positions` for these topics, a request for each and broker, some hundred in flight at a time.
+
+        Topics that do not exist are left out.
+        """
+        found: dict[str, dict[str, QueuePositions]] = {}
+        for name, address in self._base.masters().items():
+            for at in range(0, len(topics), _AT_A_TIME):
+                part = topics[at : at + _AT_A_TIME]
+                calls = [Call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}) for topic in part]
+                for topic, result in zip(part, self._base.session.call_all(calls), strict=True):
+                    if isinstance(result, TopicNotExist):
+                        continue
+                    if isinstance(result, ClientError):
+                        raise result
+                    found.setdefault(topic, {})[name] = read(queue_positions_from_json, result.body, address)
+        return found
+
+    def last_stored_ms(self, topics: Sequence[str]) -> dict[str, int]:
+        """When each of these topics got its last message (epoch ms), 0 for never; all requests in flight at once.
+
+        Topics that do not exist are left out.
+        """
+        ext = {topic: {"topic": topic} for topic in topics}
+        return latest_by_name(self._base, RequestCode.GET_TOPIC_STATS_INFO, ext)
+
     def route(self, topic: str) -> TopicRoute:
         """The route of a topic, asked anew. Raises TopicNotExist."""
         return self._base.routes.route(topic, fresh=True)
@@ -137,7 +189,7 @@ class Topics:
     def groups(self, topic: str) -> list[str]:
         """Consumer groups that subscribe to a topic or have offsets in it (QUERY_TOPIC_CONSUME_BY_WHO)."""
         answers = self._base.ask(
-            self._base.routes.masters(topic).values(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+            self._base.masters_of(topic).values(), RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
         )
         groups: set[str] = set()
         for address, response in answers.items():

@@ -19,7 +19,11 @@ MESSAGE_TYPE_ATTRIBUTE = "message.type"
 
 @dataclass(slots=True)
 class TopicConfig:
-    """A topic on one broker. `perm`: 4 read, 2 write, 1 inherit."""
+    """A topic on one broker. `perm`: 4 read, 2 write, 1 inherit.
+
+    `keeps_attributes` is False for what a broker told that keeps none, as those of RocketMQ 4 do: it has no message
+    types then. That is not sent.
+    """
 
     topic: str
     read_queues: int = 8
@@ -29,6 +33,7 @@ class TopicConfig:
     attributes: dict[str, str] = field(default_factory=dict)
     system_flag: int = 0
     filter_type: str = "SINGLE_TAG"
+    keeps_attributes: bool = True
 
     @property
     def message_type(self) -> str:
@@ -66,6 +71,7 @@ class TopicConfig:
             texts(data.get("attributes")),
             integer(data, "topicSysFlag"),
             text(data, "topicFilterType", "SINGLE_TAG"),
+            "attributes" in data,
         )
 
     @classmethod
@@ -104,13 +110,18 @@ def topic_table_from_json(data: bytes) -> dict[str, TopicConfig]:
 
 @dataclass(slots=True)
 class GroupConfig:
-    """A consumer group on one broker (SubscriptionGroupConfig)."""
+    """A consumer group on one broker (SubscriptionGroupConfig).
+
+    `orderly_by_subscriptions` is ours: a group that is not set to consume in order does so by itself once it subscribes
+    to ordered topics only. It is said where it is False; Apache RocketMQ neither knows nor keeps it.
+    """
 
     group: str
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
     consume_message_orderly: bool = False
+    orderly_by_subscriptions: bool = True
     retry_queues: int = 1
     retry_max_times: int = 16
     consume_timeout_minutes: int = 15
@@ -138,6 +149,8 @@ class GroupConfig:
             "retryQueueNums": self.retry_queues,
             "whichBrokerWhenConsumeSlowly": self.which_broker_when_slow,
         }
+        if not self.orderly_by_subscriptions:
+            config["orderlyBySubscriptions"] = False
         if self.subscriptions is not None:
             config["subscriptionDataSet"] = self.subscriptions
         return config
@@ -153,6 +166,7 @@ class GroupConfig:
             boolean(data, "consumeFromMinEnable", True),
             boolean(data, "consumeBroadcastEnable", True),
             boolean(data, "consumeMessageOrderly"),
+            boolean(data, "orderlyBySubscriptions", True),
             integer(data, "retryQueueNums", 1),
             integer(data, "retryMaxTimes", 16),
             integer(data, "consumeTimeoutMinute", 15),

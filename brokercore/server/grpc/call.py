@@ -10,15 +10,15 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command, decode
 from brokercore.protocol.errors import ProtocolError
-from brokercore.protocol.grpc.messaging_pb2 import Code, Status
+from brokercore.protocol.grpc.messaging_pb2 import Code, Resource, Status
 from brokercore.server.connections.connection import Connection
 from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from brokercore.server.rights.authentication import Caller
 
 logger = logging.getLogger(__name__)
+Request = TypeVar("Request", bound=Message)
 
 MOST_ENTRIES = 1000
 """Messages, or receipt handles, of one call: clients send one message, and acknowledge what one receive gave them."""
@@ -136,8 +137,33 @@ class Call(InnerConnection):
     def __init__(self, broker: Broker, dispatch: Dispatch, caller: Caller, came_on: Connection, client_id: str) -> None:
         super().__init__(broker, dispatch, caller, came_on)
         self.came_on, self.client_id = came_on, client_id
+        self.space = ""
+        """The namespace that the call's metadata names."""
         self.seconds_left: float | None = None
         """Until the client gives up, when the call began; None when it waits for ever."""
+
+    def read(self, kind: type[Request], data: bytes) -> Request:
+        """A request of this call, with all its topics and groups in their namespace. Raises DecodeError."""
+        request: Request = kind.FromString(data)
+        if self.space:
+            _complete(request, self.space)
+        return request
+
+
+def _complete(request: Message, space: str) -> None:
+    """Put the namespace of a call into all topics and groups of its request that have none.
+
+    The clients for Java and Python name it with each of them and in the call's metadata; the client for Node in the
+    metadata alone, but for what it sends.
+    """
+    for field, value in request.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for part in value if isinstance(value, Sequence) else (value,):
+            if not isinstance(part, Resource):
+                _complete(part, space)
+            elif not part.resource_namespace and part.name and not part.name.startswith(f"{space}%"):
+                part.resource_namespace = space
 
 
 def _nothing(_connection: Connection) -> None:

@@ -25,6 +25,7 @@ from brokercore.protocol.grpc.messaging_pb2 import (
 )
 from brokercore.server.delivery.delayed_delivery import LEVELS_MS
 from brokercore.server.delivery.incoming import MAX_BODY
+from brokercore.server.delivery.ordering import is_orderly
 from brokercore.server.grpc.call import OK, Fault
 from brokercore.server.grpc.messages import group_name, topic_name
 from brokercore.server.grpc.receiving import POLLING_SECONDS, filter_of
@@ -57,14 +58,14 @@ async def telemetry(service: Service, call: Call, context: grpc.aio.ServicerCont
     session: Session | None = None
     try:
         while (data := await context.read()) is not grpc.aio.EOF:
-            command = TelemetryCommand.FromString(data)
+            command = call.read(TelemetryCommand, data)
             if command.HasField("settings"):
                 if len(data) > MAX_SETTINGS:
                     raise Fault(Code.BAD_REQUEST, f"the settings have {len(data)} bytes; allowed are {MAX_SETTINGS}")
                 session = service.sessions.open(call)
                 session.outbox = outbox
                 await _register(session, command.settings)
-                await outbox.put(TelemetryCommand(status=OK, settings=_settings(call, command.settings)))
+                await outbox.put(TelemetryCommand(status=OK, settings=await _settings(call, command.settings)))
             elif session is not None:
                 _receive_answer(session, command)
     finally:
@@ -124,8 +125,8 @@ def _consumer(group: str, kind: ClientType, subscriptions: list[SubscriptionData
     return ConsumerData(group, subscriptions, _CONSUMERS[kind])
 
 
-def _settings(call: Call, given: Settings) -> Settings:
-    """What a client shall work with."""
+async def _settings(call: Call, given: Settings) -> Settings:
+    """What a client shall work with. Raises StoreUnavailable."""
     settings = Settings()
     settings.CopyFrom(given)
     settings.metric.on = False
@@ -138,10 +139,12 @@ def _settings(call: Call, given: Settings) -> Settings:
         settings.publishing.max_body_size = MAX_BODY
         settings.publishing.validate_message_type = call.broker.settings.check_message_type
         return settings
-    config = call.broker.groups.get(group_name(given.subscription.group))
+    group = group_name(given.subscription.group)
+    config = call.broker.groups.get(group)
     policy.max_attempts = (config.retry_max_times if config else _RETRIES) + 1
     policy.customized_backoff.CopyFrom(CustomizedBackoff(next=[_ms(level) for level in LEVELS_MS]))
-    settings.subscription.fifo = config is not None and config.consume_message_orderly
+    topics = [topic_name(entry.topic) for entry in given.subscription.subscriptions]
+    settings.subscription.fifo = await is_orderly(call.broker, group, topics)
     settings.subscription.receive_batch_size = BATCH_SIZE
     settings.subscription.long_polling_timeout.CopyFrom(_ms(int(1000 * POLLING_SECONDS)))
     return settings

@@ -132,7 +132,7 @@ class GrpcEndpoint:
             try:
                 call = self._service.open(context)
                 await call.turn()
-                answer = await unary.handler(self._service, call, unary.request.FromString(data))
+                answer = await unary.handler(self._service, call, call.read(unary.request, data))
             except Exception as error:  # noqa: BLE001 (the border: every failure becomes a status)
                 answer = unary.response(status=status_of(error, name))
             finally:
@@ -148,7 +148,7 @@ class GrpcEndpoint:
             call = self._service.open(context)
             await call.turn()
             async with aclosing(
-                receiving.receive(self._service, call, pb.ReceiveMessageRequest.FromString(data))
+                receiving.receive(self._service, call, call.read(pb.ReceiveMessageRequest, data))
             ) as parts:
                 async for part in parts:
                     await context.write(part.SerializeToString())

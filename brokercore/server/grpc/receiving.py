@@ -108,7 +108,6 @@ def _delivered_now() -> ReceiveMessageResponse:
 
 
 async def _pop(call: Call, request: ReceiveMessageRequest, topic: str, group: str) -> Command:
-    config = call.broker.groups.get(group)
     kind, expression = filter_of(request.filter_expression)
     ext = {
         "consumerGroup": group,
@@ -121,7 +120,7 @@ async def _pop(call: Call, request: ReceiveMessageRequest, topic: str, group: st
         "initMode": "0",
         "exp": expression,
         "expType": kind,
-        "order": str(config is not None and config.consume_message_orderly).lower(),
+        "order": "false",  # unless the group is an orderly one, which the broker knows
     }
     return await call.ask(RequestCode.POP_MESSAGE, ext)
 

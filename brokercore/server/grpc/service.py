@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokercore.server.broker import Broker
     from brokercore.server.connections.connection import Connection
 
-CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
+CLIENT_ID, LANGUAGE, NAMESPACE = "x-mq-client-id", "x-mq-language", "x-mq-namespace"
 MAX_CLIENT_ID = 255
 
 AUTHORIZATION, DATE_TIME, SESSION_TOKEN = "authorization", "x-mq-date-time", "x-mq-session-token"
@@ -82,6 +82,7 @@ class Service:
             raise Fault(Code.CLIENT_ID_REQUIRED, f"{CLIENT_ID} is missing, or longer than {MAX_CLIENT_ID} characters")
         call = Call(self.broker, self.dispatch, caller, line, client_id)
         call.speaks(metadata.get(LANGUAGE, ""))
+        call.space = metadata.get(NAMESPACE, "")
         call.seconds_left = context.time_remaining()
         return call
 

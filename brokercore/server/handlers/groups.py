@@ -10,7 +10,7 @@ from brokercore.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_GROUPS, re
 from brokercore.protocol.bodies.config import MAX_CONFIG, GroupConfig, group_rows_to_json
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.fastjson import objects, read_object
+from brokercore.protocol.fastjson import exact, objects, read_object
 from brokercore.server.broker import Broker
 from brokercore.server.connections.connection import Connection
 from brokercore.server.connections.headers import boolean, text
@@ -19,6 +19,7 @@ from brokercore.server.handlers.offsets import existing_group, existing_topic
 from brokercore.server.peers.catching_up import forget_progress, remove_topic
 from brokercore.server.rights import permissions
 from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.bare_names import is_bare, let_make
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _INVALID = ResponseCode.INVALID_PARAMETER
@@ -55,7 +56,7 @@ async def all_groups(broker: Broker, connection: Connection, command: Command, c
     rows = {}
     async for name, config in broker.pace.work(caller.account).over(broker.groups.items()):
         if permissions.may_see_group(caller, connection, name):
-            rows[name] = config.to_json()
+            rows[name] = exact(config.to_json())
     return command.response(ResponseCode.SUCCESS, body=group_rows_to_json(rows, broker.groups.version))
 
 
@@ -90,13 +91,16 @@ async def _save(broker: Broker, connection: Connection, caller: Caller, config: 
         raise Refusal(_INVALID, f"retryQueueNums {config.retry_queues}: allowed are 1 to {_MAX_RETRY_QUEUES}")
     if (size := len(config.to_json())) > MAX_CONFIG:
         raise Refusal(_INVALID, f"the configuration of group {name} has {size} bytes; allowed are {MAX_CONFIG}")
+    made = is_bare(name) and await let_make(
+        broker, connection, caller, kind="group", name=name, config=config.to_dict()
+    )
+    if not caller.is_system and not made:
+        action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
+        if not broker.security.current(caller).may(action, name, connection):
+            raise permissions.denied(caller, (action,), name)
     if name in SYSTEM_GROUPS:
         return
-    if not caller.is_system:
-        action = "mq:UpdateGroup" if broker.groups.get(name) else "mq:CreateGroup"
-        if not caller.may(action, name, connection):
-            raise permissions.denied(caller, (action,), name)
-    if caller.account is None or broker.groups.get(name) is not None:
+    if made or caller.account is None or broker.groups.get(name) is not None:
         await _store(broker, caller, config)
         return
     async with caller.account.making:

@@ -47,16 +47,17 @@ def existing_group(broker: Broker, name: str) -> None:
 
 
 def query(broker: Broker, _connection: Connection, command: Command, _caller: Caller) -> Command:
-    """QUERY_CONSUMER_OFFSET: a group that never committed starts at 0 on a queue that still has its first message."""
+    """QUERY_CONSUMER_OFFSET: a group that never committed starts at 0 on a queue that lost no message yet.
+
+    So it does on an empty one: a client that begins at the end would ask for the end next, and miss what came between.
+    """
     ext = command.ext
     group, topic, queue_id = text(ext, "consumerGroup"), text(ext, "topic"), integer(ext, "queueId")
     offset = broker.offsets.get(group, topic, queue_id)
     if offset is None and boolean(ext, "setZeroIfNotFound", True):
         found = broker.topics.get(topic)
-        if found is not None and 0 <= queue_id < len(found.queues):
-            queue = found.queues[queue_id]
-            if queue.min_offset == 0 and queue.max_offset > 0:
-                offset = 0
+        if found is not None and 0 <= queue_id < len(found.queues) and found.queues[queue_id].min_offset == 0:
+            offset = 0
     if offset is None:
         return command.response(_NOT_FOUND, "Not found, maybe this group consumer boot first")
     return command.response(_OK, ext={"offset": str(offset)})

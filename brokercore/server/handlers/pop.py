@@ -23,9 +23,10 @@ from brokercore.server.broker import Broker
 from brokercore.server.connections.connection import MOST_WATCHED, Connection
 from brokercore.server.connections.headers import boolean, integer, text
 from brokercore.server.delivery.filtering import wanted_frames
+from brokercore.server.delivery.ordering import in_order
 from brokercore.server.errors import Refusal
 from brokercore.server.handlers.offsets import existing_topic
-from brokercore.server.handlers.pull import MAX_MESSAGES, readable, wait_seconds
+from brokercore.server.handlers.pull import MAX_MESSAGES, readable, receiving, wait_seconds
 from brokercore.server.pop.request import Popped, PopRequest
 from brokercore.server.rights import permissions
 from brokercore.server.rights.authentication import Caller
@@ -88,10 +89,11 @@ def _request(broker: Broker, connection: Connection, command: Command, caller: C
         max(1, min(integer(ext, "maxMsgNums", MAX_MESSAGES), MAX_MESSAGES)),
         _invisible_ms(ext),
         wanted,
-        boolean(ext, "order"),
+        boolean(ext, "order") or in_order(broker, group, topic),
         integer(ext, "initMode", 0) == 1,
         check,
         caller.account,
+        receiving(broker, caller, name),
     )
 
 
@@ -184,8 +186,11 @@ async def peek(broker: Broker, connection: Connection, command: Command, caller:
     """PEEK_MESSAGE: what a pop would get now. Nobody's turn changes; the messages have no receipt handles."""
     command.ext.setdefault("invisibleTime", str(LEAST_INVISIBLE_MS))
     request = _request(broker, connection, command, caller)
+    if request.rate is not None and request.rate.seconds_to_wait():
+        raise request.rate.refusal()
     async with connection.reads:
         found = await request.look()
+    request.received(len(found))
     head = _head(request, found) | {"invisibleTime": "0"}
     if not found:
         return command.response(ResponseCode.PULL_NOT_FOUND, "nothing is visible now", head)

@@ -18,6 +18,7 @@ from brokercore.server.errors import RedisError, Refusal, StoreUnavailable
 from brokercore.server.handlers.offsets import commit
 from brokercore.server.rights import permissions
 from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.rates import Rate
 from brokercore.server.storage.queue import Queue
 from brokercore.server.storage.topics import Topic
 
@@ -38,8 +39,8 @@ class Pull:
     """One pull request: looked at when it arrives, and again whenever its queue got something."""
 
     __slots__ = (
-        "begin", "broker", "bytes", "caller", "command", "connection", "count", "group", "offset", "queue", "reading",
-        "suspend", "timer", "wanted",
+        "begin", "broker", "bytes", "caller", "command", "connection", "count", "group", "offset", "pause", "queue",
+        "rate", "reading", "suspend", "timer", "wanted",
     )  # fmt: skip
 
     def __init__(self, broker: Broker, connection: Connection, command: Command, caller: Caller, queue: Queue) -> None:
@@ -52,6 +53,9 @@ class Pull:
         self.suspend = 0.0
         self.wanted: Wanted | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.pause: asyncio.TimerHandle | None = None
+        """Runs while the instance has received what it may: then the pull looks again."""
+        self.rate = receiving(broker, caller, queue.topic)
         self.reading = False
 
     def look(self) -> None:
@@ -69,6 +73,8 @@ class Pull:
             self._answer(_MOVED, b"OFFSET_RESET", reset)
         elif offset >= queue.max_offset or offset < queue.min_offset:
             self._outside()
+        elif self.rate is not None and (seconds := self.rate.seconds_to_wait()):
+            self._hold_back(self.rate, seconds)
         else:
             count = self.count if self.wanted is None else MAX_SCANNED
             found = self.broker.store.hot(queue, offset, count) if self.connection.reads.is_free else None
@@ -82,6 +88,8 @@ class Pull:
         """The time is over: answer that nothing came."""
         if self.reading:
             self.suspend = 0.0  # what is read now is the answer, whatever it is
+        elif self.pause is not None and self.rate is not None:
+            self._refuse(self.rate.refusal())
         elif self.offset != self.begin:
             self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", self.offset)
         else:
@@ -100,15 +108,41 @@ class Pull:
             return False
         return True
 
+    def _hold_back(self, rate: Rate, seconds: float) -> None:
+        """There are messages, and the instance has received what it may for so long: wait as a long poll does."""
+        if self.pause is not None:
+            return  # woken by another message
+        if not (self.suspend and self._hold()):
+            self._refuse(rate.refusal())
+            return
+        rate.held_back += 1
+        self.pause = asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        self.pause = None
+        self.look()
+
+    def _hold(self) -> bool:
+        """Let it wait for its queue, if it does not yet; False when too much waits on its connection."""
+        if self.timer is None:
+            if len(self.connection.on_close) >= MOST_WATCHED:
+                return False
+            self.broker.waiting.hold(self, self.suspend)
+            self.connection.on_close[self] = self._leave
+        return True
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._end()
+        refuse(self.connection, self.command, refusal)
+        self.broker.refusals.note(self.connection, self.command, refusal)
+
     def _outside(self) -> None:
         """The offset is not one of a stored message."""
         queue, offset = self.queue, self.offset
         if offset == queue.max_offset:
-            if self.suspend and len(self.connection.on_close) < MOST_WATCHED:
-                if self.timer is None:
-                    self.broker.waiting.hold(self, self.suspend)
-                    self.connection.on_close[self] = self._leave
-            elif self.offset != self.begin:
+            if self.suspend and self._hold():
+                return
+            if self.offset != self.begin:
                 self._answer(_AGAIN, b"NO_MATCHED_MESSAGE", offset)
             else:
                 remark = b"NO_MESSAGE_IN_QUEUE" if not queue.max_offset else b"OFFSET_OVERFLOW_ONE"
@@ -193,6 +227,8 @@ class Pull:
     def _found(self, frames: list[bytes], size: int, following: int) -> None:
         queue, broker = self.queue, self.broker
         self._end()
+        if self.rate is not None:
+            self.rate.take(len(frames), time.monotonic())
         head = pull_head(self.command.opaque, _FOUND, b"FOUND", following, queue.min_offset, queue.max_offset, size)
         self.connection.write_frames(head, frames, size)
         broker.offsets.pulled(self.group, queue.topic, queue.queue_id, following)
@@ -211,6 +247,9 @@ class Pull:
             self.connection.on_close.pop(self, None)
 
     def _leave(self) -> None:
+        if self.pause is not None:
+            self.pause.cancel()
+            self.pause = None
         self.broker.waiting.release_one(self)
 
 
@@ -248,6 +287,12 @@ def readable(broker: Broker, group: str, name: str) -> Topic:
     if not topic.readable:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the topic {name} cannot be read from")
     return topic
+
+
+def receiving(broker: Broker, caller: Caller, topic: str) -> Rate | None:
+    """The rate at which the clients of the topic's instance may receive; None where there is no limit."""
+    rates = broker.limits.rates.of(topic) if caller.account is not None else None
+    return rates[1] if rates is not None else None
 
 
 def wait_seconds(ext: dict[str, str], field: str, caller: Caller) -> float:

@@ -1,21 +1,25 @@
-"""Positions and progress: topics (202), groups (208, 317, 303), who consumes what (300, 343, 345), rates (315)."""
+"""Positions and progress: topics (202, 810001), groups (208, 317, 303), who consumes what (300, 343, 345), 315."""
 
 from __future__ import annotations
 
 import time
 from contextlib import aclosing
+from typing import Any
 
 import orjson
 
+from brokercore.names import is_system_topic
 from brokercore.protocol.bodies.stats import (
     ConsumeStats,
+    QueuePositions,
     QueueProgress,
     QueueStats,
     TimeSpan,
     TopicStats,
     time_spans_to_json,
+    topic_positions_to_json,
 )
-from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.codes import OwnRequestCode, RequestCode, ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.fastjson import dumps_with
 from brokercore.protocol.message_queue import MessageQueue
@@ -43,6 +47,15 @@ def topic_stats(broker: Broker, _connection: Connection, command: Command, _call
         for queue in existing_topic(broker, name).visible_queues
     }
     return command.response(_OK, body=TopicStats(queues, broker.statistics.rate(PUT, name)).to_json())
+
+
+async def all_topic_offsets(broker: Broker, _connection: Connection, command: Command, caller: Caller) -> Command:
+    """GET_ALL_TOPIC_OFFSETS: of all topics but the system's, in one answer."""
+    topics: dict[str, QueuePositions] = {}
+    async for name, topic in broker.pace.work(caller.account).over(broker.topics.items()):
+        if not is_system_topic(name):
+            topics[name] = [offset for q in topic.visible_queues for offset in (q.min_offset, q.max_offset)]
+    return command.response(_OK, body=topic_positions_to_json(topics))
 
 
 async def consume_stats(broker: Broker, connection: Connection, command: Command, caller: Caller) -> Command:
@@ -176,8 +189,9 @@ async def _stored_ms(broker: Broker, queue: Queue, offset: int) -> int:
     return recovery.store_timestamp(found[0][1]) if found else 0
 
 
-HANDLERS = {
+HANDLERS: dict[int, Any] = {
     RequestCode.GET_TOPIC_STATS_INFO: topic_stats,
+    OwnRequestCode.GET_ALL_TOPIC_OFFSETS: all_topic_offsets,
     RequestCode.GET_CONSUME_STATS: consume_stats,
     RequestCode.GET_BROKER_CONSUME_STATS: broker_consume_stats,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: groups_of_topic,

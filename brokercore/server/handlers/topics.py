@@ -8,7 +8,7 @@ from brokercore.names import BROKER_NAME, TRACE_TOPIC, group_of
 from brokercore.protocol.bodies.config import MAX_CONFIG, TopicConfig, topic_rows_to_json
 from brokercore.protocol.codes import RequestCode, ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.fastjson import objects, read_object
+from brokercore.protocol.fastjson import exact, objects, read_object
 from brokercore.server.broker import Broker
 from brokercore.server.connections.connection import Connection
 from brokercore.server.connections.headers import boolean, integer, text
@@ -18,6 +18,7 @@ from brokercore.server.handlers.offsets import existing_topic
 from brokercore.server.peers.catching_up import remove_topic
 from brokercore.server.rights import permissions
 from brokercore.server.rights.authentication import Caller
+from brokercore.server.rights.bare_names import is_bare, let_make
 from brokercore.server.rights.limits import INSTANCE_PREFIX
 from brokercore.server.storage.topics import is_kept_topic
 
@@ -78,7 +79,7 @@ async def all_topics(broker: Broker, connection: Connection, command: Command, c
     rows = {}
     async for name, topic in broker.pace.work(caller.account).over(broker.topics.items()):
         if permissions.may_see_topic(caller, connection, name):
-            rows[name] = topic.config.to_json()
+            rows[name] = exact(topic.config.to_json())
     return command.response(ResponseCode.SUCCESS, body=topic_rows_to_json(rows, broker.topics.version))
 
 
@@ -89,10 +90,14 @@ def one_topic(broker: Broker, _connection: Connection, command: Command, _caller
 
 
 async def _save(broker: Broker, connection: Connection, caller: Caller, config: TopicConfig) -> None:
+    if not is_bare(config.topic):
+        action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
+        permissions.require(caller, connection, (action,), config.topic)
     _check(broker, caller, config)
-    action = "mq:UpdateTopic" if broker.topics.get(config.topic) else "mq:CreateTopic"
-    permissions.require(caller, connection, (action,), config.topic)
-    if caller.account is None or broker.topics.get(config.topic) is not None:
+    made = is_bare(config.topic) and await let_make(
+        broker, connection, caller, kind="topic", name=config.topic, config=config.to_dict()
+    )
+    if made or caller.account is None or broker.topics.get(config.topic) is not None:
         await _store(broker, caller, config)
         return
     async with caller.account.making:

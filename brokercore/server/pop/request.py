@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from brokercore.server.broker import Broker
     from brokercore.server.connections.fairness import Reads
     from brokercore.server.rights.account import Account
+    from brokercore.server.rights.rates import Rate
 
 MAX_BYTES = 256 << 10
 """Bytes of one answer; the first message is given whatever its size."""
@@ -86,11 +87,15 @@ class PopRequest:
     """Raises Refusal when a new request like this one would be refused now."""
 
     account: Account | None = None
+    rate: Rate | None = None
+    """How fast clients of the topic's instance may receive; None where there is no limit."""
     popped_ms: int = 0
 
     def __post_init__(self) -> None:
         self._woken = asyncio.Event()
         self._over = False
+        self._held = 0.0
+        """How long the instance could receive nothing when there was something at the last look, seconds."""
         self._refusal: Refusal | None = None
         self._passed: list[QueueState] = []
         """States of queues from which another request was taking when this one looked."""
@@ -98,7 +103,16 @@ class PopRequest:
 
     async def run(self, wait_seconds: float) -> list[Popped]:
         """Messages that are in flight for this request now; none when the time is over. Raises Refusal."""
-        return await self._until(self.collect, wait_seconds)
+        found = await self._until(self._collect_in_time, wait_seconds)
+        if not found and self._held and self.rate is not None:
+            raise self.rate.refusal()
+        self.received(len(found))
+        return found
+
+    def received(self, messages: int) -> None:
+        """So many messages go to the client."""
+        if self.rate is not None:
+            self.rate.take(messages, time.monotonic())
 
     async def wait_for_message(self, wait_seconds: float) -> bool:
         """Whether something is visible, waiting for it so long. Nothing is taken. Raises Refusal."""
@@ -306,6 +320,17 @@ class PopRequest:
                 return passes
             await self._work.rest()
 
+    async def _collect_in_time(self) -> list[Popped]:
+        """As `collect`, but nothing while the instance has received what it may."""
+        seconds = self.rate.seconds_to_wait() if self.rate is not None else 0.0
+        if self.rate is not None and seconds and await self.has_messages():
+            self.rate.held_back += not self._held
+            self._held = seconds
+            self._passed.clear()
+            return []
+        self._held = 0.0
+        return await self.collect()
+
     async def _until(self, look: Callable[[], Awaitable[_Found]], wait_seconds: float) -> _Found:
         """What `look` finds, at the latest when the time is over. Raises Refusal."""
         deadline = time.monotonic() + wait_seconds
@@ -323,12 +348,14 @@ class PopRequest:
                 raise self._refusal
 
     async def _wait(self, seconds: float) -> None:
-        """Until a message comes, one is visible again, or the time is over."""
+        """Until a message comes, one is visible again, the instance may receive again, or the time is over."""
         now = int(time.time() * 1000)
         states = [self.broker.flights.find(self._place(queue)) for queue in self.queues]
         times = [state.next_due_ms(now) for state in states if state is not None]
         due = min((moment for moment in times if moment is not None), default=None)
-        if due is not None:
+        if self._held:
+            seconds = min(seconds, self._held)
+        elif due is not None:
             seconds = min(seconds, max(0.001, (due - now) / 1000))
         self.broker.waiting.watch(self)
         for queue in self.queues:

@@ -18,7 +18,7 @@ from typing import Protocol
 from cryptography.fernet import Fernet, InvalidToken
 
 from brokercore.policy import Context, Grantee, PolicyError, Statement, decide, mq_resource, rows_in_steps
-from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, USED, VERSION, KeyRow, Used
+from brokercore.policy.table import HOLDERS, KEYS, LIMITS, OWNERS, RATES, USED, VERSION, KeyRow, Used
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import (
@@ -202,6 +202,7 @@ class Security:
         self._rows: dict[str, tuple[bytes, Caller]] = {}
         self._holders: dict[str, str] = {}
         self._version: bytes | None = None
+        self._refreshing = asyncio.Lock()
         self._loaded = False
         self._trouble = "it has not been read yet"
         self._orders: dict[tuple[str, ...], _Getter] = {}
@@ -311,12 +312,16 @@ class Security:
 
     async def refresh(self) -> None:
         """Look at the table's version, and read the table again when it changed."""
+        async with self._refreshing:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
         tables: list[list[bytes]] = []
         try:
             async with asyncio.timeout(CHECK_TIMEOUT):
                 version = await self._redis.call("GET", VERSION)
                 if version != self._version or not self._loaded:
-                    names = (KEYS, HOLDERS, OWNERS, LIMITS)
+                    names = (KEYS, HOLDERS, OWNERS, LIMITS, RATES)
                     tables = await self._redis.call_many([("HGETALL", name) for name in names])
         except (StoreUnavailable, RedisError, TimeoutError) as error:
             reason = str(error) or "Redis does not answer"
@@ -325,9 +330,10 @@ class Security:
             self._loaded, self._trouble = False, reason
             return
         if tables:
-            keys, holders, owners, limits = tables
+            keys, holders, owners, limits, rates = tables
             self._load_holders(holders)
             self._limits.load_tables(limits, owners, holders)
+            self._limits.rates.load_table(rates)
             await self._load_keys(keys)
             self._version = version
             self.on_changed()

@@ -18,6 +18,7 @@ from brokercore.policy.table import DEFAULTS, LimitRow
 from brokercore.protocol.codes import ResponseCode
 from brokercore.server.errors import Refusal
 from brokercore.server.rights.account import BURST_SECONDS, MOST_IN_FLIGHT, MOST_POSITIONS, Account
+from brokercore.server.rights.rates import InstanceRates
 from brokercore.server.storage.store import OVERHEAD_BYTES, OVERHEAD_FACTOR
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class TenantLimits:
         self._owners: dict[str, str] = {}
         self._holders: Mapping[str, str] = {}
         self._of_topic: dict[str, Account] = {}
+        self.rates = InstanceRates(self.owner_uid)
         self.tenants: frozenset[str] = frozenset()
         """All that have an AccessKey."""
         self._share = self._common_left = 1 << 62
@@ -81,12 +83,14 @@ class TenantLimits:
         self._apply()
         self._owners, self._holders = dict(owners), dict(holders)
         self._of_topic.clear()
+        self.rates.forget_topics()
 
     def share(self, brokers: int) -> None:
         """There are so many brokers in the cluster now."""
         if brokers != self._brokers:
             self._brokers = brokers
             self._apply()
+            self.rates.share(brokers)
 
     def divide(self, most: int, used: int) -> None:
         """The store may hold `most` bytes and holds `used` ones now: keep every account's share of it free for it.
@@ -154,6 +158,11 @@ class TenantLimits:
                 raise _full(account, owner, topic)
             if self._common_left <= 0 and owner.stored_bytes >= self._share:
                 raise self._crowded(account, owner, topic)
+            rates = self.rates.of(topic)
+            if rates is not None:
+                if rates[0].paid_until > latest:
+                    raise rates[0].refusal()
+                rates[0].take(messages, now)
             account.messages_paid_until = (paid if paid > now else now) + messages * account.seconds_per_message
             account.bytes_paid_until = (bytes_paid if bytes_paid > now else now) + size * account.seconds_per_byte
         account.messages_in += messages
@@ -182,6 +191,8 @@ class TenantLimits:
         if account is not None:
             account.messages_in += messages
             account.messages_paid_until += messages * account.seconds_per_message
+            if (rates := self.rates.of(topic)) is not None:
+                rates[0].take(messages, time.monotonic())
             self._store(self.owner(topic), messages * OVERHEAD_BYTES)
 
     def admit_again(self, group: str, size: int) -> None:

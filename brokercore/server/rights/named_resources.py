@@ -107,12 +107,22 @@ def locked(command: Command) -> tuple[str, ...]:
     return text(_body(command), "consumerGroup"), *{resource(text(queue, "topic")) for queue in _few(command, "mqSet")}
 
 
+def made_topic(command: Command) -> tuple[str, ...]:
+    """The topic that is made, if its name tells whose it is; the handler asks about one without a namespace."""
+    return _telling(command.ext.get("topic") or "")
+
+
+def _telling(*names: str) -> tuple[str, ...]:
+    return tuple(resource(name) for name in names if "%" in name or not name)
+
+
 def listed_topics(command: Command) -> tuple[str, ...]:
-    return tuple(resource(text(item, "topicName")) for item in _few(command, "topicConfigList")) or ("",)
+    names = [text(item, "topicName") for item in _few(command, "topicConfigList")] or [""]
+    return _telling(*names)
 
 
 def group_in_body(command: Command) -> tuple[str, ...]:
-    return (text(_body(command), "groupName"),)
+    return _telling(text(_body(command), "groupName"))
 
 
 def consuming_group(command: Command) -> tuple[str, ...]:
@@ -120,7 +130,8 @@ def consuming_group(command: Command) -> tuple[str, ...]:
 
 
 def listed_groups(command: Command) -> tuple[str, ...]:
-    return tuple(text(item, "groupName") for item in _few(command, "groupConfigList")) or ("",)
+    names = [text(item, "groupName") for item in _few(command, "groupConfigList")] or [""]
+    return _telling(*names)
 
 
 def counted(command: Command) -> tuple[str, ...]:

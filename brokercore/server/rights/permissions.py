@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
+from brokercore.protocol.codes import OwnRequestCode, ResponseCode
 from brokercore.protocol.codes import RequestCode as Code
-from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
 from brokercore.server.connections.connection import Connection
 from brokercore.server.connections.fairness import at_once
@@ -120,7 +120,8 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.UPDATE_NAMESRV_CONFIG: _SYSTEM,
     Code.DELETE_TOPIC_IN_NAMESRV: (Need(("mq:DeleteTopic",), named_resources.topic),),
     # Topics
-    Code.UPDATE_AND_CREATE_TOPIC: (Need(("mq:CreateTopic", "mq:UpdateTopic"), named_resources.topic),),
+    # Of a name without a namespace the handlers ask for the right, since it may be another account's, or nobody's.
+    Code.UPDATE_AND_CREATE_TOPIC: (Need(("mq:CreateTopic", "mq:UpdateTopic"), named_resources.made_topic),),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: (Need(("mq:CreateTopic", "mq:UpdateTopic"), named_resources.listed_topics),),
     Code.DELETE_TOPIC_IN_BROKER: (Need(("mq:DeleteTopic",), named_resources.topic),),
     Code.GET_ALL_TOPIC_CONFIG: _SIGNED,
@@ -141,6 +142,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     Code.UPDATE_AND_GET_GROUP_FORBIDDEN: (Need(("mq:UpdateGroup",), named_resources.group), _SEEN),
     Code.GET_CONSUME_STATS: (Need(READS_GROUP, named_resources.group), _SEEN),
     Code.GET_BROKER_CONSUME_STATS: _SYSTEM,
+    OwnRequestCode.GET_ALL_TOPIC_OFFSETS: _SYSTEM,
     Code.GET_CONSUMER_CONNECTION_LIST: (Need(READS_GROUP, named_resources.group),),
     Code.GET_PRODUCER_CONNECTION_LIST: (Need((QUERY_GROUP, PUBLISH), named_resources.producer_group),),
     Code.GET_ALL_PRODUCER_INFO: _SYSTEM,

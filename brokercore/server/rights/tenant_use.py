@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokercore.names import CHECKED_TOO_OFTEN_TOPIC, TRACE_TOPIC
-from brokercore.policy.table import USE, UseRow, use_field
+from brokercore.policy.table import RATES_USED, USE, RateUse, UseRow, use_field
 from brokercore.server.errors import RedisError, StoreUnavailable
 from brokercore.server.rights.account import Account
 from brokercore.server.storage.parked_bytes import SHARED_TOPICS
@@ -30,6 +30,15 @@ _AT_ONCE = 1000
 _NOBODY = frozenset({CHECKED_TOO_OFTEN_TOPIC, *SHARED_TOPICS})
 
 
+class _Taken(NamedTuple):
+    """What the clients of an instance had sent and received at a moment (epoch seconds), since the broker's start."""
+
+    at: float
+    sent: int
+    received: int
+    held_back: int
+
+
 class TenantUse:
     """Keeps `Account.stored_bytes` right, shares the limits with the other brokers, and tells the console."""
 
@@ -39,6 +48,8 @@ class TenantUse:
         self._told_all = 0.0
         self._told: dict[str, bytes] = {}
         self._before: dict[str, tuple[float, int, int]] = {}
+        self._rates_before: dict[str, _Taken] = {}
+        self._rates_told: dict[str, bytes] = {}
 
     async def run(self) -> None:
         """Measure and tell until cancelled."""
@@ -156,7 +167,36 @@ class TenantUse:
             self._told.clear()  # the next time everything is told: Redis may be another one
         if rows:
             await self._broker.store.reader.call("HSET", USE, *rows)
+        await self._tell_rates(now)
         await self._broker.store.reader.call("HSET", USE, use_field("", name), int(now * 1000))
+
+    async def _tell_rates(self, now: float) -> None:
+        """The rates of instances, of which the console shows how much is used; most instances are quiet."""
+        rows: list[str | bytes] = []
+        used: dict[str, _Taken] = {}
+        for number, (sending, receiving) in enumerate(self._broker.limits.rates.items()):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            name, nothing = sending.instance, _Taken(now, 0, 0, 0)
+            taken = used[name] = _Taken(now, sending.count, receiving.count, sending.held_back + receiving.held_back)
+            before = self._rates_before.get(name, nothing)
+            if taken[1:] == before[1:] and name not in self._rates_told:
+                continue
+            seconds = max(now - before.at, LOOK_SECONDS)
+            told = RateUse(
+                sent=round((taken.sent - before.sent) / seconds),
+                received=round((taken.received - before.received) / seconds),
+                held_back=taken.held_back,
+            ).encode()
+            if self._rates_told.get(name) != told:
+                rows += [use_field(name, self._broker.name), told]
+            if taken[1:] == before[1:]:
+                self._rates_told.pop(name, None)  # told that it is quiet: nothing is to be said of it until it is not
+            else:
+                self._rates_told[name] = told
+        self._rates_before = used
+        if rows:
+            await self._broker.store.reader.call("HSET", RATES_USED, *rows)
 
 
 def _bytes_of(queue: Queue) -> int:

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from console.accounts.actor import Actor
 from console.accounts.models import USER_DIGITS, User, new_uid
+from console.accounts.services.keys import IssuedKey, create_access_key, delete_access_key
 from console.accounts.services.second_factor import remove_devices
 from console.accounts.services.sessions import end_sessions
 from console.audit import record as audit
@@ -40,3 +41,32 @@ def set_platform_admin(*, name: str, password: str, must_change_password: bool =
         remove_devices(actor=actor, user=user)
         end_sessions(actor=actor, user=user)
     return new
+
+
+def create_platform_key(*, name: str) -> IssuedKey:
+    """Issue an AccessKey of the platform's administrator; at most two. Raises Refused.
+
+    It opens the management API alone (`credentials.find_platform_key`), and there what the platform's administrator
+    may do: adopt names. No account's operation, no broker and no database takes it.
+    """
+    user = _administrator(name)
+    issued = create_access_key(actor=Actor(user=user, channel="command"), user=user)
+    audit.record_command("accounts.platform_key.create", issued.access_key_id)
+    return issued
+
+
+def delete_platform_key(*, name: str, access_key_id: str) -> None:
+    """Delete an AccessKey of the platform's administrator. Raises Refused."""
+    user = _administrator(name)
+    key = user.access_keys.filter(access_key_id=access_key_id).first()
+    if key is None:
+        raise Refused(_FIELD, f"{name} has no AccessKey {access_key_id}.", "delete")
+    delete_access_key(actor=Actor(user=user, channel="command"), key=key)
+    audit.record_command("accounts.platform_key.delete", access_key_id)
+
+
+def _administrator(name: str) -> User:
+    user = User.objects.filter(username=name, is_platform_admin=True, is_active=True).first()
+    if user is None:
+        raise Refused(_FIELD, f"There is no administrator of the platform {name}.", "name")
+    return user

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import AsyncIterator, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 
 from console.audit.models import Entry
+from console.web import exports
 
 LARGEST = 100_000
 """Rows of one file; more are had by ranges of time."""
@@ -19,24 +17,15 @@ COLUMNS = (
     "at", "account", "who", "access_key", "channel", "address", "action", "resource", "result", "request_id", "detail",
 )  # fmt: skip
 _CHUNK = 1_000
-# What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-class _Line:
-    """csv writes into anything with `write`; this one hands the line back."""
-
-    def write(self, line: str) -> str:
-        return line
 
 
 def as_csv(entries: QuerySet[Entry]) -> Iterator[str]:
-    """Lines of CSV with a head; a cell that a spreadsheet would run as a formula begins with an apostrophe."""
-    writer = csv.writer(_Line())
-    yield writer.writerow(COLUMNS)
-    for row in _rows(entries):
-        detail = json.dumps(row["detail"], ensure_ascii=False, sort_keys=True) if row["detail"] else ""
-        yield writer.writerow([_harmless(str(value)) for value in (row | {"detail": detail}).values()])
+    """Lines of CSV with a head, harmless in a spreadsheet."""
+    rows = (
+        (row | {"detail": json.dumps(row["detail"], ensure_ascii=False, sort_keys=True) if row["detail"] else ""})
+        for row in _rows(entries)
+    )
+    return exports.as_csv(COLUMNS, (row.values() for row in rows))
 
 
 def as_json(entries: QuerySet[Entry]) -> Iterator[str]:
@@ -48,16 +37,10 @@ def as_json(entries: QuerySet[Entry]) -> Iterator[str]:
     yield "[]\n" if separator == "[\n" else "\n]\n"
 
 
-async def asynchronous(lines: Iterator[str]) -> AsyncIterator[str]:
-    """The same for an ASGI server, which would otherwise collect a plain iterator as a whole before it sends."""
-    while chunk := await sync_to_async(lambda: "".join(islice(lines, _CHUNK)))():
-        yield chunk
-
-
 def _rows(entries: QuerySet[Entry]) -> Iterator[dict[str, Any]]:
     for entry in entries[:LARGEST].iterator(chunk_size=_CHUNK):
         values = (
-            entry.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            exports.moment(entry.at),
             entry.tenant_uid,
             entry.actor,
             entry.access_key_id,
@@ -70,7 +53,3 @@ def _rows(entries: QuerySet[Entry]) -> Iterator[dict[str, Any]]:
             entry.detail,
         )
         yield dict(zip(COLUMNS, values, strict=True))
-
-
-def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -10,6 +10,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 
 from console.audit.queries import SEARCHED, Filters
 from console.web import zone
+from console.web.moments import refuse_turned
 
 _TIMES_TEXT = "Choose a time from 1970 to 2999."
 _TIMES = [
@@ -68,6 +69,12 @@ class FilterForm(forms.Form):
 
     quick = ("result", "channel", "begin", "end")
     exact: tuple[str, ...] = ("who", "key", "action", "resource", "request_id")
+
+    def clean(self) -> dict[str, Any]:
+        """An end before the start is said, and is not applied."""
+        cleaned = super().clean() or self.cleaned_data
+        refuse_turned(self, cleaned)
+        return cleaned
 
     def quick_fields(self) -> list[Any]:
         """What stands beside the search field."""

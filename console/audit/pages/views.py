@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -18,6 +17,7 @@ from console.audit import queries, record
 from console.audit.pages import export as exports
 from console.audit.pages.forms import FilterForm, PlatformFilterForm
 from console.audit.pages.tables import EntryTable
+from console.web import exports as files
 from console.web import htmx
 from console.web.paging import CappedPaginator, configured
 
@@ -80,7 +80,23 @@ def _entry(request: Request, tenant: Tenant | None, number: int, back: str) -> H
     if found is None:
         raise Http404("no such entry")
     text = json.dumps(found.detail, indent=2, ensure_ascii=False)
-    return render(request, "audit/entry.html", {"entry": found, "detail": text, "back": back})
+    context = {"entry": found, "detail": text, "changes": _changes(found.detail), "back": back}
+    return render(request, "audit/entry.html", context)
+
+
+def _changes(detail: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What an entry says that changed: name, before and after; as a whole where they are no pairs of names."""
+    before, after = detail.get("before"), detail.get("after")
+    if before is None or after is None:
+        return []
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        before, after = {"value": before}, {"value": after}
+    names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
+    return [(name, _told(before.get(name)), _told(after.get(name))) for name in names]
+
+
+def _told(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _export(
@@ -93,9 +109,4 @@ def _export(
     query = {name: value for name, value in request.GET.items() if value}
     record.record(request.actor, "audit.entries.export", detail={"format": kind, "filters": query})
     lines: Any = write(queries.entries(tenant, form.wanted()))
-    if isinstance(request, ASGIRequest):
-        lines = exports.asynchronous(lines)
-    response = StreamingHttpResponse(lines, content_type=content_type)
-    name = f"audit-{timezone.now():%Y%m%dT%H%M%SZ}.{kind}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return files.download(request, lines, content_type, f"audit-{timezone.now():%Y%m%dT%H%M%SZ}.{kind}")

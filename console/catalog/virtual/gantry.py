@@ -7,7 +7,7 @@ Their rows are read by the console, within the caller's rights, and given to Spa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from analytics.specs import Column, TableSpec
 from console.accounts.actor import Actor, service_resource
 from console.audit import queries as audit
 from console.instances.models import Instance
+from console.metrics.sampler import in_lake
 from console.topics.queries import visible_topics
 from console.web.provided import Provided
 
@@ -87,12 +88,19 @@ def columns_of(name: str) -> Columns:
 
 def _samples(actor: Actor) -> Rows:
     """Sums per minute of the caller's own topics, of the last days."""
-    topics: set[str] = set()
-    for instance in Instance.objects.filter(tenant=actor.tenant).select_related("tenant"):
+    topics: dict[str, str] = {}
+    for instance in Instance.objects.filter(tenant=actor.tenant).select_related("tenant", "cluster"):
         visible = visible_topics(actor, instance, "mq:QueryTrend")
-        topics.update(visible.values_list("physical_name", flat=True))
+        names = visible.values_list("physical_name", flat=True)
+        topics |= {in_lake(instance.cluster, name): name for name in names}
     first = (datetime.now(UTC) - timedelta(days=settings.SQL_SAMPLES_DAYS)).date()
-    return read_minutes(topics, first)
+    return _renamed(read_minutes(set(topics), first), topics)
+
+
+def _renamed(rows: Iterable[tuple[object, ...]], topics: Mapping[str, str]) -> Rows:
+    """The rows with each topic's name on the wire, without the cluster that the lake may put before it."""
+    for kind, topic, *rest in rows:
+        yield (kind, topics[str(topic)], *rest)
 
 
 def _audit(actor: Actor) -> Rows:

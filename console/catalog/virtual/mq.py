@@ -10,10 +10,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
-from django.conf import settings
 from django.db.models import Q
 
 from analytics.errors import QueryRefused
@@ -153,14 +151,11 @@ def _of_group(actor: Actor, name: str) -> TableSpec | None:
 
 def reader_options(topic: str, cluster: Cluster) -> dict[str, str]:
     """How Spark reads a topic. The key is the console's own: the decision was made, and it was made here."""
-    key = broker.system_credentials()
-    options = {
-        "namesrv": cluster.namesrv,
-        "topic": topic,
-        "accessKeyId": key.access_key_id,
-        "accessKeySecret": key.access_key_secret,
-    }
-    return options | ({"ca": Path(settings.BROKER_CA).read_text()} if settings.BROKER_CA else {})
+    key, authority = broker.credentials_of(cluster), broker.authority_of(cluster)
+    options = {"namesrv": cluster.namesrv, "topic": topic}
+    if key is not None:
+        options |= {"accessKeyId": key.access_key_id, "accessKeySecret": key.access_key_secret}
+    return options | ({"ca": authority} if authority else {})
 
 
 def _table(name: str, *, reader: dict[str, str] | None, archived: Archived | None = None) -> TableSpec:

@@ -17,14 +17,12 @@ from analytics.inflow.transform import Event
 from brokercore.client import MessageQueue, StoredMessage
 from brokercore.client.errors import ClientError
 from console.accounts.actor import Actor
-from console.accounts.models import Tenant
 from console.inflow import readable
-from console.inflow.documents import document_in, source_of
 from console.inflow.providers.shape import PLAIN, Document, Provider, Recent
 from console.inflow.sample_events import RECENT, RECENT_BYTES
 from console.instances import broker
-from console.pipelines.event_logs import Holder, Login, holder_of
-from console.pipelines.models import Kind, Pipeline
+from console.pipelines import groups
+from console.pipelines.event_logs import Holder, Login
 from console.web.errors import Refused
 
 _FORMATS = [(TEXT, "Text"), ("json", "JSON"), ("binary", "Binary (Base64)")]
@@ -108,18 +106,8 @@ class Topics(Provider):
         return {name: value for name, value in found.items() if value not in (None, "")}
 
     def hold(self, actor: Actor, task: Task, before: Document | None, login: Login, holder: Holder) -> None:
-        """Refuse a group by which another task of the account reads."""
-        Tenant.objects.select_for_update().filter(pk=actor.tenant.pk).first()  # one task at a time takes a group
-        wanted = _group_of(task.source.parts)
-        for other in Pipeline.objects.filter(tenant=actor.tenant, kind=Kind.INFLOW).only("pk", "name", "draft"):
-            source = source_of(document_in(other.draft))
-            is_other = holder_of(other) != holder
-            if is_other and source.get("kind") == self.kind and _group_of(source) == wanted:
-                raise Refused(
-                    "GROUP_HELD",
-                    f"The inflow task {other.name} reads by the group {wanted[-1]}; a group is for one task only.",
-                    "source.group",
-                )
+        """Refuse a group by which another task, or a job that runs, reads."""
+        groups.require_free(actor, task.plan(), holder, "source.group")
 
     def named(self, source: Document) -> str:
         return str(source.get("topic") or "")
@@ -149,10 +137,6 @@ class Topics(Provider):
         topic, namespace = str(source.get("topic") or "orders"), str(source.get("instanceID") or "")
         made = TopicEvents(topic, namespace, written_as(source))
         return made.event(_SAMPLE, "broker-a")
-
-
-def _group_of(source: Mapping[str, Any]) -> tuple[str, str, str]:
-    return str(source.get("endpoint") or ""), str(source.get("instanceID") or ""), str(source.get("group") or "")
 
 
 def written_as(source: Document) -> str:

@@ -15,7 +15,8 @@ from brokercore.names import wrap
 from console.accounts.actor import Actor
 from console.inflow import offers
 from console.inflow.sinks.shape import PLAIN, Destination, Document
-from console.topics.models import OrderType, Topic
+from console.pipelines import starts
+from console.topics.models import OrderType
 from console.web.errors import Refused
 
 _FOREIGN = ("ordered", "endpoint", "instanceID", "accessId", "accessKey", "producerGroup")
@@ -33,11 +34,11 @@ class TopicDestination(Destination):
     hint = "To a topic that keeps an order, changes of one primary key are sent in their order."
 
     def made(self, actor: Actor, sink: Document) -> dict[str, forms.Field]:
-        own = [(one.instance_id, f"{one.name} ({one.instance_id})") for one in offers.own_instances(actor)]
+        offered = offers.instances(actor)
         if sink.get("accessId"):
-            own = [("", f"{sink.get('endpoint', '')}, with a key of its own"), *own]
+            offered = [("", f"{sink.get('endpoint', '')}, with a key of its own"), *offered]
         return {
-            "instance": forms.ChoiceField(label="Instance", required=False, choices=own),
+            "instance": forms.ChoiceField(label="Instance", required=False, choices=offered),
             "topic": forms.CharField(
                 label="Topic",
                 required=False,
@@ -57,7 +58,7 @@ class TopicDestination(Destination):
     def initial(self, actor: Actor, sink: Document) -> dict[str, Any]:
         instance = sink.get("instanceID", "")
         if sink and not instance and not sink.get("accessId"):
-            instance = offers.instance_of(actor, "")
+            instance = offers.instance_of(actor, "", str(sink.get("topic") or ""))
         return {"instance": instance, "topic": sink.get("topic"), "routes": ", ".join(sink.get("routes", ()))}
 
     def document(self, actor: Actor, told: Mapping[str, Any], before: Document) -> dict[str, Any]:
@@ -79,17 +80,17 @@ class TopicDestination(Destination):
         sink = task.sink
         if isinstance(sink, TopicSink) and "accessId" not in sink.reach:
             namespace = sink.reach.get("instanceID", "")
-            require_kind("sink.topic", wrap(namespace, sink.topic), ordered=sink.is_ordered)
+            require_kind(actor, "sink.topic", wrap(namespace, sink.topic), ordered=sink.is_ordered)
             if task.dead_letters.topic:
-                require_kind("deadLetterTopic", wrap(namespace, task.dead_letters.topic))
+                require_kind(actor, "deadLetterTopic", wrap(namespace, task.dead_letters.topic))
 
     def named(self, sink: Document) -> str:
         return str(sink.get("topic") or "")
 
 
-def require_kind(field: str, physical_name: str, *, ordered: bool = False) -> None:
+def require_kind(actor: Actor, field: str, physical_name: str, *, ordered: bool = False) -> None:
     """Raise Refused for a topic that takes no messages of this kind; `field` is the place that names it."""
-    topic = Topic.objects.filter(physical_name=physical_name).first()
+    topic = starts.find_topic(actor, physical_name)
     if topic is None:
         return
     kind = OrderType(topic.order_type)

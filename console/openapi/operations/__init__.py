@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from console.openapi.operations import (
+    adoption,
+    alarms,
     buckets,
+    clusters,
     consumers,
     grants,
     groups,
@@ -23,7 +26,10 @@ from console.openapi.registry import OPERATIONS
 
 __all__ = [
     "OPERATIONS",
+    "adoption",
+    "alarms",
     "buckets",
+    "clusters",
     "consumers",
     "grants",
     "groups",

@@ -281,6 +281,9 @@ class ResetOffset(TimeSpanQuery):
     resetTime: OptionalMillis = Field(
         default=None, description="Milliseconds since the epoch; needed with type 1, not in the future."
     )
+    queue: str = Field(
+        default="", max_length=255, description="One queue as `broker-a:0`; all of the topic when it is left out."
+    )
 
 
 @operation(
@@ -378,7 +381,7 @@ def reset_offset(call: Call, parameters: ResetOffset) -> dict[str, Any]:
             raise Refused("BIZ_FIELD_CHECK_INVALID", "The parameter resetTime is missing; type is 1.", "resetTime")
         target = parameters.resetTime
     group = lookup.group(call, parameters.instanceId, parameters.groupId, "mq:ResetOffset")
-    services.reset_offset(call.actor, group, _topic(call, parameters), target)
+    services.reset_offset(call.actor, group, _topic(call, parameters), target, parameters.queue)
     return NOTHING
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,12 +32,26 @@ _MISSES = (
 )
 
 
+Order = Literal["Auto", "Orderly", "Concurrently"]
+_ORDER = (
+    "Whether clients that pop, gRPC ones too, get messages in order: Orderly, Concurrently, or Auto, in order once the "
+    "group subscribes to ordered topics only."
+)
+
+
 class GroupCreate(Parameters):
     instanceId: InstanceId = ""
     groupId: GroupId = Field(
         description="Begins with GID_ or GID-; 5 to 64 letters, digits, - or _. It cannot change.",
     )
     remark: Remark = ""
+    deliveryOrderType: Order = Field(default="Auto", description=_ORDER)
+
+
+class GroupUpdate(Parameters):
+    instanceId: InstanceId = ""
+    groupId: GroupId
+    deliveryOrderType: Order = Field(description=_ORDER)
 
 
 class GroupList(Parameters):
@@ -68,6 +82,7 @@ class SubscribeInfo(Result):
     groupId: str
     independentNaming: bool = Field(description="Whether the instance has a namespace of its own.")
     remark: str
+    deliveryOrderType: str = Field(description="Auto, Orderly or Concurrently, as in group/create.")
 
 
 class SubscribedTopic(Result):
@@ -108,7 +123,11 @@ def create(call: Call, parameters: GroupCreate) -> CreatedGroup:
     if parameters.groupId.startswith(lookup.PRODUCER_PREFIXES + lookup.CONSUMER_PREFIXES):
         _refuse_legacy(call, lookup.stored_group(instance, parameters.groupId), parameters.groupId)
     group = services.create_group(
-        actor=call.actor, instance=instance, group_id=parameters.groupId, remark=parameters.remark
+        actor=call.actor,
+        instance=instance,
+        group_id=parameters.groupId,
+        remark=parameters.remark,
+        delivery_order=parameters.deliveryOrderType,
     )
     return CreatedGroup(instanceId=instance.instance_id, groupId=group.group_id, remark=group.remark)
 
@@ -153,7 +172,8 @@ def list_all(call: Call, parameters: GroupList) -> list[dict[str, Any]]:
     same = {"owner": owner, "instanceId": instance.instance_id, "independentNaming": instance.independent_naming}
     # Plain rows: of thousands, making a SubscribeInfo of each would take longer than reading them.
     return [
-        {**same, "groupId": group_id, "remark": remark} for group_id, remark in found.values_list("group_id", "remark")
+        {**same, "groupId": group_id, "remark": remark, "deliveryOrderType": order}
+        for group_id, remark, order in found.values_list("group_id", "remark", "delivery_order")
     ]
 
 
@@ -195,6 +215,24 @@ def sub_detail(call: Call, parameters: GroupOnly) -> GroupSubDetail:
 def consumer_update(call: Call, parameters: ConsumerUpdate) -> dict[str, Any]:
     group = lookup.group(call, parameters.instanceId, parameters.groupId, "mq:UpdateGroup")
     services.set_group_reading(actor=call.actor, group=group, enabled=parameters.readEnable)
+    return NOTHING
+
+
+@operation(
+    "group/update",
+    service="Group",
+    summary="Set whether a group gets messages in order",
+    description="Clients that are online follow when they start anew. Consumers that lock queues keep the order "
+    "themselves.",
+    parameters=GroupUpdate,
+    result=Nothing,
+    changes=True,
+    errors=_MISSES,
+    extension=True,
+)
+def update(call: Call, parameters: GroupUpdate) -> dict[str, Any]:
+    group = lookup.group(call, parameters.instanceId, parameters.groupId, "mq:UpdateGroup")
+    services.set_group_order(actor=call.actor, group=group, delivery_order=parameters.deliveryOrderType)
     return NOTHING
 
 

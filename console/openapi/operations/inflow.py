@@ -25,8 +25,8 @@ from console.openapi.registry import (
     Result,
     operation,
 )
+from console.pipelines import pages, samples
 from console.pipelines import queries as pipelines
-from console.pipelines import samples
 from console.pipelines.event_logs import Login
 from console.pipelines.models import BUSY, Pipeline
 from console.web.errors import Refused
@@ -122,6 +122,12 @@ class TaskCreate(TaskSave):
     start: Annotated[Boolean, Field(description="Whether it starts at once.")] = True
 
 
+class TaskRange(TaskOnly):
+    range: Annotated[
+        Literal["15m", "1h", "6h", "1d"], Field(description="How far back: minutes, hours or a day.")
+    ] = "15m"  # fmt: skip
+
+
 class WebhookRenew(TaskOnly):
     part: Annotated[Literal["address", "key"], Field(description="address, or key: that of signatures.")] = "address"
 
@@ -162,6 +168,14 @@ class TaskDo(TaskRow):
 
     document: str = Field(description="As JSON.")
     sourceReason: str = Field(description="Why no new event comes from the source now; empty while events may come.")
+
+
+class SampleDo(Result):
+    """A moment of a task."""
+
+    time: int = Field(description="ms")
+    counters: dict[str, int] = Field(description="What was counted until then; empty where nothing is known.")
+    behind: int | None = Field(description="Milliseconds behind the source; null where it is not known.")
 
 
 class WebhookDo(Result):
@@ -412,6 +426,27 @@ def events(call: Call, parameters: TaskPage) -> Page:
 )
 def log(call: Call, parameters: TaskLog) -> list[history.LogLine]:
     return history.log(_task(call, parameters.task, access.QUERY), parameters.after)
+
+
+@operation(
+    "inflow/statistics",
+    service="Inflow",
+    summary="What a message inflow task has counted over time",
+    description="Of its curves: a moment every 10 s, kept for a day; of long ranges fewer. The oldest first.",
+    parameters=TaskRange,
+    result=list[SampleDo],
+    errors=_MISSES,
+    extension=True,
+)
+def statistics(call: Call, parameters: TaskRange) -> list[SampleDo]:
+    task = _task(call, parameters.task, access.QUERY)
+    found = samples.counted(task.pk, pages.RANGES[parameters.range][1])
+    return [
+        SampleDo(
+            time=one.at_ms, counters={str(name): count for name, count in one.counts.items()}, behind=one.behind_ms
+        )
+        for one in found
+    ]
 
 
 @operation(

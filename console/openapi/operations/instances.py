@@ -14,8 +14,9 @@ from console.accounts.access import require
 from console.accounts.actor import tenant_resource
 from console.accounts.models import Organization
 from console.accounts.organizations import ids_below, resource_sets
+from console.cluster.brokers import busiest_broker
 from console.instances import queries, services
-from console.instances.addresses import access_point
+from console.instances.addresses import tcp_address
 from console.instances.models import Cluster, Instance
 from console.openapi.operations import lookup
 from console.openapi.registry import (
@@ -32,7 +33,6 @@ from console.openapi.registry import (
     Text,
     operation,
 )
-from console.overview.queries import busiest_broker
 from console.web.errors import Refused
 
 QUIET_TPS = 10
@@ -56,6 +56,7 @@ class ClusterInfo(Result):
     cluster: str = Field(description="Name of the cluster: the value for `cluster` of instance/create.")
     createTime: str = Field(description="When it was registered: `yyyy-MM-dd HH:mm:ss` in the zone of the deployment.")
     modifyTime: str = Field(description="When it was last changed, in the same form.")
+    readOnly: bool = Field(description="Whether the console changes nothing there.")
 
 
 @operation(
@@ -85,6 +86,7 @@ def cluster_list(call: Call, parameters: Parameters) -> list[ClusterInfo]:
             cluster=cluster.name,
             createTime=_moment(cluster.created_at),
             modifyTime=_moment(cluster.modified_at),
+            readOnly=cluster.read_only,
         )
         for cluster in queries.clusters(settings.REGION)
     ]
@@ -361,7 +363,7 @@ def base_info(call: Call, parameters: InstanceOnly) -> InstanceBaseInfo:
         instanceId=instance.instance_id,
         instanceName=instance.name,
         independentNaming=instance.independent_naming,
-        Endpoints=Addresses(tcpEndpoint=access_point(instance).removeprefix("http://")),
+        Endpoints=Addresses(tcpEndpoint=tcp_address(instance).removeprefix("http://")),
         maxSendTps=instance.max_send_tps,
         maxReceiveTps=instance.max_receive_tps,
         topicCapacity=instance.topic_capacity,

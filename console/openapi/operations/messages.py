@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from pydantic import Field, model_validator
@@ -22,6 +22,7 @@ from console.openapi.operations import lookup
 from console.openapi.registry import (
     NOTHING,
     Begin,
+    Boolean,
     Call,
     End,
     InstanceId,
@@ -49,6 +50,9 @@ _LETTER_MISSES = (
     "BIZ_NO_MESSAGE",
     "BIZ_INSTANCE_NOT_FOUND",
 )
+
+
+_FILTERS = ("State", "Reason", "Tag", "Key", "Property", "Body")
 
 
 class Property(Result):
@@ -340,6 +344,20 @@ class LetterTimeQuery(EitherSpelling):
     TaskId: registry.TaskId = ""
     CurrentPage: registry.PageNumber
     PageSize: registry.PageSize = 20
+    State: Literal["", "unsent", "sent", "discarded", "all"] = Field(
+        default="", description="unsent or sent: sent again or not; empty: all but what was discarded."
+    )
+    Reason: Literal["", "used", "early"] = Field(
+        default="", description="used: all retries failed; early: the client gave up before."
+    )
+    Tag: str = Field(default="", max_length=128, description="Exactly this tag.")
+    Key: str = Field(default="", max_length=1024, description="One of the keys, exactly.")
+    Property: str = Field(default="", max_length=1024, description="name=value, a name, or a part of a value.")
+    Body: str = Field(default="", max_length=1024, description="A part of the body, in any case.")
+
+
+class LetterChange(LetterQuery):
+    Restore: Boolean = Field(default=False, description="Put it back among the others.")
 
 
 @operation(
@@ -363,7 +381,8 @@ def letter_by_id(call: Call, parameters: LetterQuery) -> Letter:
     "message/getByPagedDLQ",
     service="Dead letters",
     summary="Dead letters of a group by time, page by page",
-    description="By the time they became dead letters, newest first. Pages and tasks as in message/getByPagedTopic.",
+    description="By the time they became dead letters, newest first. Pages and tasks as in message/getByPagedTopic. "
+    "What was discarded is left out unless State says so.",
     parameters=LetterTimeQuery,
     result=LetterPage,
     errors=(*_LETTER_MISSES, "BIZ_TASK_NOT_FOUND"),
@@ -383,6 +402,7 @@ def letters_by_paged(call: Call, parameters: LetterTimeQuery) -> LetterPage:
             parameters.EndTime,
             page=parameters.CurrentPage,
             page_size=parameters.PageSize,
+            wanted={name.lower(): getattr(parameters, name) for name in _FILTERS},
         )
         if begun is None or begun.total == 0:
             raise Refused("BIZ_NO_MESSAGE", f"The group {group.group_id} has no dead letter in this range.")
@@ -413,6 +433,28 @@ def resend_letter(call: Call, parameters: LetterQuery) -> dict[str, Any]:
     group = _group_of(call, parameters, "mq:ResendDeadLetter")
     found = _found_letter(group, parameters.MsgId)
     [result] = services.resend_dead_letters(call.actor, group, [str(found.record.position)])
+    if result.error:
+        raise Refused("ONS_INVOKE_ERROR", result.error, "MsgId")
+    return NOTHING
+
+
+@operation(
+    "message/discardByIdInDLQ",
+    service="Dead letters",
+    summary="Put a dead letter aside",
+    description="It stays in the queue until retention removes it, and is left out of lists. With Restore it is put "
+    "back.",
+    parameters=LetterChange,
+    result=Nothing,
+    changes=True,
+    errors=_LETTER_MISSES,
+    any_case=True,
+    extension=True,
+)
+def discard_letter(call: Call, parameters: LetterChange) -> dict[str, Any]:
+    group = _group_of(call, parameters, "mq:ResendDeadLetter")
+    found = _found_letter(group, parameters.MsgId)
+    [result] = services.discard_dead_letters(call.actor, group, [str(found.record.position)], back=parameters.Restore)
     if result.error:
         raise Refused("ONS_INVOKE_ERROR", result.error, "MsgId")
     return NOTHING

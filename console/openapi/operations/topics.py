@@ -32,8 +32,8 @@ IN_SERVICE = 0
 
 class TopicCreate(Parameters):
     topic: TopicName = Field(
-        description="3 to 64 letters, digits, - or _; does not begin with CID or GID. Unique in the instance, or over "
-        "all instances when the instance has no namespace."
+        description="3 to 127 letters, digits, - or _, 3 to 93 in an instance with a namespace; does not begin with "
+        "CID or GID. Unique in the instance, or over all instances when the instance has no namespace."
     )
     instanceId: InstanceId = ""
     orderType: Annotated[Literal[0, 1, 2, 4, 5], Choice] = Field(

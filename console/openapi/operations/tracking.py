@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from analytics.errors import AnalyticsError
 from console.openapi.envelope import Page, cut, in_symbols, milliseconds
 from console.openapi.registry import (
     NOTHING,
@@ -21,6 +22,7 @@ from console.openapi.registry import (
 )
 from console.tracking import access, queries, services
 from console.tracking.models import ConsumerGroup, Kind, Tls, TrackingTask
+from console.tracking.queries import EVENTS_SHOWN
 from console.tracking.services import MOST_DAYS, Values
 from console.web.errors import Refused
 
@@ -150,6 +152,12 @@ class TaskResume(TaskOnly):
     ] = False
 
 
+class EventsOf(TaskOnly):
+    most: Annotated[
+        int, Field(ge=1, le=EVENTS_SHOWN), Choice, Field(description="Events at most; fewer where they are large.")
+    ] = EVENTS_SHOWN  # fmt: skip
+
+
 class GroupOnly(TaskOnly):
     group: Annotated[Name, Field(description="Name of the consumer group.", examples=["demo_reader"])]
 
@@ -199,6 +207,17 @@ class Fault(Result):
     code: str
     message: str
     mend: str = Field(description="Statements that mend it; empty where none does.")
+
+
+class ChangeDo(Result):
+    """An event that is kept."""
+
+    number: int = Field(description="Its place among all events of the task, from 1.")
+    time: int = Field(description="When it was committed, ms.")
+    position: str = Field(description="In the database's own words.")
+    operation: str
+    table: str = Field(description="Schema and table, in MySQL database and table.")
+    event: str = Field(description="All of it, as JSON.")
 
 
 class GroupDo(Result):
@@ -275,6 +294,56 @@ def test(call: Call, parameters: Connection) -> list[Fault]:
     with in_symbols(_SYMBOLS):
         found = services.test(actor=call.actor, kind=Kind(parameters.kind), **parameters.values())
     return [Fault(code=one.code, message=one.sentence, mend=one.mend) for one in found]
+
+
+@operation(
+    "tracking/check",
+    service="Tracking",
+    summary="What keeps a change tracking task from capturing",
+    description="As `tracking/test`, for a task as it is and by the password that is kept for it.",
+    parameters=TaskOnly,
+    result=list[Fault],
+    errors=_MISSES,
+    extension=True,
+)
+def check(call: Call, parameters: TaskOnly) -> list[Fault]:
+    task = _task(call, parameters, access.UPDATE)
+    values: Values = {
+        "host": task.host, "port": task.port, "database": task.database, "user": task.user, "tables": task.patterns,
+        "tls": Tls(task.tls), "ca": task.ca,
+    }  # fmt: skip
+    with in_symbols(_SYMBOLS):
+        found = services.test(actor=call.actor, kind=Kind(task.kind), task=task, **values)
+    return [Fault(code=one.code, message=one.sentence, mend=one.mend) for one in found]
+
+
+@operation(
+    "tracking/events",
+    service="Tracking",
+    summary="The newest events of a change tracking task",
+    description="The newest first; rows of the database stand in them, so they take a right of their own.",
+    parameters=EventsOf,
+    result=list[ChangeDo],
+    errors=_STATES,
+    extension=True,
+)
+def events(call: Call, parameters: EventsOf) -> list[ChangeDo]:
+    task = _task(call, parameters, access.EVENTS)
+    try:
+        found = queries.recent(task, parameters.most)
+    except AnalyticsError as error:
+        raise Refused("BIZ_TRACKING_TASK_STATE_INVALID", error.user_message, "task") from error
+    return [
+        ChangeDo(
+            number=one.sequence,
+            time=one.time_ms,
+            position=one.position,
+            operation=one.operation,
+            table=one.table,
+            event=one.text,
+        )
+        for one in found
+    ]
 
 
 @operation(

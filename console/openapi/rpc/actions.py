@@ -16,6 +16,7 @@ from pydantic import Field
 from console.accounts.models import Role
 from console.accounts.services import roles
 from console.accounts.services.roles import find_role
+from console.instances.models import DEFAULT_TPS
 from console.openapi import envelope
 from console.openapi.registry import Call, Parameters
 from console.topics import live
@@ -100,7 +101,7 @@ ACTIONS: dict[str, Action] = {
     "OnsRegionList": Action("region/list", (), "Data.RegionDo", renamed={"regionId": "OnsRegionId"}),
     "OnsInstanceCreate": Action(
         "instance/create", ("InstanceName", "Remark"), "Data", added={"InstanceType": 1},
-        constants={"independentNaming": "true", "maxSendTps": "5000", "maxReceiveTps": "5000"},
+        constants={"independentNaming": "true", "maxSendTps": str(DEFAULT_TPS), "maxReceiveTps": str(DEFAULT_TPS)},
     ),
     "OnsInstanceDelete": Action("instance/delete", ("InstanceId",)),
     "OnsInstanceUpdate": Action("instance/update", ("InstanceId", "InstanceName", "Remark")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpResponse
 from django.views.decorators.cache import never_cache
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
 from console.accounts.http import Request
-from console.instances.models import Cluster
+from console.instances.queries import first_cluster
 from console.openapi import calls, envelope
 from console.openapi.calls import TOO_LARGE, scope, too_large
 from console.openapi.envelope import Page
@@ -66,7 +67,7 @@ def translated(action: Action, given: Mapping[str, str]) -> dict[str, str]:
 
 def _default_cluster() -> str:
     """The public cloud chooses the cluster; here it is the first one of the region."""
-    cluster = Cluster.objects.order_by("pk").first()
+    cluster = first_cluster(settings.REGION)
     return cluster.name if cluster else ""
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 
 from console.accounts.models import AccessKey
-from console.messaging.forms import MomentField
 from console.openapi.reference import Parameter, Reference
 from console.web import zone
+from console.web.moments import MomentField
 
 PREFIX = "p"
 """Of the operation's parameters, so that none meets a field of ours."""

@@ -32,6 +32,7 @@ from console.sql.mysql.variables import LIMITS, EndpointSession
 from console.statements import Parsed
 from console.web import full_disk
 from console.web.errors import Refused
+from console.web.figures import SQL_STATEMENT_SECONDS, SQL_STATEMENTS
 from mysqlwire.aio.results import Result, Row
 from mysqlwire.protocol.commands import Value
 from mysqlwire.protocol.errors import SqlError
@@ -179,13 +180,17 @@ class SqlSession(EndpointSession):
         """Answer one statement. Every failure is a SqlError; what is not ours to show is logged."""
         self.questions += 1
         self.statement, self.since = text[:1000], time.monotonic()
+        ended = "refused"
         try:
             result: Result = await self._guarded(self._answer(text, parameters))
+            ended = "ok"
             return result
         except SqlError as error:
             self.warned = [Warned("Error", error.code, error.message[:_LONGEST_WARNING])]
             raise
         finally:
+            SQL_STATEMENTS.labels(ended).inc()
+            SQL_STATEMENT_SECONDS.observe(time.monotonic() - self.since)
             self.statement, self.since = "", time.monotonic()
 
     async def _guarded(self, work_to_do: Any) -> Any:

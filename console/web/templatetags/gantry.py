@@ -111,6 +111,12 @@ def duration(ms: int | None) -> SafeString:
 
 
 @register.filter
+def exact(value: int) -> str:
+    """A number of something that is looked up by it, to its last digit: 1,234,567."""
+    return f"{value:,}"
+
+
+@register.filter
 def short(value: int) -> str:
     """A number for people where no element can stand, as in a drawing; whoever shows it tells the exact one beside."""
     return _short(value)

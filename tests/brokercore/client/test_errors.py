@@ -21,3 +21,13 @@ def test_the_user_reads_what_it_is_and_the_brokers_reason() -> None:
 def test_only_what_may_pass_later_is_retriable() -> None:
     assert errors.for_code(2, None, "a:1").retriable
     assert not errors.for_code(16, None, "a:1").retriable
+
+
+def test_a_refusal_of_acl_1_is_one_whatever_its_code() -> None:
+    text = (
+        "org.apache.rocketmq.acl.common.AclException: No default permission for TopicA, "
+        "org.apache.rocketmq.acl.plain.PlainPermissionManager.checkPerm(PlainPermissionManager.java:600)"
+    )
+    error = errors.for_code(1, text, "127.0.0.1:10911")
+    assert isinstance(error, errors.NoPermission) and not error.retriable
+    assert error.text == "No default permission for TopicA"

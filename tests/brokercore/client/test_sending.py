@@ -6,15 +6,17 @@ import socket
 from concurrent.futures import Future
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brokercore.client.errors import ClientError, InvalidMessage, RequestTimeout
-from brokercore.client.messages import Message
+from brokercore.client.messages import Message, SendResult, SendStatus
 from brokercore.client.routes import Routes
-from brokercore.client.sending import MAX_BODY, Sender, prepare, queue_of_key
+from brokercore.client.sending import MAX_BODY, Sender, batch_results, prepare, prepare_batch, queue_of_key
 from brokercore.client.session import Session
 from brokercore.protocol.codes import ResponseCode
 from brokercore.protocol.command import Command
-from brokercore.protocol.message import decompress
+from brokercore.protocol.message import decompress, iterate_batch
 from brokercore.protocol.message_queue import MessageQueue
 from brokercore.protocol.properties import decode_properties
 from tests.brokercore.client.peer import Peer
@@ -52,6 +54,47 @@ def test_a_half_message_names_its_group() -> None:
 def test_a_delivery_time_is_written_for_the_cloud_and_for_apache() -> None:
     properties = decode_properties(prepare(Message("t", b"b", deliver_at_ms=123), "", "g").properties)
     assert properties["__STARTDELIVERTIME"] == properties["TIMER_DELIVER_MS"] == "123"
+
+
+@given(
+    key=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), max_size=6),
+    tag=st.sampled_from(["", "tag", "ü"]),
+    own=st.sampled_from([{}, {"u": "v"}]),
+    namespace=st.sampled_from(["", "MQ_INST_1_a"]),
+)
+def test_messages_of_a_batch_have_the_properties_that_each_would_have_alone(
+    key: str, tag: str, own: dict[str, str], namespace: str
+) -> None:
+    message = Message("t", b"b", tag, key, own)
+    batch, ids = prepare_batch([message, message], namespace, "g")
+    alone = prepare(message, namespace, "g")
+    found = [text.decode() for _, _, text in iterate_batch(batch.body)]
+    assert found == [alone.properties.replace(alone.message_id, message_id) for message_id in ids]
+
+
+@pytest.mark.parametrize("message", [Message("t", b"b", keys="a\x01b"), Message("t", b"b", "a\x02")])
+def test_a_separator_within_a_batch_is_refused(message: Message) -> None:
+    with pytest.raises(InvalidMessage, match="U\\+0001"):
+        prepare_batch([Message("t", b"b"), message], "", "g")
+
+
+def test_the_longest_properties_that_a_batch_takes_are_those_of_a_message_alone() -> None:
+    for size, fits in ((4096, True), (32_000, True), (32_768, False)):
+        message = Message("t", b"b", keys="k" * size)
+        if fits:
+            assert len(prepare_batch([message], "", "g")[0].body) > size
+        else:
+            with pytest.raises(InvalidMessage, match="longer"):
+                prepare_batch([message], "", "g")
+
+
+def test_the_results_of_a_batch_lie_one_behind_the_other() -> None:
+    queue = MessageQueue("t", "b", 3)
+    sent = SendResult("", "A,B", queue, 7, SendStatus.FLUSH_DISK_TIMEOUT, "t", "r")
+    first, second = batch_results(sent, ["1", "2"])
+    assert first == SendResult("1", "A", queue, 7, SendStatus.FLUSH_DISK_TIMEOUT, "t", "r")
+    assert second == SendResult("2", "B", queue, 8, SendStatus.FLUSH_DISK_TIMEOUT, "t", "r")
+    assert [one.offset_message_id for one in batch_results(sent, ["1", "2", "3"])] == ["", "", ""]
 
 
 @pytest.mark.parametrize(

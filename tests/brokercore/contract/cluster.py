@@ -25,7 +25,7 @@ from tests.compat.programs import Keys
 from tests.compat.world import INSTANCE, World
 from tests.support.broker import eventually
 
-Kind = Literal["embedded", "apache"]
+Kind = Literal["embedded", "apache", "apache-4.9.7", "apache-5.5.0"]
 Decide = Callable[[MessageView], ConsumeResult]
 
 #: Requests wait for so long; what passes is seen at once, so only failures wait.

@@ -108,6 +108,9 @@ def test_statistics_of_a_topic(cluster: Cluster) -> None:
     assert newest == cluster.admin.messages.view(last.offset_message_id, cluster.physical(topic)).store_timestamp
     both = cluster.admin.topics.stats_of([cluster.physical(topic), "nothing"])
     assert both == {cluster.physical(topic): stats}
+    names = [cluster.physical(topic), "nothing"]
+    assert cluster.admin.topics.positions_of(names) == {cluster.physical(topic): {"broker-a": [0, 3, 0, 3]}}
+    assert cluster.admin.topics.last_stored_ms(names) == {cluster.physical(topic): newest}
 
 
 def test_rates_of_a_topic(cluster: Cluster) -> None:

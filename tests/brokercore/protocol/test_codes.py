@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import pytest
 
-from brokercore.protocol.codes import RequestCode, ResponseCode
+from brokercore.protocol.codes import OwnRequestCode, RequestCode, ResponseCode
 
 REQUESTS = """
 10 SEND_MESSAGE
@@ -194,7 +194,15 @@ RESPONSES = """
 """RemotingSysResponseCode and ResponseCode of 5.3.3."""
 
 
-@pytest.mark.parametrize(("known", "table"), [(RequestCode, REQUESTS), (ResponseCode, RESPONSES)])
+OWN = """
+810001 GET_ALL_TOPIC_OFFSETS
+"""
+"""What the embedded broker understands besides."""
+
+
+@pytest.mark.parametrize(
+    ("known", "table"), [(OwnRequestCode, OWN), (RequestCode, REQUESTS), (ResponseCode, RESPONSES)]
+)
 def test_every_number_is_the_protocols(known: type[IntEnum], table: str) -> None:
     numbers = {name: int(number) for number, name in (line.split() for line in table.strip().splitlines())}
     assert {member.name: member.value for member in known} == numbers

@@ -11,7 +11,7 @@ from brokercore.smq.wire.requests import Operation
 from console.accounts.policy_documents import ACTIONS, matched, suggestions
 
 ROOT = Path(__file__).resolve().parents[3]
-_ACTION = r"(?:mq|mns|dla|dts|ram|sts|actiontrail):[A-Z]\w+"
+_ACTION = r"(?:mq|mns|dla|cms|dts|ram|sts|actiontrail):[A-Z]\w+"
 #: What stands in the audit trail for a refused attempt to hand on rights, and the type of an event: no policy is asked.
 _NO_ACTION = {"ram:Delegate", "dts:Change"}
 

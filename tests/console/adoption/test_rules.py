@@ -29,7 +29,7 @@ def test_several_patterns_and_exceptions() -> None:
         "orders",
     ]
     assert matcher("")("anything")
-    assert closeness("* payments-*", "payments-eu") == len("payments-")
+    assert closeness("* payments-*")("payments-eu") == len("payments-")
     with pytest.raises(Refused, match="is no pattern"):
         checked("pay[ab]", "include")
 

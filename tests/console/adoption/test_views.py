@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from console.accounts.models import Organization, Tenant
-from console.adoption import rules, worker
-from console.adoption.models import Rule, Run
+from brokercore.client import TopicConfig
+from console.accounts.models import Organization, Tenant, TenantLimits
+from console.adoption import rules, services, worker
+from console.adoption.models import Kind, Rule, Run
+from console.adoption.unowned import differing, on_cluster, unowned
 from console.instances import broker as clients
 from console.instances.models import Instance
+from console.topics.as_is import topic_settings
 from console.topics.models import Group, Topic
 from tests.support.broker import BrokerProcess
-from tests.support.cast import Cast, on_broker
+from tests.support.cast import Cast, make_instance, make_topic, on_broker
 
 ODD = "walk|100%_odd"
 
@@ -152,3 +156,73 @@ def test_an_outage_is_no_empty_list(cast: Cast, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(unowned, "on_cluster", away)
     page = _text(cast.client("petra"), "adoption.unowned", cast.cluster.pk)
     assert "does not answer" in page and "Every name has an account" not in page
+
+
+def test_single_names_are_forgotten_and_what_fits_a_pattern(cast: Cast) -> None:
+    admin, petra, pk = clients.admin(cast.cluster), cast.client("petra"), cast.cluster.pk
+    ours = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    theirs = make_instance(cast.charlie, cast.cluster, name="bare", independent_naming=False)
+    for name in (ODD, "let-go-1", "let-go-2"):
+        admin.topics.create(name)
+    admin.groups.create("let-go-1")
+    make_topic(cast.alice, ours, "made-here")
+    wanted = (ODD, "let-go-1")
+    for instance, names in ((ours, wanted), (theirs, ("let-go-2",))):
+        chosen = [one for one in unowned(cast.cluster) if one.name in names]
+        worker.work(services.adopt(actor=cast.actor("petra"), instance=instance, names=chosen).pk)
+    before = on_broker(cast.cluster)
+    page = _text(petra, "adoption.adopted", pk)
+    assert ODD in page and "let-go-2" in page and "umbrella" in page and "made-here" not in page
+    forget = reverse("adoption.forget", args=[pk])
+    assert petra.post(forget, {"listed": "1"}).status_code == 302
+    asked = petra.post(forget, {"listed": "1", "name": ["topic:let-go-1"]}).content.decode()
+    assert "Forget one name" in asked and not Run.objects.filter(purpose="forget").exists()
+    petra.post(forget, {"confirmed": "1", "name": ["topic:let-go-1"]})
+    worker.work(Run.objects.latest("pk").pk)
+    assert not Topic.objects.filter(name="let-go-1").exists() and Group.objects.filter(group_id="let-go-1").exists()
+    assert "let-go-1" in _text(petra, "adoption.unowned", pk, include="let-go-1")
+    petra.post(forget, {"confirmed": "1", "include": "*", "exclude": "walk*"})
+    for run in Run.objects.filter(purpose="forget", ended_at=None):
+        worker.work(run.pk)
+    assert set(Topic.objects.filter(adopted=True).values_list("name", flat=True)) == {ODD}
+    assert Topic.objects.filter(name="made-here").exists() and on_broker(cast.cluster) == before
+
+
+def test_an_account_that_may_adopt_forgets_its_own_names_alone(cast: Cast) -> None:
+    theirs = make_instance(cast.charlie, cast.cluster, name="bare", independent_naming=False)
+    clients.admin(cast.cluster).topics.create("charlies-name")
+    names = [one for one in unowned(cast.cluster) if one.name == "charlies-name"]
+    worker.work(services.adopt(actor=cast.actor("petra"), instance=theirs, names=names).pk)
+    Tenant.objects.filter(name="acme").update(may_adopt=True)
+    alice = cast.client("alice")
+    assert "charlies-name" not in _text(alice, "adoption.adopted", cast.cluster.pk)
+    alice.post(reverse("adoption.forget", args=[cast.cluster.pk]), {"confirmed": "1", "name": ["topic:charlies-name"]})
+    assert Topic.objects.filter(name="charlies-name").exists() and Run.objects.count() == 1
+
+
+def test_the_last_step_says_what_is_too_much_and_where_brokers_differ(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("wide-1", "wide-2"):
+        clients.admin(cast.cluster).topics.create(name, queues=3)
+    TenantLimits.objects.create(tenant=cast.acme, topics=1)
+    there = on_cluster(cast.cluster)
+    told = {Kind.TOPIC: {"wide-1": "queues: 3 on broker-a, 4 on broker-b"}, Kind.GROUP: {}}
+    monkeypatch.setattr("console.adoption.unowned.on_cluster", lambda cluster: replace(there, differing=told))
+    given = {"include": "wide-*", "account": "acme", "instance_name": "ours"}
+    adopt, petra = reverse("adoption.adopt", args=[cast.cluster.pk]), cast.client("petra")
+    page = html.unescape(petra.post(adopt, given | {"step": "preview"}).content.decode())
+    assert "The account acme may have 1 topics and has 0: 2 more are 1 too many." in page
+    assert "Brokers differ" in page and "queues: 3 on broker-a, 4 on broker-b" in page
+    refused = petra.post(adopt, given | {"step": "apply"})
+    assert refused.status_code == 422 and "1 too many" in refused.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_settings_in_which_brokers_differ_are_named(cast: Cast) -> None:
+    one, other = TopicConfig("x", write_queues=8), TopicConfig("x", write_queues=4, perm=4)
+    told = differing({"b": {"x": other}, "a": {"x": one, "y": one}, "c": {"x": one}}, topic_settings)
+    assert told == {
+        "x": "queues: 8 on a, 4 on b, 8 on c; mode: read and write on a, read only on b, read and write on c"
+    }
+    assert differing({"a": {"x": one}}, topic_settings) == {}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from console.accounts.models import Tenant
-from console.adoption import services, worker
+from console.accounts.models import Tenant, TenantLimits
+from console.adoption import rules, services, worker
 from console.adoption.models import Forgotten, Kind, Run, State
 from console.adoption.unowned import Unowned, on_cluster, unowned
 from console.audit.models import Entry
+from console.drift import queries as drift
 from console.drift import sweep
 from console.instances import broker as clients
 from console.instances.models import Instance
 from console.topics.models import Group, OrderType, Topic
 from console.web.errors import Refused
-from tests.support.cast import Cast, make_instance, make_topic, on_broker
+from tests.support.cast import Cast, make_group, make_instance, make_topic, on_broker
 
 ODD = "pay|ments%eu"
 
@@ -55,7 +56,8 @@ def test_what_is_there_is_taken_as_it_is_and_nothing_changes_on_the_cluster(cast
         True,
     )
     assert (on_broker(cast.cluster), admin.topics.config(ODD)) == (before, settings)
-    assert not {row.name for row in sweep.sweep(cast.cluster).differences} & {ODD, "order-service"}
+    sweep.sweep(cast.cluster)
+    assert drift.parts(cast.actor("alice"))[0].seen == []
     kept = set(Entry.objects.filter(tenant=cast.acme, action__startswith="adoption.").values_list("action", flat=True))
     assert kept == {"adoption.run.adopt", "adoption.run.adopt_end"}
     # Again is harmless, also with a run that began before.
@@ -80,10 +82,34 @@ def test_a_name_that_cannot_be_taken_is_told_with_the_reason(cast: Cast, bare: I
     assert not bare.topics.exists()
 
 
-def test_an_instance_takes_no_more_topics_than_it_may_have(cast: Cast, bare: Instance) -> None:
+def test_no_more_is_adopted_than_account_and_instance_may_have(cast: Cast, bare: Instance) -> None:
+    petra, names = cast.actor("petra"), _there(cast, "capped", topics=3)
     Instance.objects.filter(pk=bare.pk).update(topic_capacity=2)
-    run = services.adopt(actor=cast.actor("petra"), instance=bare, names=_there(cast, "capped", topics=3))
-    assert sorted(_done(run).values()) == ["", "", "The instance may have 2 topics."]
+    bare.refresh_from_db()
+    with pytest.raises(Refused, match="The instance bare may have 2 topics and has 0: 3 more are 1 too many"):
+        services.adopt(actor=petra, instance=bare, names=names)
+    TenantLimits.objects.create(tenant=cast.acme, topics=1)
+    with pytest.raises(Refused, match="The account acme may have 1 topics and has 0: 3 more are 2 too many"):
+        services.adopt(actor=petra, instance=bare, names=names)
+    clients.admin(cast.cluster).groups.create("capped-group")
+    TenantLimits.objects.update(topics=0, groups=1)
+    make_group(cast.alice, bare, "GID_one")
+    with pytest.raises(Refused, match="The account acme may have 1 groups and has 1"):
+        services.adopt(actor=petra, instance=bare, names=[Unowned(Kind.GROUP, "capped-group")])
+    assert not Run.objects.exists()
+
+
+def test_a_limit_that_is_set_meanwhile_holds_too_and_rules_take_what_it_leaves(cast: Cast, bare: Instance) -> None:
+    petra, names = cast.actor("petra"), _there(cast, "later", topics=3)
+    run = services.adopt(actor=petra, instance=bare, names=names)
+    Instance.objects.filter(pk=bare.pk).update(topic_capacity=2)
+    assert sorted(_done(run).values()) == ["", "", "The instance bare may have 2 topics and has 0."]
+    Instance.objects.filter(pk=bare.pk).update(topic_capacity=None)
+    TenantLimits.objects.create(tenant=cast.acme, topics=3)
+    services.create_rule(actor=petra, instance=bare, include="later-*")
+    _there(cast, "later", topics=5)
+    rules.apply(cast.cluster)
+    assert bare.topics.count() == 3
 
 
 def test_a_run_that_was_killed_half_way_goes_on_and_its_old_worker_changes_nothing(
@@ -139,4 +165,4 @@ def test_what_rocketmq_keeps_for_itself_is_never_offered(cast: Cast) -> None:
     assert "shop" in names
     kept = {"%DLQ%shop", "%RETRY%shop", "TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster", "TOOLS_CONSUMER"}
     assert not names & kept
-    assert not {name for name in names if name.startswith(("RMQ_SYS_", "rmq_sys_", "CID_RMQ_SYS_", "%"))}
+    assert not {name for name in names if name.startswith(("RMQ_SYS_", "rmq_sys_", "CID_RMQ_SYS_", "%RETRY%", "%DLQ%"))}

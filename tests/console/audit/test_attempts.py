@@ -89,7 +89,8 @@ def test_a_form_with_a_typo_is_no_attempt(cast: Cast) -> None:
 
 def test_success_is_recorded_once(cast: Cast) -> None:
     url = reverse("instances.update", args=[cast.instance.instance_id])
-    cast.client("alice").post(url, {"name": "renamed"})
+    data = {"name": "renamed", "max_send_tps": "250", "max_receive_tps": "250"}
+    assert cast.client("alice").post(url, data).status_code == 302
     assert Entry.objects.filter(action="instances.instance.update").count() == 1
     assert not Entry.objects.exclude(result="success").exists()
 

@@ -13,6 +13,7 @@ from console.accounts.models import Policy
 from console.audit import queries
 from console.audit.models import Entry
 from console.audit.record import record
+from console.instances.services import update_instance
 from console.web import paging
 from tests.console.audit.trail import emptied, entry_at
 from tests.support.cast import Cast
@@ -73,6 +74,47 @@ def test_an_odd_filter_is_said_and_not_applied(cast: Cast) -> None:
     assert set(response.context["form"].errors) == {"begin", "result"}
     ends = cast.client("alice").get(URL, {"begin": "0001-01-01", "end": "9999-12-31"})
     assert set(ends.context["form"].errors) == {"begin", "end"}
+
+
+def test_it_finds_what_people_type(cast: Cast) -> None:
+    emptied()
+    bob = cast.actor("bob")
+    record(bob, "topics.topic.delete", "MQ_INST_x%orders")
+    record(bob, "topics.topic.create", "MQ_INST_x%orders")
+    record(bob, "topics.topic.delete", "MQ_INST_x%paid")
+    record(bob, "messaging.offset.reset", "MQ_INST_x%GID_orders")
+    record(bob, "accounts.policy.update", "readers")
+
+    def shown(text: str) -> set[tuple[str, str]]:
+        rows = cast.client("alice").get(URL, {"q": text}).context["table"].rows
+        return {(row.record.action, row.record.resource.rpartition("%")[2]) for row in rows}
+
+    deleted = {("topics.topic.delete", "orders")}
+    for text in ("deleted topic orders", "who deleted the topic orders", "orders removed", "deleting Orders by bob"):
+        assert shown(text) == deleted, text
+    assert shown("created topics") == {("topics.topic.create", "orders")}
+    assert shown("reset offsets") == {("messaging.offset.reset", "GID_orders")}
+    assert shown("changed policies") == {("accounts.policy.update", "readers")}
+    assert shown("deleted topic nothing") == set()
+    assert shown("topic.delete") == deleted | {("topics.topic.delete", "paid")}
+
+
+def test_an_entry_says_what_changed_before_and_after(cast: Cast) -> None:
+    instance = cast.instance
+    update_instance(actor=cast.actor("alice"), instance=instance, name="renamed", remark="<b>x")
+    entry = Entry.objects.filter(action="instances.instance.update").latest("pk")
+    page = cast.client("alice").get(reverse("audit.entry", args=[entry.pk])).content.decode()
+    table = page.partition("What changed")[2].partition("</table>")[0]
+    assert "renamed" in table
+    assert entry.detail["before"]["name"] in table
+    assert "&lt;b&gt;x" in table
+
+
+def test_an_end_before_the_start_is_said_on_the_page_and_in_its_part(cast: Cast) -> None:
+    turned = {"begin": "2026-01-02T00:00", "end": "2026-01-01T00:00"}
+    for headers in ({}, {"HX-Request": "true"}):
+        page = cast.client("alice").get(URL, turned, headers=headers).content.decode()
+        assert "The end is before the start." in page
 
 
 def test_it_pages_with_the_same_queries_for_more_rows(cast: Cast) -> None:

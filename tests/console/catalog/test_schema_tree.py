@@ -38,13 +38,15 @@ def test_a_long_list_says_that_there_is_more(cast: Cast) -> None:
 
 
 def test_a_topic_is_named_by_what_tells_it_from_others() -> None:
-    names = ["flights", "MQ_INST_1_a%orders", "%RETRY%MQ_INST_1_a%GID_x", "%DLQ%CID_old"]
+    names = ["flights", "MQ_INST_1_a%orders", "%RETRY%MQ_INST_1_a%GID_x", "%DLQ%CID_old", "pay%eu", "%DLQ%g%1"]
     shown = [(e.label, e.remark) for e in schema_tree.Tables("mq", names, more=False).entries]
     assert shown == [
         ("flights", ""),
         ("orders", "MQ_INST_1_a"),
         ("GID_x", "retry, MQ_INST_1_a"),
         ("CID_old", "dead letters"),
+        ("pay%eu", ""),
+        ("g%1", "dead letters"),
     ]
 
 

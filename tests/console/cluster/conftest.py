@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
@@ -45,9 +44,8 @@ def broker(apache: ApacheRocketMQ, redis: RedisServer) -> ClusterBehindConsole:
 
 
 @pytest.fixture
-def carried(settings: Any, cast: Cast) -> Iterator[Cluster]:
+def carried(cast: Cast) -> Iterator[Cluster]:
     """A cluster that rights are carried over to; the users that a test made there end with it."""
-    settings.EMBEDDED_BROKER = False
-    yield cast.cluster
+    yield cast.bring_cluster()
     AccessKey.objects.all().delete()
     services.synchronise(cast.cluster, thorough=True)

@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 from brokercore.client.errors import BrokerUnreachable, ClientError, NoPermission
 from brokercore.smq.client import QueueServiceUnavailable
 from console.demo import services
+from console.instances.models import Cluster
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +26,7 @@ def home(settings: Any, tmp_path: Path) -> Path:
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, name: str, error: ClientError) -> None:
-    def fail() -> None:
+    def fail(cluster: Cluster) -> None:
         raise error
 
     monkeypatch.setattr(services, name, fail)
@@ -73,7 +74,7 @@ def test_without_a_queue_service_only_the_job_waits_for_the_next_start(
     earlier = {name: value for name, value in KNOWN.items() if name != "job"}
     (home / "demo.json").write_text(json.dumps(earlier))
     monkeypatch.setattr(services, "exists", lambda: True)
-    monkeypatch.setattr(services, "mend", lambda: None)
+    monkeypatch.setattr(services, "mend", lambda cluster: None)
     asked: list[str] = []
 
     def ensure(instance_id: str) -> None:

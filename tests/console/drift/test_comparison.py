@@ -49,10 +49,22 @@ def test_an_unknown_name_belongs_to_the_instance_of_its_namespace() -> None:
     )
 
 
-def test_a_bare_name_and_a_name_of_an_unknown_namespace_belong_to_nobody() -> None:
+def test_a_bare_name_and_a_name_of_an_unknown_namespace_are_no_drift() -> None:
     names = ["bare", "MQ_INST_9_zzzzzzzz%gone", "MQ_INST_5_aaaaaaaa"]
-    found = compare(Kind.TOPIC, [], {"broker-a": dict.fromkeys(names, FITS)}, OWNERS)
-    assert {(row.name, row.tenant_id) for row in found} == {(name, None) for name in names}
+    assert compare(Kind.TOPIC, [], {"broker-a": dict.fromkeys(names, FITS)}, OWNERS) == []
+
+
+def test_what_was_adopted_differs_only_in_what_no_broker_has_any_more() -> None:
+    row, other = replace(ROW, adopted=True), {"queues": 4, "mode": 6}
+    mixed = {"broker-a": {ROW.physical_name: FITS}, "broker-b": {ROW.physical_name: other}, "broker-c": {}}
+    assert compare(Kind.TOPIC, [row], mixed, OWNERS) == []
+    found = _one(compare(Kind.TOPIC, [row], {"broker-a": {}, "broker-b": {ROW.physical_name: other}}, OWNERS))
+    assert (found.state, found.adopted, found.details) == (
+        State.DIFFERENT,
+        True,
+        ("queues: 8 here, 4 on broker-b",),
+    )
+    assert _one(compare(Kind.TOPIC, [row], {"broker-a": {}}, OWNERS)).state is State.MISSING
 
 
 def test_what_brokers_and_tools_keep_for_themselves_is_nobodys_business() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import redis as redis_client
 
+from brokercore.client import GroupConfig
 from brokercore.client.errors import ClientError
+from brokercore.protocol.bodies.config import MESSAGE_TYPE_ATTRIBUTE
 from console.audit.models import Entry
 from console.drift import queries, services, sweep
 from console.drift.comparison import Kind, State
@@ -21,7 +25,7 @@ from tests.support.cast import Cast, make_group, make_instance, make_topic, on_b
 
 def _rows(cast: Cast, who: str = "alice") -> dict[str, Row]:
     sweep.sweep(cast.cluster)
-    return {row.difference.name: row for part in queries.parts(cast.actor(who)) for row in part.rows}
+    return {row.difference.name: row for part in queries.parts(cast.actor(who)) for row in part.rows()}
 
 
 def test_a_broker_that_came_back_with_an_empty_store_gets_everything_again(cast: Cast, broker: BrokerProcess) -> None:
@@ -81,6 +85,16 @@ def test_an_unknown_topic_is_adopted_as_it_is(cast: Cast) -> None:
         services.adopt(actor=cast.actor("alice"), row=rows["made-by-mqadmin"])
 
 
+def test_a_groups_order_drifts_and_is_adopted_as_it_is(cast: Cast) -> None:
+    group, admin = make_group(cast.alice, cast.instance), clients.admin(cast.cluster)
+    admin.groups.update(GroupConfig(group.physical_name, consume_message_orderly=True))
+    admin.groups.update(GroupConfig(cast.instance.physical_name("GID_unknown"), consume_message_orderly=True))
+    rows = _rows(cast)
+    assert rows["GID_orders"].difference.details == ("delivery in order: off here, on on broker-a",)
+    services.adopt(actor=cast.actor("alice"), row=rows["GID_unknown"])
+    assert Group.objects.get(group_id="GID_unknown").delivery_order == "Orderly"
+
+
 def test_an_unknown_topic_counts_against_the_capacity(cast: Cast) -> None:
     small = make_instance(cast.alice, cast.cluster, name="small", topic_capacity=1)
     make_topic(cast.alice, small, "first")
@@ -134,11 +148,11 @@ def test_a_receivers_group_is_the_receivers_drift(cast: Cast) -> None:
 def test_an_outage_is_a_result_and_never_an_empty_list(cast: Cast, broker: BrokerProcess) -> None:
     make_topic(cast.alice, cast.instance)
     broker.kill()
-    found = sweep.sweep(cast.cluster)
-    assert found.outage
-    kept = sweep.last(cast.cluster)
+    sweep.sweep(cast.cluster)
+    kept = sweep.last(cast.cluster, cast.instance.tenant)
     assert kept is not None
-    assert (kept.outage, kept.differences) == (found.outage, [])
+    assert kept.outage
+    assert kept.differences == []
 
 
 def test_mending_tells_of_each_row_that_failed(cast: Cast, broker: BrokerProcess) -> None:
@@ -231,3 +245,50 @@ def _once(topics: object, first: object) -> object:
         return (first if len(calls) == 1 else real)(*arguments, **keywords)  # type: ignore[operator]
 
     return call
+
+
+def _adopted(cast: Cast, name: str) -> Topic:
+    """A topic that was there before the console, and is shown with the settings that it had."""
+    clients.admin(cast.cluster).topics.create(name, queues=3)
+    instance = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    return Topic.objects.create(
+        instance=instance, name=name, physical_name=name, order_type=OrderType.NORMAL, queues=3, adopted=True
+    )
+
+
+def test_what_was_adopted_is_shown_as_it_is_now_and_nothing_is_written(cast: Cast) -> None:
+    topic, admin = _adopted(cast, "as-found"), clients.admin(cast.cluster)
+    assert _rows(cast) == {}
+    admin.topics.create("as-found", queues=5, perm=4)
+    row = _rows(cast)["as-found"]
+    assert row.may_accept and sum(part.mendable for part in queries.parts(cast.actor("alice"))) == 0
+    before = admin.topics.config("as-found")
+    services.accept(actor=cast.actor("alice"), row=row)
+    topic.refresh_from_db()
+    assert (topic.queues, topic.perm, admin.topics.config("as-found")) == (5, 4, before)
+    assert _rows(cast) == {}
+    assert Entry.objects.filter(action="drift.topic.accept").count() == 1
+    admin.topics.delete("as-found")
+    lost = _rows(cast)["as-found"]
+    assert lost.state is State.MISSING and not lost.may_accept
+    with pytest.raises(Refused, match="no topic as-found any more"):
+        services.accept(actor=cast.actor("alice"), row=row)
+    Topic.objects.filter(pk=topic.pk).delete()
+    with pytest.raises(Refused, match="forgotten meanwhile"):
+        services.accept(actor=cast.actor("alice"), row=row)
+
+
+def test_what_a_row_cannot_say_of_an_adopted_topic_is_no_drift(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, there = _adopted(cast, "mixed"), clients.admin(cast.cluster).topics
+    found = there.configs_by_broker()
+    mixed = {name: dict(configs) for name, configs in found.items()}
+    for configs in mixed.values():
+        odd = replace(configs["mixed"], perm=1, attributes={MESSAGE_TYPE_ATTRIBUTE: "MIXED"})
+        configs["mixed"] = odd
+    monkeypatch.setattr(type(there), "configs_by_broker", lambda admin: mixed)
+    assert _rows(cast) == {}
+    Topic.objects.filter(pk=topic.pk).update(adopted=False)
+    assert _rows(cast)["mixed"].difference.details == (
+        "mode: read and write here, neither read nor write on broker-a",
+        "message type: NORMAL here, MIXED on broker-a",
+    )

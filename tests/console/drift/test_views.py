@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from django.urls import reverse
 
+from console.accounts.actor import Actor
 from console.drift import sweep, tasks
 from console.instances import broker as clients
-from console.topics.models import Topic
+from console.topics.models import OrderType, Topic
 from tests.support.broker import BrokerProcess
-from tests.support.cast import Cast, make_topic, on_broker
+from tests.support.cast import Cast, make_instance, make_topic, on_broker
 
 INDEX, CHECK, MEND = "drift.index", "drift.check", "drift.mend"
 
@@ -100,3 +104,60 @@ def test_it_searches_and_pages(cast: Cast) -> None:
     assert "stray-24" in client.get(reverse(INDEX), {"page": "2"}).content.decode()
     found = client.get(reverse(INDEX), {"q": "STRAY-24"}).content.decode()
     assert "stray-24" in found and "stray-01" not in found
+
+
+def test_of_thousands_the_page_decides_about_those_it_shows(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the account may do follows for each row from its policies, which takes longer than all else."""
+    names = [f"lost-{number:04}" for number in range(2000)]
+    Topic.objects.bulk_create(
+        Topic(
+            instance=cast.instance,
+            name=name,
+            physical_name=cast.instance.physical_name(name),
+            order_type=OrderType.NORMAL,
+        )
+        for name in names
+    )
+    sweep.sweep(cast.cluster)
+    decided: list[str] = []
+    decide = Actor.decide
+
+    def counting(actor: Actor, action: str, resource: str, **more: Any) -> Any:
+        decided.append(resource)
+        return decide(actor, action, resource, **more)
+
+    monkeypatch.setattr(Actor, "decide", counting)
+    for who in ("alice", "rita"):
+        decided.clear()
+        page = cast.client(who).get(reverse(INDEX), {"page": "100"}).content.decode()
+        assert ("lost-1999" in page, "lost-1979" in page, page.count("<tr")) == (True, False, 21)
+        assert ("Repair 500 of 2000" in page) == (who == "alice")
+        assert len(decided) < 60
+        assert len(page) < 100_000
+
+
+def test_nothing_is_written_of_what_was_adopted_unless_it_is_asked_for_and_confirmed(cast: Cast) -> None:
+    admin, client, name = clients.admin(cast.cluster), cast.client("alice"), "found|here"
+    admin.topics.create(name, queues=3)
+    instance = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False)
+    topic = Topic.objects.create(
+        instance=instance, name=name, physical_name=name, order_type=OrderType.NORMAL, queues=3, adopted=True
+    )
+    admin.topics.create(name, queues=5)
+    client.post(reverse(CHECK))
+    page = client.get(reverse(INDEX)).content.decode()
+    assert "Accept" in page and "Repair" not in page
+    key = f"{cast.cluster.pk}:topic:{name}"
+    for given in ({"all": "1"}, {"key": key}):
+        client.post(reverse(MEND), given)
+        assert admin.topics.config(name).write_queues == 5
+    assert "queues: 3 here, 5 on broker-a" in client.post(reverse(MEND), {"key": key}).content.decode()
+    assert "Repaired" in client.post(reverse(MEND), {"key": key, "confirmed": "1"}).content.decode()
+    assert admin.topics.config(name).write_queues == 3
+    admin.topics.create(name, queues=6)
+    client.post(reverse(CHECK))
+    accept = reverse("drift.accept", args=[cast.cluster.pk, "topic", name])
+    assert cast.client("rita").post(accept).status_code == 403
+    client.post(accept)
+    topic.refresh_from_db()
+    assert (topic.queues, admin.topics.config(name).write_queues) == (6, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from datetime import timedelta
@@ -216,3 +217,36 @@ def test_a_database_that_is_away_is_told_as_such(hook: Feed, token: str, monkeyp
     answer = send(token)
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
     assert "no connection" not in answer.content.decode()
+
+
+MULTIPART = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\0\r\n--x--\r\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "told"),
+    [
+        ("multipart/form-data; boundary=x", MULTIPART, base64.b64encode(MULTIPART).decode()),
+        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * 3000), "&".join(["a=1"] * 3000)),
+        ("application/x-www-form-urlencoded", b"a=%00", "a=%00"),
+    ],
+    ids=["multipart", "many fields", "nul"],
+)
+def test_a_form_is_a_body_like_any_other(hook: Feed, token: str, kind: str, body: bytes, told: str) -> None:
+    assert send(token, body, content_type=kind).status_code == 200
+    (event,) = stored(hook)
+    assert event["data"]["body"] == told
+
+
+@pytest.mark.parametrize(
+    ("body", "rest", "status"),
+    [(b"x" * (17 << 20), "", 413), (b"", "?" + "&".join(["a=1"] * 3000), 400)],
+    ids=["body", "query"],
+)
+def test_what_is_too_much_is_a_sentence_and_no_fault_of_ours(  # noqa: PLR0917
+    hook: Feed, token: str, caplog: pytest.LogCaptureFixture, body: bytes, rest: str, status: int
+) -> None:
+    for key, expected in ((token, status), ("nobodys", 404)):
+        answer = send(key, body, rest=rest, content_type="text/plain")
+        assert (answer.status_code, list(answer.json())) == (expected, ["error"])
+    assert not Arrival.objects.exists()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

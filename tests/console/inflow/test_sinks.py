@@ -11,6 +11,7 @@ from django.urls import reverse
 from analytics.inflow.event_log import EventLog
 from brokercore.smq.client import QueueClient
 from console.inflow import queries, services
+from console.instances.models import Cluster
 from console.pipelines import lifecycle, starts
 from console.pipelines import services as pipelines
 from console.pipelines.models import Pipeline
@@ -152,6 +153,17 @@ def test_a_port_that_the_engine_may_not_connect_to_is_told_while_one_types(
     assert "may not connect to port 8443" in html and "port 443," not in html
 
 
+@pytest.mark.parametrize("url", ["", "https://h:99999/x", "https://h:port/x", "https://[::1/x", "ftp://h/x"])
+def test_of_what_is_no_address_no_port_is_told_while_one_types(
+    cast: Cast, log: EventLog, secret: None, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("GANTRY_ENGINE_PORTS", "8443")
+    response = sent(cast, "inflow.journey", **OF_HTTP | {"sink_url": url})
+    assert response.status_code == 200 and "may not connect" not in response.content.decode()
+    response = sent(cast, "inflow.create", **OF_HTTP | {"sink_url": url})
+    assert response.status_code == 422 and response.context["form"].errors["sink_url"]
+
+
 def test_the_journey_shows_the_message_of_a_queue(cast: Cast, log: EventLog) -> None:
     fixed = {"body_method": "fixed_value", "body_value": "hello", "sink_kind": "queue", "sink_queue": "orders"}
     html = sent(cast, "inflow.journey", **fixed).content.decode()
@@ -186,6 +198,16 @@ def test_a_queue_takes_the_right_to_send_to_it_then_and_now(
     newest.delete()
     with pytest.raises(PermissionDenied, match="mns:SendMessage"):
         starts.require_still(lease)
+
+
+def test_a_task_ends_where_its_cluster_becomes_read_only(cast: Cast, log: EventLog, topics: None) -> None:
+    lease = claimed(services.create(actor=cast.actor("alice"), document=document(cast)))
+    starts.require_still(lease)
+    Cluster.objects.update(read_only=True)
+    with pytest.raises(Refused, match="The cluster DefaultCluster is read-only"):
+        starts.require_still(lease)
+    Cluster.objects.update(read_only=False)
+    starts.require_still(lease)
 
 
 def test_a_queue_of_another_account_takes_its_key_and_an_address_that_is_allowed(

@@ -324,7 +324,9 @@ def test_curves_log_and_versions_have_pages(cast: Cast, task: Pipeline) -> None:
 
 def test_a_task_is_enabled_paused_and_deleted_after_a_question(cast: Cast, task: Pipeline) -> None:
     alice = cast.client("alice")
-    assert "orders-to-topic begins, with your rights." in page(cast, "inflow.enable", "orders-to-topic", part=True)
+    assert "orders-to-topic begins to deliver. It reads and writes with your rights." in page(
+        cast, "inflow.enable", "orders-to-topic", part=True
+    )
     assert alice.post(reverse("inflow.enable", args=["orders-to-topic"])).status_code == 302
     assert queries.state_of(reloaded(cast)) == "Starting"
     assert "what it has begun is delivered" in page(cast, "inflow.delete", "orders-to-topic")
@@ -372,7 +374,27 @@ def test_a_task_that_waits_for_its_first_start_is_offered_to_who_may_start_it(
     assert "deliver to" in invitation and ">order_changes</strong>" in invitation
     assert "has not been started yet" not in page(cast, "inflow.list", part=True)
     assert "has not been started yet" not in page(cast, "inflow.list", who="nora")
-    assert "orders-to-topic begins, with your rights." in page(cast, "inflow.enable", "orders-to-topic")
+    assert "orders-to-topic begins to deliver. It reads and writes with your rights." in page(
+        cast, "inflow.enable", "orders-to-topic"
+    )
     assert page(cast, "inflow.detail", "orders-to-topic").count("Not started") >= 1
     services.begin(actor=cast.actor("alice"), pipeline=reloaded(cast))
     assert "has not been started yet" not in page(cast, "inflow.list")
+
+
+def test_what_a_refused_form_leads_to_is_made_of_what_was_typed(cast: Cast, log: EventLog, topics: None) -> None:
+    wrong = "$.id"
+    refused = sent(cast, "inflow.create", transform="expression", language="jmespath", expression=wrong)
+    assert refused.status_code == 422
+    content = refused.content.decode()
+    assert content.count("The expression cannot be read") == 2  # at its field, and beside the form
+    assert "a text is needed" not in content
+
+
+def test_the_page_of_a_task_tells_its_pattern_and_its_transform(cast: Cast, log: EventLog, topics: None) -> None:
+    told = {"kind": "expression", "language": "jmespath", "expression": "merge(@, {data: data.after})"}
+    services.create(actor=cast.actor("alice"), document=document(cast, transform=told), start=False)
+    shown = page(cast, "inflow.detail", "orders-to-topic")
+    assert "&quot;tableName&quot;: [" in shown
+    assert "merge(@, {data: data.after})" in shown
+    assert "JMESPath" in shown

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from console.accounts import services as accounts
+from console.audit.models import Entry
 from console.instances.models import Instance
 from tests.support.cast import Cast, make_group, make_instance, make_topic
 
@@ -81,6 +82,25 @@ def test_creating_leads_to_the_new_instance(cast: Cast) -> None:
     taken = cast.client("alice").post(reverse("instances.create"), data)
     assert taken.status_code == 422
     assert "is taken" in str(taken.context["form"].errors["name"])
+
+
+def test_the_page_shows_what_is_used_of_the_limits_and_changes_them(cast: Cast) -> None:
+    page = reverse("instances.detail", args=[cast.instance.instance_id])
+    assert (
+        'of <span class="num" title="100,000">100.0 k</span> messages/s'
+        in cast.client("alice").get(page).content.decode()
+    )
+    edit = reverse("instances.update", args=[cast.instance.instance_id])
+    data = {"name": cast.instance.name, "max_send_tps": "250", "max_receive_tps": "0"}
+    refused = cast.client("alice").post(edit, data)
+    assert refused.status_code == 422
+    assert "greater than or equal to 1" in str(refused.context["form"].errors["max_receive_tps"])
+    assert cast.client("alice").post(edit, data | {"max_receive_tps": "300"}).status_code == 302
+    shown = cast.client("alice").get(page).content.decode()
+    assert 'of <span class="num" title="250">250</span> messages/s' in shown
+    assert 'of <span class="num" title="300">300</span> messages/s' in shown
+    (entry,) = Entry.objects.filter(action="instances.instance.limit")
+    assert entry.detail == {"max_send_tps": 250, "max_receive_tps": 300}
 
 
 def test_the_overview_tells_how_full_the_broker_is(cast: Cast) -> None:

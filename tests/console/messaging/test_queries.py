@@ -92,7 +92,7 @@ def test_it_says_where_it_stopped_and_goes_on_from_there(live: Live, monkeypatch
         live.send(topic, f"{n}".encode(), tags="rare" if n == 2 else "usual")
     monkeypatch.setattr(queries, "PULL_BUDGET", 2)
     source = Source.of_topic(topic)
-    page = queries.search_by_time(live.actor, source, 0, now_ms() + 1000, page_size=10, tag="rare")
+    page = queries.search_by_time(live.actor, source, 0, now_ms() + 1000, page_size=10, wanted={"tag": "rare"})
     assert page.messages == []
     assert page.stopped_at_ms is not None
     assert page.has_next

@@ -104,7 +104,7 @@ def test_the_letter_stays_and_is_marked(live: Live) -> None:
     page = dead_letters.search(live.actor, group, 0, int(time.time() * 1000))
     assert page is not None
     assert [m.position for m in page.messages] == [letter.position]
-    (row,) = dead_letters.resends(group, page.messages)[letter.offset_message_id]
+    (row,) = dead_letters.noted(group, page.messages)[letter.offset_message_id].resends
     assert (row.message_id, row.error, row.actor) == (letter.message_id, "", live.actor.user)
     assert row.new_offset_message_id != letter.offset_message_id
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.urls import reverse
 
+from brokercore.client import MessageQueue
 from console.audit.models import Entry
 from console.messaging import dead_letters, queries
 from console.messaging.models import Resend
@@ -129,6 +130,13 @@ def test_a_wrong_topic_is_said_beside_its_field(live: Live, cast: Cast) -> None:
     assert "There is no such topic in this instance." in text(response)
 
 
+def test_a_search_by_key_that_ends_before_it_begins_is_refused(live: Live, cast: Cast) -> None:
+    turned = {"by": "key", "search": "1", "topic": live.topic().name, "key": "k", "begin": "2026-01-02T00:00:00"}
+    response = cast.client("alice").get(url(live, "messaging.search"), turned | {"end": "2026-01-01T00:00:00"})
+    assert response.status_code == 422
+    assert "The end is before the start." in text(response)
+
+
 def test_hostile_words_are_shown_harmlessly(live: Live, cast: Cast) -> None:
     topic = live.topic()
     sent = live.send(topic, HOSTILE.encode(), tags=HOSTILE, keys="<b>k</b>", properties={"<i>": HOSTILE})
@@ -190,7 +198,7 @@ def test_an_empty_message_is_refused_beside_its_field(live: Live, cast: Cast) ->
 def test_selected_letters_are_resent_with_a_result_for_each(live: Live, cast: Cast) -> None:
     topic, group = live.topic(), live.group()
     letter = dead_letter(live, group, topic)
-    ticked = {"letter": [str(letter.position), "broker-a:0:77"]}
+    ticked = {"letter": [str(letter.position), "broker-a:0:77"], "confirmed": "1", "shown": [str(letter.position)]}
     page = text(htmx(cast, "bob", url(live, "messaging.resend", group.group_id), ticked, post=True))
     assert page.count('resent</span><span class="font-monospace') == 1
     assert "This dead letter is not in the dead-letter queue" in page
@@ -234,6 +242,52 @@ def test_a_reset_is_previewed_then_done_by_post_only(live: Live, cast: Cast) -> 
     assert Entry.objects.get(action="messaging.offset.reset").actor == cast.alice.username
 
 
+def test_a_reset_begins_with_what_the_group_consumes_and_tells_the_backlog(live: Live, cast: Cast) -> None:
+    other, topic, group = live.topic(), live.topic(queues=2), live.group()
+    path = url(live, "messaging.reset", group.group_id)
+    for queue_id in (0, 1):
+        live.admin.offsets.commit(group.physical_name, {MessageQueue(topic.physical_name, "broker-a", queue_id): 0})
+    live.admin.offsets.commit(group.physical_name, {MessageQueue(other.physical_name, "broker-a", 0): 0})
+    for _ in range(8):
+        live.send(topic)
+    page = text(cast.client("alice").get(path))
+    assert f'name="topic" value="{topic.name}"' in page
+    assert f"?topic={other.name}" in page
+    preview = text(htmx(cast, "alice", path, {"topic": topic.name, "to": "end"}))
+    assert "Backlog after the reset: <strong>0</strong>, now 8." in preview
+    one = text(htmx(cast, "alice", path, {"topic": topic.name, "to": "end", "queue": "broker-a:1"}))
+    there = live.admin.topics.stats(topic.physical_name)[MessageQueue(topic.physical_name, "broker-a", 1)].max_offset
+    assert f"<strong>{there}</strong> message" in one
+    assert "broker-a 0</td>" not in one
+    done = htmx(cast, "alice", path, {"topic": topic.name, "to": "end", "queue": "broker-a:1"}, post=True)
+    assert done["HX-Redirect"]
+    committed = [
+        live.admin.offsets.committed(group.physical_name, MessageQueue(topic.physical_name, "broker-a", queue_id))
+        for queue_id in (0, 1)
+    ]
+    assert committed == [0, there]
+    assert Entry.objects.get(action="messaging.offset.reset").detail["offsets"] == {"broker-a:1": there}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("topic", "nothing", "There is no such topic in this instance."),
+        ("queue", "broker-a:77", "The topic has no queue broker-a:77."),
+        ("queue", "first", "The topic has no queue first."),
+    ],
+)
+def test_what_a_reset_does_not_know_is_said_beside_its_field(
+    live: Live, cast: Cast, field: str, value: str, sentence: str
+) -> None:
+    topic, group = live.topic(), live.group()
+    asked = {"topic": topic.name, "to": "end"} | {field: value}
+    for post in (False, True):
+        response = htmx(cast, "alice", url(live, "messaging.reset", group.group_id), asked, post=post)
+        assert response.status_code == 422
+        assert f'id="id_{field}_error">{sentence}' in text(response)
+
+
 def test_an_outage_is_shown_as_an_outage(live: Live, cast: Cast) -> None:
     topic, group = live.topic(), live.group()
     cluster = live.instance.cluster
@@ -248,3 +302,23 @@ def test_an_outage_is_shown_as_an_outage(live: Live, cast: Cast) -> None:
         assert (page.status_code, fragment.status_code) == (503, 503)
         assert "The broker does not answer" in text(page)
         assert "127.0.0.1:9" in text(fragment)
+
+
+def test_topics_are_suggested_by_what_was_typed(live: Live, cast: Cast) -> None:
+    names = [f"of-many-{number:03}" for number in range(150)]
+    Topic.objects.bulk_create(
+        Topic(instance=live.instance, name=name, physical_name=f"x%{name}", order_type=OrderType.NORMAL)
+        for name in names
+    )
+    alice, group = cast.client("alice"), live.group()
+    for page, to in (
+        (url(live, "messaging.search"), "search"),
+        (url(live, "messaging.reset", group.group_id), "reset"),
+    ):
+        shown = alice.get(page).content.decode()
+        assert (shown.count("<option value=") <= 110, "of-many-149" in shown) == (True, False)
+        assert f"{url(live, 'messaging.topic_names')}?to={to}" in shown
+        found = alice.get(url(live, "messaging.topic_names"), {"to": to, "topic": "MANY-14"}).content.decode()
+        assert (found.count("<option"), "of-many-149" in found) == (10, True)
+    nothing = alice.get(url(live, "messaging.topic_names"), {"to": "?", "topic": "<script>"}).content.decode()
+    assert nothing.strip() == ""

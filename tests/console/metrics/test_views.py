@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
-from console.metrics.store import Store
-from console.topics.models import Topic
+from console.metrics.store import Change, Latest, Store
+from console.topics.models import Group, OrderType, Topic
 from tests.console.live import Live
 from tests.support.cast import Cast
 
@@ -29,9 +33,16 @@ def path(live: Live, name: str, *more: str) -> str:
 def sampled(live: Live, topic: Topic) -> int:
     start = (int(time.time() * 1000) // MINUTE - 5) * MINUTE
     kept = Store(live.instance.cluster.name)
-    kept.add(start + 50_000, 50.0, {f"in:{topic.physical_name}": 100})
-    kept.add(start + 2 * MINUTE + 50_000, 50.0, {f"in:{topic.physical_name}": 0})
+    kept.add(start + 50_000, 50.0, {f"in:{topic.physical_name}": (100, 50.0)})
+    kept.add(start + 2 * MINUTE + 50_000, 50.0, {})
+    Topic.objects.filter(pk=topic.pk).update(created_at=timezone.now() - timedelta(hours=1))
     return start
+
+
+def keep(live: Live, change: Change) -> None:
+    kept = Store(live.instance.cluster.name)
+    with kept.lease() as token:
+        assert kept.commit(token, change)
 
 
 def test_pages_open_for_their_owner_and_for_nobody_else(live: Live, cast: Cast) -> None:
@@ -68,23 +79,70 @@ def test_htmx_gets_the_curve_alone_and_unknown_choices_fall_back(live: Live, cas
     query = "?period=3&range=century&measure=furlongs"
     response = cast.client("alice").get(path(live, "metrics.topic", topic.name) + query, headers={"HX-Request": "true"})
     fragment = response.content.decode()
-    assert fragment.lstrip().startswith('<div id="curve">')
+    assert fragment.lstrip().startswith('<div id="curve" ')
     assert "Input, messages/s" in fragment
     assert '<option value="1h" selected>' in fragment
+
+
+def test_a_curve_of_typed_dates_has_them_whatever_the_range_says(live: Live, cast: Cast) -> None:
+    topic, alice = live.topic(), cast.client("alice")
+    start = sampled(live, topic)
+    begin, end = (
+        datetime.fromtimestamp((start + more * MINUTE) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") for more in (0, 2)
+    )
+    page = path(live, "metrics.topic", topic.name)
+    content = alice.get(
+        page, {"range": "7d", "period": "1", "begin": begin, "end": end, "measure": "count"}
+    ).content.decode()
+    assert '<option value="custom" selected>' in content
+    figure = json.loads(content.split('<script id="figure" type="application/json">')[1].split("</script>")[0])
+    assert figure["data"][0]["y"] == [100, None]
+    for wrong, sentence in (
+        ({"begin": end, "end": begin}, "The end is before the start."),
+        ({"begin": "2020-01-01T00:00:00", "end": begin}, "A curve spans at most 7 days."),
+        ({"begin": "2200-01-01T00:00:00"}, "This time is still to come."),
+        ({"begin": "soon"}, "Enter a valid date/time."),
+    ):
+        refused = alice.get(page, wrong)
+        assert refused.status_code == 422
+        assert sentence in refused.content.decode()
 
 
 def test_the_index_shows_rates_or_a_dash(live: Live, cast: Cast) -> None:
     topic = live.topic()
     page = cast.client("alice").get(path(live, "metrics.index")).content.decode()
     assert "There is no sample of the last minute" in page
-    Store(live.instance.cluster.name).put(
-        "snapshot",
-        {
-            "sampled_at": int(time.time() * 1000) - 3000,
-            "topics": {topic.physical_name: {"in_tps": 12.5, "stored": 1}},
-            "groups": {},
-        },
+    at_ms = int(time.time() * 1000) - 3000
+    change = Change(
+        Latest(at_ms, 10.0, [], [at_ms]), stored={topic.physical_name: 1}, in_rates={topic.physical_name: 12.5}
     )
+    keep(live, change)
     page = cast.client("alice").get(path(live, "metrics.index")).content.decode()
     assert "12.5" in page
-    assert "As of 3 s ago." in page
+    assert "As of <time" in page
+
+
+@pytest.mark.parametrize("page", ["metrics.index", "metrics.index?tab=groups", "messaging.dead_letter_index"])
+def test_a_list_asks_and_answers_as_much_for_thousands_as_for_some(live: Live, cast: Cast, page: str) -> None:
+    name, _, query = page.partition("?")
+    browser, address = cast.client("alice"), path(live, name) + "?" + query
+    seen = []
+    for last in (100, 2000):
+        have = Group.objects.filter(instance=live.instance).count()
+        names = [f"x{number:04}" for number in range(have, last)]
+        Topic.objects.bulk_create(
+            Topic(instance=live.instance, name=one, physical_name=one, order_type=OrderType.NORMAL) for one in names
+        )
+        Group.objects.bulk_create(
+            Group(instance=live.instance, group_id=one, physical_name=one, owner=live.instance.tenant, shared=True)
+            for one in names
+        )
+        browser.get(address)
+        with CaptureQueriesContext(connection) as captured:
+            content = browser.get(address).content.decode()
+        seen.append((len(captured), content.count("<tr"), len(content) // 1000))
+    (queries, rows, kilobytes), (queries_then, rows_then, kilobytes_then) = seen
+    assert (queries, rows) == (queries_then, rows_then) == (queries, 21)
+    assert kilobytes_then <= kilobytes + 1 < 100
+    found = browser.get(address + "&q=x1999").content.decode()
+    assert ("x1999" in found, "x1998" in found) == (True, False)

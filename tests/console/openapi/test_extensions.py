@@ -6,11 +6,15 @@ import json
 
 import pytest
 from django.db import transaction
+from django.utils import timezone
 
 from brokercore.smq.wire.messages import write_handle
 from console.accounts.actor import Actor
 from console.accounts.crypto import encrypt
 from console.accounts.models import Organization, Policy, ResourceSet
+from console.alarms import services as alarms
+from console.alarms.models import Alarm, Condition, RecipientKind
+from console.alarms.services import RecipientValues, RuleValues
 from console.audit.models import Entry
 from console.catalog.models import Bucket, BucketRule, ExternalTable, Schema
 from console.openapi.operations import OPERATIONS
@@ -42,13 +46,41 @@ MATRIX: dict[str, str] = {
     #                                          | | | | | rita
     #                                          | | | | | | bob
     #                                          | | | | | | | alice
+    "adoption/adopt":                         "! - - - - - - -",
+    "adoption/createRule":                    "! - - - - - - -",
+    "adoption/deleteRule":                    "! - - - - - - -",
+    "adoption/forget":                        "! - - - - - - -",
+    "adoption/forgetRun":                     "! - - - - - - -",
+    "adoption/list":                          "! - - - - - - -",
+    "adoption/listAdopted":                   "! - - - - - - -",
+    "adoption/preview":                       "! - - - - - - -",
+    "adoption/rules":                         "! - - - - - - -",
+    "adoption/run":                           "! - - - - - - -",
+    "adoption/runNames":                      "! - - - - - - -",
+    "adoption/runs":                          "! - - - - - - -",
+    "alarm/acknowledge":                      "! A - - - - - .",
+    "alarm/deleteRecipient":                  "! A - - - - - U",
+    "alarm/deleteRule":                       "! A - - - - - .",
+    "alarm/list":                             "! . - - - - - .",
+    "alarm/putRecipient":                     "! . - - - - - .",
+    "alarm/putRule":                          "! A - - - - - .",
+    "alarm/recipients":                       "! . - - - - - .",
+    "alarm/rules":                            "! . - - - - - .",
+    "alarm/test":                             "! A - - - - - .",
     "bucket/list":                            "! . . . . . . .",
     "bucket/create":                          "! . - - - - . .",
     "bucket/createRule":                      "! B - - - - . .",
     "bucket/deleteRule":                      "! B - - - - . .",
     "bucket/listRules":                       "! B - - - - . .",
     "bucket/sendEventsAgain":                 "! B - - - - . .",
+    "cluster/add":                            "! - - - - - - -",
+    "cluster/get":                            "! - - - - - - -",
+    "cluster/remove":                         "! - - - - - - -",
+    "cluster/test":                           "! - - - - - - -",
+    "cluster/update":                         "! - - - - - - -",
     "empower/listInInstance":                 "! ? - - - . . .",
+    "group/update":                           "! ? - - - - . .",
+    "message/discardByIdInDLQ":               "! ? - - - - . .",
     "organization/list":                      "! . . . . . . .",
     "resourceGroup/list":                     "! . . . . . . .",
     "inflow/list":                            "! . - - - - . .",
@@ -63,6 +95,7 @@ MATRIX: dict[str, str] = {
     "inflow/version":                          "! I - - - - . .",
     "inflow/events":                           "! I - - - - . .",
     "inflow/log":                              "! I - - - - . .",
+    "inflow/statistics":                       "! I - - - - . .",
     "inflow/test":                            "! . - - - - . .",
     "job/list":                             "! . - - - - . .",
     "job/get":                              "! J - - - - . .",
@@ -125,6 +158,8 @@ MATRIX: dict[str, str] = {
     "tracking/get":                           "! Y - - - - . .",
     "tracking/create":                        "! . - - - - . .",
     "tracking/test":                          "! . - - - - . .",
+    "tracking/check":                         "! Y - - - - . .",
+    "tracking/events":                        "! Y - - - - . .",
     "tracking/update":                        "! Y - - - - . .",
     "tracking/pause":                         "! Y - - - - . .",
     "tracking/resume":                        "! Y - - - - . .",
@@ -146,6 +181,8 @@ SIGNS = SIGNS | {
     "V": "BIZ_VARIABLE_NOT_FOUND",
     "S": "BIZ_JOB_STATE_INVALID",
     "Y": "BIZ_TRACKING_TASK_NOT_FOUND",
+    "A": "BIZ_ALARM_NOT_FOUND",
+    "U": "BIZ_ALARM_STATE_INVALID",
     "I": "BIZ_INFLOW_TASK_NOT_FOUND",
     "W": "BIZ_INFLOW_TASK_REFUSED",
     "X": "BIZ_INFLOW_TASK_STATE_INVALID",
@@ -179,6 +216,12 @@ TRACKING = {
 }  # fmt: skip
 
 
+ALARM = {
+    "alarm": "17", "rule": "behind", "recipient": "on call", "recipients": "on call", "condition": "group.backlog",
+    "kind": "webhook", "address": "http://127.0.0.1:9/",
+}  # fmt: skip
+
+
 INFLOW = {
     "task": "orders", "document": '{"name": "orders", "source": {"task": "dtsnone"}, "sink": {"topic": "t"}}',
     "version": "1",
@@ -188,11 +231,17 @@ INFLOW = {
 def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path == "empower/listInInstance":
         return {"instanceId": stage.instance_id}
-    given = {"policy": "of-acme", "document": TEXT}
+    if path == "group/update":
+        return {"instanceId": stage.instance_id, "groupId": "GID_orders", "deliveryOrderType": "Orderly"}
+    if path == "message/discardByIdInDLQ":
+        return {"InstanceId": stage.instance_id, "GroupId": "GID_orders", "MsgId": "0A0000010001189F0000000000000007"}
+    given = {"policy": "of-acme", "document": TEXT, "include": "x*", "run": "1", "rule": "1"}
     if path.startswith("bucket/"):
         given = BUCKET | ({"rule": "new"} if path == "bucket/createRule" else {})
     if path == "bucket/create":
         given = {"bucket": "made-now"}
+    if path.startswith("cluster/"):
+        given = {"cluster": "theirs", "namesrv": "10.0.0.5:9876"}
     if path.startswith("queue"):
         given = QUEUE
     if path.startswith("job/"):
@@ -201,6 +250,8 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
     if path.startswith("tracking/"):
         given = TRACKING | ({"name": "another"} if path == "tracking/create" else {})
         given |= {"group": "others"} if path == "tracking/createGroup" else {}
+    if path.startswith("alarm/"):
+        given = ALARM
     if path.startswith("inflow/"):
         given = INFLOW
     if path.startswith("sql/"):
@@ -237,6 +288,16 @@ def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues:
         database="shop", user="reader", password_encrypted=encrypt("x"), tables="public.*",
     )  # fmt: skip
     ConsumerGroup.objects.create(task=tracked, name="readers", account="reader", password_hash="!")
+    recipient = alarms.create_recipient(
+        actor=alice, values=RecipientValues(name="on call", kind=RecipientKind.WEBHOOK, address=ALARM["address"])
+    )
+    rule = alarms.create_rule(
+        actor=alice, values=RuleValues(name="behind", condition=Condition.BACKLOG, recipients=[recipient])
+    )
+    Alarm.objects.create(
+        pk=17, tenant=stage.cast.acme, rule=rule, rule_name="behind", condition=rule.condition, severity="warning",
+        subject="x", sentence="x", began_at=timezone.now(), fired_at=timezone.now(),
+    )  # fmt: skip
     for role in ROLES:
         # What is deleted at the service does not come back with the rows.
         queue_services.create_queue(actor=stage.cast.actor("alice"), name="orders", attributes={})
@@ -246,6 +307,12 @@ def test_it_answers_everybody_as_the_table_says(path: str, stage: Stage, queues:
             transaction.set_rollback(True)
         answers.append({symbol: sign for sign, symbol in SIGNS.items()}.get(status, "."))
     assert " ".join(answers) == MATRIX[path]
+
+
+@pytest.mark.parametrize("path", sorted(path for path in MATRIX if not path.startswith(("adoption/", "cluster/"))))
+def test_a_platform_administrators_key_opens_no_accounts_operation(path: str, stage: Stage) -> None:
+    stage.users["petra"] = stage.cast.petra
+    assert stage.caller("petra").symbol(path, **_valid(stage, path)) == "AUTH_PERMISSION_DENIED"
 
 
 def test_a_policy_is_made_read_changed_and_deleted(stage: Stage) -> None:

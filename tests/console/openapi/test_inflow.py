@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -65,6 +66,10 @@ def test_where_it_stands_is_told_in_the_sources_words(alice: Caller, cast: Cast,
     (row,) = alice.data("inflow/list")
     assert (row["state"], row["position"], row["pending"], row["behind"]) == ("Running", "bin.1:3", 1, 2_000)
     assert (row["readPerSecond"], row["counters"]["messagesDelivered"]) == (2.0, 2)
+    (moment,) = alice.data("inflow/statistics", task=NAME, range="1h")
+    assert (moment["counters"]["eventsRead"], moment["behind"]) == (3, 2_000)
+    assert abs(moment["time"] / 1000 - time.time()) < 60
+    assert alice.symbol("inflow/statistics", task=NAME, range="1y") == "BIZ_FIELD_CHECK_INVALID"
 
 
 def test_what_is_wrong_is_one_sentence(alice: Caller, cast: Cast, log: EventLog, topics: None) -> None:
@@ -95,7 +100,7 @@ def test_an_event_is_tried_on_a_document(alice: Caller, cast: Cast, log: EventLo
 
 def test_every_operation_of_a_task_is_one_of_ours() -> None:
     found = [operation for path, operation in OPERATIONS.items() if path.startswith("inflow/")]
-    assert len(found) == 13 and all(one.extension and one.service == "Inflow" for one in found)
+    assert len(found) == 14 and all(one.extension and one.service == "Inflow" for one in found)
 
 
 def test_the_address_of_a_webhook_is_told_when_it_is_made_and_not_again(

@@ -266,7 +266,7 @@ def test_trends_have_one_point_a_period(live: Live, alice: Caller) -> None:
     start = (now_ms() // MINUTE - 5) * MINUTE
     kept = Store(live.instance.cluster.name)
     name = topic.physical_name
-    kept.add(start + 50_000, 50.0, {f"in:{name}": 100, f"out:{name}@{group.physical_name}": 60})
+    kept.add(start + 50_000, 50.0, {f"in:{name}": (100, 50.0), f"out:{name}@{group.physical_name}": (60, 50.0)})
     wanted = {"beginTime": start, "endTime": start + 2 * MINUTE, "period": 1}
     count = alice.data("trend/topicInputTps", **of(topic, **wanted, type=0))
     assert count == {
@@ -305,6 +305,16 @@ def test_dead_letters_are_found_listed_and_sent_again(live: Live, alice: Caller)
     assert alice.symbol("message/getByPagedDLQ", **query, CurrentPage="2", TaskId=page["TaskId"]) == envelope.FIELD
     unknown = alice.symbol("message/getByPagedDLQ", **query, CurrentPage="1", TaskId="gone")
     assert unknown == "BIZ_TASK_NOT_FOUND"
+
+    found = {"BeginTime": "0", "EndTime": str(now_ms() + 1000), "CurrentPage": "1"} | there
+    assert alice.data("message/getByPagedDLQ", **found, Key="order-17", Body='{"N"', Reason="early")["Data"] == [letter]
+    assert alice.data("message/getByPagedDLQ", **found, Tag="none")["Data"] == []
+    assert alice.symbol("message/getByPagedDLQ", **found, Reason="luck") == envelope.FIELD
+    assert alice.data("message/discardByIdInDLQ", **one) == {}
+    assert alice.data("message/getByPagedDLQ", **found)["Data"] == []
+    assert alice.data("message/getByPagedDLQ", **found, State="discarded")["Data"] == [letter]
+    assert alice.data("message/discardByIdInDLQ", **one, Restore="true") == {}
+    assert alice.data("message/getByPagedDLQ", **found)["Data"] == [letter]
 
     got = live.consume(group, topic)
     assert alice.data("message/resendByIdInDLQ", **one) == {}

@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from console.audit.models import Entry
+from console.instances.addresses import tcp_address
 from console.instances.models import Instance
 from console.openapi.operations import instances
 from console.topics.models import Grant, Group, Topic
@@ -40,7 +41,8 @@ def test_an_instance_lives_from_create_to_delete(alice: Caller, cast: Cast) -> N
         **wanted, "independentNaming": True,
     }  # fmt: skip
     assert (info["instanceName"], info["maxSendTps"], info["topicCapacity"]) == ("très neuf", 5000, 25)
-    assert info["Endpoints"]["tcpEndpoint"] == f"{made}.localhost:{cast.cluster.namesrv.rpartition(':')[2]}"
+    address = tcp_address(Instance.objects.get(instance_id=made)).removeprefix("http://")
+    assert info["Endpoints"]["tcpEndpoint"] == address
     assert (info["ResourceGroup"], info["DepartmentName"]) == (None, "Head office")
 
     assert alice.data("instance/update", instanceId=made) == {}
@@ -97,9 +99,9 @@ def test_a_topic_lives_from_create_to_delete(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"topic": "ab"}, {"topic": "x" * 65}, {"topic": "CIDa"}, {"topic": "GIDdata"}, {"topic": "a%b"},
-        {"topic": "très"}, {"orderType": "3"}, {"orderType": "6"}, {"orderType": "true"}, {"orderType": "1.0"},
-        {"remark": "x" * 257},
+        {"topic": "ab"}, {"topic": "x" * 94}, {"topic": "x" * 128}, {"topic": "CIDa"}, {"topic": "GIDdata"},
+        {"topic": "a%b"}, {"topic": "très"}, {"orderType": "3"}, {"orderType": "6"}, {"orderType": "true"},
+        {"orderType": "1.0"}, {"remark": "x" * 257},
     ],
     ids=str,
 )  # fmt: skip
@@ -171,7 +173,9 @@ def test_a_group_lives_from_create_to_delete(stage: Stage) -> None:
     assert made == there | {"remark": "billing service"}
     assert f"{stage.instance_id}%GID_billing" in on_broker(stage.cast.cluster)
     assert alice.data("group/list", **there) == [
-        there | {"owner": stage.cast.acme.uid, "independentNaming": True, "remark": "billing service"}
+        there
+        | {"owner": stage.cast.acme.uid, "independentNaming": True, "remark": "billing service"}
+        | {"deliveryOrderType": "Auto"}
     ]
     assert alice.data("group/list", **there | {"groupId": "GID_unknown"}) == []
     assert alice.data("group/subDetail", **there) == {
@@ -179,6 +183,9 @@ def test_a_group_lives_from_create_to_delete(stage: Stage) -> None:
     }  # fmt: skip
     assert alice.data("group/consumerUpdate", **there, readEnable="False") == {}
     assert Group.objects.get(group_id="GID_billing").read_enabled is False
+    assert alice.data("group/update", **there, deliveryOrderType="Orderly") == {}
+    assert Group.objects.get(group_id="GID_billing").delivery_order == "Orderly"
+    assert alice.symbol("group/update", **there, deliveryOrderType="orderly") == "BIZ_FIELD_CHECK_INVALID"
     assert alice.data("group/delete", **there) == {}
     assert f"{stage.instance_id}%GID_billing" not in on_broker(stage.cast.cluster)
 

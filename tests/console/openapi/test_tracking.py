@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from analytics.inflow.event_log import EventLog
+from analytics.inflow.segments import NewEntry
 from console.audit.models import Entry
 from console.rights import limits
 from console.rights.services import set_limits
@@ -32,6 +36,24 @@ def test_a_task_is_made_paused_resumed_and_deleted(alice: Caller, cast: Cast) ->
     assert alice.symbol("tracking/get", task=task) == "BIZ_TRACKING_TASK_NOT_FOUND"
     found = Entry.objects.filter(action__startswith="tracking.").values_list("channel", flat=True)
     assert set(found) == {"api"}
+
+
+def test_the_newest_events_and_a_test_by_the_kept_password(alice: Caller, cast: Cast) -> None:
+    task = alice.data("tracking/create", **TASK)["task"]
+    assert alice.data("tracking/events", task=task) == []
+    found = queries.task(cast.acme, task)
+    assert found is not None
+    with EventLog(found.folder, 1) as log:
+        events = [{"subject": "public.orders", "data": {"operation": "INSERT", "after": {"id": n}}} for n in (1, 2)]
+        log.append(NewEntry(f"0/{n}", n * 1000, json.dumps(event).encode()) for n, event in enumerate(events, 1))
+    rows = alice.data("tracking/events", task=task, most="1")
+    assert [(row["number"], row["time"], row["position"], row["operation"], row["table"]) for row in rows] == [
+        (2, 2000, "0/2", "INSERT", "public.orders")
+    ]
+    assert json.loads(rows[0]["event"])["data"]["after"] == {"id": 2}
+    (fault,) = alice.data("tracking/check", task=task)
+    assert fault["code"] == "UNREACHABLE"
+    assert "read-it-all" not in str(fault)
 
 
 def test_a_consumer_group_that_is_held_stays(alice: Caller, cast: Cast) -> None:

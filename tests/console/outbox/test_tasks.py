@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 import redis
@@ -15,6 +14,7 @@ from console.outbox.models import GIVE_UP_AFTER, Notification, NotificationStatu
 from tests.console.live import Live
 from tests.console.outbox.conftest import Make, group_of, topic_of
 from tests.support.broker import BrokerProcess, eventually
+from tests.support.cast import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,9 +48,9 @@ def test_it_is_signed_with_a_key_of_the_role(make: Make, role: Role) -> None:
     assert AccessKey.objects.filter(role=role).count() == 1
 
 
-def test_on_a_cluster_of_ones_own_it_is_signed_with_the_consoles_key(make: Make, role: Role, settings: Any) -> None:
+def test_on_a_cluster_of_ones_own_it_is_signed_with_the_consoles_key(make: Make, role: Role, cast: Cast) -> None:
     """Brokers with lists of their own know no temporary keys."""
-    settings.EMBEDDED_BROKER = False
+    cast.bring_cluster()
     assert delivered(make()).status == NotificationStatus.SUCCESS
     assert not AccessKey.objects.filter(role=role).exists()
 

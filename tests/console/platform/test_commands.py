@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from console.accounts import policy_documents
-from console.accounts.models import Organization, Tenant, User
+from console.accounts.crypto import decrypt
+from console.accounts.models import AccessKey, Organization, Tenant, User
 from console.audit.models import Entry
 from console.instances.models import Cluster
 from tests.support.cast import Cast
@@ -49,6 +50,21 @@ def test_it_is_all_that_an_empty_copy_needs(db: None, settings: Any) -> None:
     said("platform_admin", "root")
     assert [(c.namesrv, c.region) for c in Cluster.objects.all()] == [("mq.internal:9876", settings.REGION)]
     assert policy_documents.system_policy("AliyunMQFullAccess")
+
+
+def test_a_key_of_an_administrator_is_issued_and_deleted_on_the_server_alone(cast: Cast) -> None:
+    text, secret = said("platform_key", "petra")
+    key = AccessKey.objects.get(user=cast.petra)
+    assert key.access_key_id in text and decrypt(key.secret_encrypted) == secret
+    entry = Entry.objects.get(action="accounts.platform_key.create")
+    assert (entry.resource, entry.channel) == (key.access_key_id, "command") and secret not in str(vars(entry))
+    with pytest.raises(CommandError, match="petra has no AccessKey LTAInone"):
+        said("platform_key", "petra", delete="LTAInone")
+    for name in ("admin@acme", "nobody"):
+        with pytest.raises(CommandError, match="There is no administrator of the platform"):
+            said("platform_key", name)
+    said("platform_key", "petra", delete=key.access_key_id)
+    assert not AccessKey.objects.filter(user=cast.petra).exists()
 
 
 @pytest.mark.parametrize("name", ["a b", "bob@acme", "", "x" * 33])

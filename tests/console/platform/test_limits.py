@@ -18,11 +18,13 @@ from console.audit.models import Entry
 from console.rights import limits
 from console.rights.services import set_limits
 from console.topics import services as topics
+from console.tracking.models import TrackingTask
 from console.web.errors import Refused
 from tests.support.broker import eventually
 from tests.support.cast import Cast, make_group, make_topic
 
 URL = "/platform/accounts/acme/limits/"
+ALL_LIMITS = "/overview/limits?all=1"
 
 
 def store() -> Any:
@@ -92,9 +94,22 @@ def test_what_is_no_limit_is_refused_beside_its_field(cast: Cast, field: str, te
 
 def test_an_account_sees_its_own_limits(cast: Cast) -> None:
     limited(cast, topics=42)
-    page = cast.client("alice").get(reverse("instances.overview_limits")).content.decode()
+    page = cast.client("alice").get(ALL_LIMITS).content.decode()
     assert ">42<" in page
-    assert ">42<" not in cast.client("charlie").get(reverse("instances.overview_limits")).content.decode()
+    assert ">42<" not in cast.client("charlie").get(ALL_LIMITS).content.decode()
+
+
+def test_the_first_page_begins_with_the_limit_that_is_taken_the_most(cast: Cast) -> None:
+    limited(cast, tracking_tasks=1)
+    TrackingTask.objects.create(tenant=cast.acme, name="shop", port=3306)
+    client = cast.client("alice")
+    page = client.get(reverse("instances.overview_limits"))
+    shown = [line.kind.label for line in page.context["lines"]]
+    assert (shown[0], len(shown)) == ("Change tracking tasks", 6)
+    every = client.get(ALL_LIMITS)
+    assert len(every.context["lines"]) == len(limits.KINDS)
+    # What was opened stays so when the part is asked for again.
+    assert f'hx-get="{ALL_LIMITS}" hx-trigger="every' in every.content.decode()
 
 
 def test_topics_and_groups_are_counted_over_all_instances_of_the_account(cast: Cast) -> None:

@@ -82,7 +82,10 @@ def test_a_resource_set_with_instances_is_not_deleted(cast: Cast) -> None:
 def test_an_instance_is_put_into_a_set_by_its_page_which_shows_the_ids(cast: Cast) -> None:
     made_set = ResourceSet.objects.create(organization=cast.acme.organization, name="production")
     client, number = cast.client("alice"), cast.instance.instance_id
-    client.post(reverse("instances.update", args=[number]), {"name": "orders", "resource_set": str(made_set.pk)})
+    client.post(
+        reverse("instances.update", args=[number]),
+        {"max_send_tps": "250", "max_receive_tps": "250", "name": "orders", "resource_set": str(made_set.pk)},
+    )
     page = client.get(reverse("instances.detail", args=[number])).content.decode()
     assert "production" in page
     assert f'<code class="copy-text">{made_set.pk}</code>' in page

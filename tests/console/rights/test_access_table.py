@@ -11,10 +11,11 @@ import redis
 
 from brokercore.client import Admin, Credentials, Message, Producer
 from brokercore.client.errors import BrokerError, NoPermission, TopicNotExist
-from brokercore.policy.table import HOLDERS, KEYS, VERSION, KeyRow
+from brokercore.policy.table import HOLDERS, KEYS, VERSION, KeyRow, RateRow
 from console.accounts import services
 from console.accounts.models import AccessKey
 from console.accounts.services import IssuedKey
+from console.instances.models import DEFAULT_TPS
 from console.rights import access_table
 from console.topics import holdings
 from console.topics import services as topics
@@ -133,6 +134,24 @@ def test_another_accounts_administrator_is_refused_by_the_broker(cast: Cast) -> 
         _until(lambda: not isinstance(_answer(admin.topics.names), NoPermission))
         assert topic.physical_name not in admin.topics.names()
         assert isinstance(_answer(lambda: admin.topics.stats(topic.physical_name)), TopicNotExist)
+
+
+def test_an_instance_is_held_to_its_rate_and_a_bare_topic_to_that_of_its_instance(cast: Cast) -> None:
+    slow = make_instance(cast.alice, cast.cluster, name="slow", max_send_tps=5, max_receive_tps=7)
+    bare = make_instance(cast.alice, cast.cluster, name="bare", independent_naming=False, max_send_tps=6)
+    rates = dict(holdings.rates())
+    assert rates[slow.instance_id] == RateRow(slow.instance_id, 5, 7)
+    assert rates[cast.acme.uid] == RateRow(bare.instance_id, 6, DEFAULT_TPS)
+    topic = make_topic(cast.alice, slow, "slow-orders")
+    issued = _key(cast, "alice")
+    access_table.publish()
+
+    def refusal() -> str:
+        error = _send(cast, issued, topic.physical_name)
+        return str(error) if isinstance(error, BrokerError) and error.code == 215 else ""
+
+    _until(lambda: bool(refusal()))
+    assert f"instance {slow.instance_id} may send 5 messages a second" in refusal()
 
 
 def _send(cast: Cast, key: IssuedKey, topic: str) -> Exception | None:

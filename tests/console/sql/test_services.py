@@ -56,6 +56,8 @@ def test_a_virtual_schema_can_be_the_default_one(cast: Cast, handed_over: list[s
         ("select * from demo.flights", "demo"),
         ("SELECT f.* FROM `Demo` . `flights` f JOIN mq.orders o ON true", "demo"),
         ("select * from elsewhere.flights join mq.orders", "mq"),
+        ("select 'from mq.orders' /* from mq.orders */ from demo.flights -- join mq.orders", "demo"),
+        ("select * from /* the */ demo.flights", "demo"),
     ],
 )
 def test_without_a_chosen_schema_the_first_that_is_named_is_the_default_one(
@@ -64,7 +66,10 @@ def test_without_a_chosen_schema_the_first_that_is_named_is_the_default_one(
     assert services.submit(cast.alice, read(text), "").table_schema == schema
 
 
-@pytest.mark.parametrize("text", ["select * from flights", "select * from elsewhere.flights", "select 1"])
+@pytest.mark.parametrize(
+    "text",
+    ["select * from flights", "select * from elsewhere.flights", "select 1", "select 'from demo.x' -- from demo.x"],
+)
 def test_without_a_schema_anywhere_one_is_asked_for(cast: Cast, handed_over: list[str], text: str) -> None:
     with pytest.raises(Refused, match="Choose a schema"):
         services.submit(cast.alice, read(text), "")

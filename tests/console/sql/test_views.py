@@ -13,7 +13,7 @@ from django.utils import timezone
 from analytics import lake
 from console.accounts.actor import Actor
 from console.audit.models import Entry
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster, Instance, Origin
 from console.outbox.models import Notification, NotificationStatus
 from console.sql import services
 from console.sql.models import QueryTask, TaskStatus
@@ -189,7 +189,7 @@ def test_a_missing_right_is_said_in_the_form(cast: Cast, handed_over: list[str])
 
 def hint_data(cast: Cast, **changed: str) -> dict[str, str]:
     """What the hint form sends, for an instance with a topic and a group."""
-    cluster = Cluster.objects.create(name="c", region="mq-private", namesrv="127.0.0.1:9876")
+    cluster = Cluster.objects.create(name="c", region="mq-private", namesrv="127.0.0.1:9876", origin=Origin.EMBEDDED)
     instance = Instance.objects.create(
         instance_id="MQ_INST_1_a", tenant=cast.alice.tenant, cluster=cluster, region="mq-private", name="i"
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import redis as redis_client
+from django.urls import reverse
 
-from brokercore.client import ConsumeResult, Credentials, MessageView, PushConsumer
+from brokercore.client import ConsumeResult, Credentials, MessageQueue, MessageView, PushConsumer
 from brokercore.client.errors import BrokerUnreachable
 from brokercore.policy.table import KEYS, OWNERS
 from console.accounts import services as accounts
@@ -22,7 +24,7 @@ from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_instance, make_topic, on_broker
 
 
-@pytest.mark.parametrize("name", ["ab", "x" * 65, "GIDdata", "CID_old", "with space", "a/b", "ünïcode", "", "a%b"])
+@pytest.mark.parametrize("name", ["ab", "x" * 94, "GIDdata", "CID_old", "with space", "a/b", "ünïcode", "", "a%b"])
 def test_it_refuses_a_topic_name_that_breaks_the_rule(cast: Cast, name: str) -> None:
     with pytest.raises(Refused) as refused:
         make_topic(cast.alice, cast.instance, name)
@@ -54,6 +56,19 @@ def test_it_creates_each_type_on_the_broker(cast: Cast, order_type: int, message
     assert (config.message_type, config.write_queues, config.read_queues) == (message_type, queues, queues)
     fixed = clients.admin(cast.cluster).topics.route(topic.physical_name).order_conf
     assert fixed == (f"broker-a:{queues}" if message_type == "FIFO" else "")
+
+
+@pytest.mark.parametrize(("independent_naming", "most"), [(True, 93), (False, 127)])
+def test_a_topic_is_called_by_as_much_as_the_broker_takes(cast: Cast, independent_naming: bool, most: int) -> None:
+    instance = make_instance(cast.alice, cast.cluster, name="long", independent_naming=independent_naming)
+    name = f"{cast.acme.uid}-".ljust(most, "x")
+    made = make_topic(cast.alice, instance, name)
+    assert len(made.physical_name) == 127
+    assert made.physical_name in on_broker(cast.cluster)
+    page = cast.client("alice").get(reverse("topics.create", args=[instance.instance_id])).content.decode()
+    assert f"3 to {most} letters, digits, - or _" in page
+    with pytest.raises(Refused, match=f"3 to {most} letters"):
+        make_topic(cast.alice, instance, f"{name}x")
 
 
 def test_it_refuses_an_order_type_that_is_not_used(cast: Cast) -> None:
@@ -131,6 +146,50 @@ def test_it_sets_the_mode_on_the_broker(cast: Cast) -> None:
     assert clients.admin(cast.cluster).topics.config(topic.physical_name).perm == 4
     with pytest.raises(Refused):
         services.set_topic_permission(actor=cast.actor("alice"), topic=topic, perm=5)
+
+
+@pytest.mark.parametrize(
+    ("order", "on_broker", "by_itself"),
+    [("Auto", False, True), ("Orderly", True, True), ("Concurrently", False, False)],
+)
+def test_a_groups_order_is_on_the_broker_and_stays_when_something_else_changes(
+    cast: Cast, order: str, on_broker: bool, by_itself: bool
+) -> None:
+    actor = cast.actor("alice")
+    group = services.create_group(actor=actor, instance=cast.instance, group_id="GID_new", delivery_order=order)
+    changed = make_group(cast.alice, cast.instance, "GID_changed")
+    services.set_group_order(actor=actor, group=changed, delivery_order=order)
+    services.set_group_reading(actor=actor, group=changed, enabled=False)
+    for name in (group.physical_name, changed.physical_name):
+        config = clients.admin(cast.cluster).groups.config(name)
+        assert (config.consume_message_orderly, config.orderly_by_subscriptions) == (on_broker, by_itself)
+    with pytest.raises(Refused, match="one of Auto, Orderly, Concurrently"):
+        services.set_group_order(actor=actor, group=group, delivery_order="sorted")
+
+
+def test_a_group_of_an_ordered_topic_is_told_whether_it_gets_it_in_order(cast: Cast) -> None:
+    group = make_group(cast.alice, cast.instance)
+    make_topic(cast.alice, cast.instance, "trades", OrderType.PARTITIONALLY_ORDERED)
+    make_topic(cast.alice, cast.instance, "clicks")
+    page = reverse("groups.order", args=[cast.instance.instance_id, group.group_id])
+
+    def told(*topics: str, order: str = "Auto") -> str:
+        services.set_group_order(actor=cast.actor("alice"), group=group, delivery_order=order)
+        admin = clients.admin(cast.cluster)
+        for name in topics:
+            queue = MessageQueue(cast.instance.physical_name(name), "broker-a", 0)
+            admin.offsets.commit(group.physical_name, {queue: 0})
+        text = cast.client("alice").get(page).content.decode()
+        return " ".join(re.sub("<[^>]*>", " ", text).split())
+
+    assert told() == "It consumes nothing yet."
+    assert told("trades") == "In order now: it consumes ordered topics only."
+    assert "without order: it is set to. Choose In order" in told(order="Concurrently")
+    assert told(order="Orderly") == ""
+    assert "consumes the ordered topic trades" in told("clicks")
+    assert "it consumes clicks as well, which is not ordered" in told()
+    cast.bring_cluster()
+    assert "brokers of Apache RocketMQ do not find out by themselves" in told()
 
 
 def test_it_deletes_a_topic_and_a_group_on_the_broker(cast: Cast) -> None:

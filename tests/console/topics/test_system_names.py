@@ -6,10 +6,11 @@ import pytest
 
 from brokercore.names import SYSTEM_GROUPS, is_system_group, is_system_topic
 from brokercore.server.storage.topics import is_kept_topic
-from console.drift.comparison import Kind, compare
+from console.adoption.unowned import is_kept
 from console.topics.names import is_reserved
 
-# Topic -> is it RocketMQ's, does the embedded broker refuse to make it, does the console, is it left out of the drift.
+# Topic -> is it RocketMQ's, does the embedded broker refuse to make it, does the console, is it left out of what can be
+# adopted.
 TOPICS = {
     "TBW102": (True, True, True, True),
     "SELF_TEST_TOPIC": (True, True, True, True),
@@ -32,13 +33,13 @@ TOPICS = {
     "DefaultCluster_REPLY_TOPIC": (False, False, True, True),
     "DefaultCluster_REPLY_TOPIC_V2": (False, False, True, False),
     "broker-a": (False, False, True, True),
-    "DefaultHeartBeatSyncerTopic": (False, False, True, False),
+    "DefaultHeartBeatSyncerTopic": (False, False, True, True),
     "MQ_INST_42_a": (False, False, True, False),
     # A group's own topics, which come and go with it.
     "%RETRY%GID_a": (False, False, False, True),
     "%DLQ%GID_a": (False, False, False, True),
     # Everybody else's.
-    "CHECKPOINT_TOPIC": (False, False, False, False),
+    "CHECKPOINT_TOPIC": (False, False, False, True),  # a connector's, on clusters that have one
     "SELF_TEST_x": (False, False, False, True),
     "orders": (False, False, False, False),
 }
@@ -46,18 +47,16 @@ TOPICS = {
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_each_part_knows_whose_a_topic_is(topic: str) -> None:
-    assert (is_system_topic(topic), is_kept_topic(topic), is_reserved(topic), _is_nobodys(Kind.TOPIC, topic)) == (
-        TOPICS[topic]
-    )
+    assert (is_system_topic(topic), is_kept_topic(topic), is_reserved(topic), _is_left_out(topic)) == (TOPICS[topic])
 
 
 @pytest.mark.parametrize("group", [*SYSTEM_GROUPS, "CID_RMQ_SYS_x"])
-def test_groups_of_rocketmq_are_no_drift(group: str) -> None:
-    assert is_system_group(group) and _is_nobodys(Kind.GROUP, group)
+def test_groups_of_rocketmq_are_nobodys_to_adopt(group: str) -> None:
+    assert is_system_group(group) and _is_left_out(group)
 
 
-def test_groups_of_the_vendors_proxies_are_no_drift() -> None:
-    assert not is_system_group("CID_ONSAPI_x") and _is_nobodys(Kind.GROUP, "CID_ONSAPI_x")
+def test_groups_of_the_vendors_proxies_are_nobodys_to_adopt() -> None:
+    assert not is_system_group("CID_ONSAPI_x") and _is_left_out("CID_ONSAPI_x")
 
 
 def test_the_embedded_broker_gives_nobody_a_group_for_its_prefix() -> None:
@@ -66,9 +65,9 @@ def test_the_embedded_broker_gives_nobody_a_group_for_its_prefix() -> None:
 
 
 @pytest.mark.parametrize("group", ["GID_a", "CID_SYS_RMQ_TRANS"])
-def test_groups_that_only_read_like_one_of_rocketmqs_are_drift(group: str) -> None:
-    assert not is_system_group(group) and not _is_nobodys(Kind.GROUP, group)
+def test_groups_that_only_read_like_one_of_rocketmqs_may_be_adopted(group: str) -> None:
+    assert not is_system_group(group) and not _is_left_out(group)
 
 
-def _is_nobodys(kind: Kind, name: str) -> bool:
-    return compare(kind, [], {"broker-a": {name: {}}}, {}) == []
+def _is_left_out(name: str) -> bool:
+    return is_kept(name, frozenset({"broker-a", "DefaultCluster"}))

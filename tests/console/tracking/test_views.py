@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import pytest
@@ -121,7 +122,8 @@ def test_groups_are_made_and_deleted_on_the_page(cast: Cast, task: TrackingTask)
 
 
 def test_a_task_is_deleted_by_its_name(cast: Cast, task: TrackingTask) -> None:
-    assert task.slot in page(cast, "tracking.delete", task.task_id)
+    told = html.unescape(page(cast, "tracking.delete", task.task_id))
+    assert f"SELECT pg_drop_replication_slot('{task.slot}'); DROP PUBLICATION IF EXISTS \"{task.slot}\"" in told
     assert act(cast, "tracking.delete", task.task_id, name="other").status_code == 422
     assert act(cast, "tracking.delete", task.task_id, name="orders").status_code == 302
     assert reloaded(task).state == State.DELETING

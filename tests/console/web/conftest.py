@@ -10,6 +10,8 @@ from console.accounts import services as accounts
 from console.accounts.models import ResourceSet
 from console.accounts.policy_documents import system_policy
 from console.accounts.services.keys import create_organization_key
+from console.alarms import services as alarms
+from console.alarms.models import Alarm, Condition, RecipientKind
 from console.archive.models import ArchiveStatus, TopicArchive
 from console.audit.models import Entry
 from console.catalog.models import Bucket
@@ -71,7 +73,23 @@ def world(cast: Cast, queues: QueueServiceProcess) -> dict[str, str]:
         strategy=Strategy.BACKOFF,
         form=Format.XML,
     )
+    recipient = alarms.create_recipient(
+        actor=cast.actor("alice"),
+        values=alarms.RecipientValues(name="matrix", kind=RecipientKind.WEBHOOK, address="http://127.0.0.1:9/"),
+    )
+    rule = alarms.create_rule(
+        actor=cast.actor("alice"),
+        values=alarms.RuleValues(name="matrix", condition=Condition.AWAY, recipients=[recipient]),
+    )
+    alarm = Alarm.objects.create(
+        tenant=cast.acme, rule=rule, rule_name="matrix", condition=rule.condition, severity=rule.severity,
+        subject="cluster:DefaultCluster", sentence="Cluster DefaultCluster does not answer", path="/",
+        began_at=timezone.now(), fired_at=timezone.now(), told_at=timezone.now(),
+    )  # fmt: skip
     return {
+        "alarm": str(alarm.pk),
+        "alarm_recipient": str(recipient.pk),
+        "alarm_rule": str(rule.pk),
         "instance": cast.instance.instance_id,
         "topic": "orders",
         "group": "GID_orders",

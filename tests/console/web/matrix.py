@@ -121,6 +121,14 @@ NEW_TRACKING_TASK = {
     "retention_days": "7",
 }
 NEW_CONSUMER_GROUP = {"name": "made-by-{role}", "account": "reader", "password": "read-it-all"}
+ALARM_RULE = ("alarm_rule",)
+NEW_ALARM_RULE = {
+    "name": "made-by-{role}",
+    "condition": "group.offline",
+    "severity": "warning",
+    "recipients": "alarm_recipient",
+}
+NEW_RECIPIENT = {"name": "made-by-{role}", "kind": "mail", "address": "on-call@example.com"}
 NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 
 MATRIX: list[Row] = [
@@ -161,15 +169,20 @@ MATRIX: list[Row] = [
     Row("instances.overview", (), Statuses(302, 200, 200, 200, 200, 200, 302)),
     Row("instances.overview_figures", (), SIGNED_IN),
     Row("instances.overview_tasks", (), SIGNED_IN),
+    Row("instances.overview_attention", (), SIGNED_IN),
+    Row("instances.overview_backlogs", (), ACCOUNT_LOOK),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
     Row("instances.overview_limits", (), ACCOUNT_LOOK),
     # Instances
     Row("instances.list", (), ACCOUNT_LOOK),
     Row("instances.create", (), ACCOUNT_OPERATE),
+    Row("instances.name_servers", (), EVERYBODY),
     Row("instances.detail", OWN, LOOK),
     Row("instances.client", OWN, LOOK),
     Row("instances.update", OWN, OPERATE),
-    Row("instances.update", OWN, CHANGE, "post", {"name": "renamed"}),
+    Row(
+        "instances.update", OWN, CHANGE, "post", {"name": "renamed", "max_send_tps": "1000", "max_receive_tps": "1000"}
+    ),
     Row("instances.delete", OWN, OPERATE),
     # Topics
     Row("topics.list", OWN, LOOK),
@@ -186,6 +199,8 @@ MATRIX: list[Row] = [
     Row("groups.create", OWN, CHANGE, "post", NEW_GROUP),
     Row("groups.detail", GROUP, LOOK),
     Row("groups.reading", GROUP, CHANGE, "post", {"enabled": "false"}),
+    Row("groups.order", GROUP, LOOK),
+    Row("groups.order", GROUP, CHANGE, "post", {"delivery_order": "Orderly"}),
     Row("groups.delete", GROUP, OPERATE),
     Row("groups.delete", GROUP, CHANGE, "post", {"name": "GID_orders"}),
     Row("groups.sharing", GROUP, Statuses(302, 404, 403, 403, 403, 302), "post", {"shared": "false"}),
@@ -202,10 +217,12 @@ MATRIX: list[Row] = [
     Row("drift.check", (), Statuses(302, 302, 403, 302, 302, 302, 302), "post"),
     Row("drift.mend", (), Statuses(302, 200, 403, 200, 200, 200, 200), "post", {"all": "1"}),
     Row("drift.mend", (), Statuses(302, 404, 403, 404, 404, 404, 404), "post", {"key": "no such row"}),
+    Row("drift.accept", ("1", "topic", "nowhere"), Statuses(302, 404, 403, 404, 404, 404, 404), "post"),
     Row("drift.adopt", ("1", "topic", "nowhere"), Statuses(302, 404, 403, 404, 404, 404, 404), "post"),
     Row("drift.delete", ("1", "topic", "nowhere"), Statuses(302, 404, 403, 404, 404, 404, 404)),
     # Messages
     Row("messaging.search", OWN, LOOK),
+    Row("messaging.topic_names", OWN, LOOK),
     Row("messaging.publish", TOPIC, OPERATE),
     Row("messaging.message", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
@@ -220,6 +237,9 @@ MATRIX: list[Row] = [
     Row("messaging.dead_letters", GROUP, LOOK),
     Row("messaging.dead_letter", (*GROUP, "broker-a.0.999"), MISSING),
     Row("messaging.resend", GROUP, Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("messaging.resend_all", GROUP, Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("messaging.discard", GROUP, Statuses(302, 404, 403, 403, 422, 422), "post"),
+    Row("messaging.dead_letter_export", (*GROUP, "csv"), LOOK),
     # Statistics
     Row("metrics.index", OWN, LOOK),
     Row("metrics.topic", TOPIC, LOOK),
@@ -312,6 +332,33 @@ MATRIX: list[Row] = [
     Row("tracking.group_create", TRACKING, CHANGE, "post", NEW_CONSUMER_GROUP),
     Row("tracking.group_delete", (*TRACKING, "readers"), ACMES_JOB),
     Row("tracking.group_delete", (*TRACKING, "readers"), CHANGE, "post", {"name": "readers"}),
+    # Alarms: who may do everything with messages, and nothing else, neither sees nor makes them
+    Row("alarms.list", (), ADMINISTER),
+    Row("alarms.acknowledge", ("alarm",), ADMINISTER_USER, "post"),
+    Row("alarms.rules", (), ADMINISTER),
+    Row("alarms.rule_create", (), ADMINISTER),
+    Row("alarms.rule_create", (), Statuses(302, 422, 403, 403, 403, 302), "post", NEW_ALARM_RULE),
+    Row("alarms.rule", ALARM_RULE, LOOK_AT_USER),
+    Row("alarms.rule_update", ALARM_RULE, LOOK_AT_USER),
+    Row("alarms.rule_update", ALARM_RULE, ADMINISTER_USER, "post", NEW_ALARM_RULE),
+    Row("alarms.rule_enable", ALARM_RULE, ADMINISTER_USER, "post", {"enabled": "false"}),
+    Row("alarms.rule_delete", ALARM_RULE, LOOK_AT_USER),
+    Row("alarms.rule_delete", ALARM_RULE, ADMINISTER_USER, "post", {"name": "matrix"}),
+    Row("alarms.recipients", (), ADMINISTER),
+    Row("alarms.recipient_create", (), ADMINISTER),
+    Row("alarms.recipient_create", (), Statuses(302, 302, 403, 403, 403, 302), "post", NEW_RECIPIENT),
+    Row("alarms.recipient_update", ("alarm_recipient",), LOOK_AT_USER),
+    Row("alarms.recipient_update", ("alarm_recipient",), ADMINISTER_USER, "post", NEW_RECIPIENT),
+    Row("alarms.recipient_test", ("alarm_recipient",), ADMINISTER_USER, "post"),
+    Row("alarms.recipient_delete", ("alarm_recipient",), LOOK_AT_USER),
+    # The rule of the matrix tells nobody else.
+    Row(
+        "alarms.recipient_delete",
+        ("alarm_recipient",),
+        Statuses(302, 404, 403, 403, 403, 422),
+        "post",
+        {"name": "matrix"},
+    ),
     # Inflow tasks: one of another account does not exist
     Row("inflow.list", (), QUERY),
     Row("inflow.create", (), QUERY),
@@ -495,6 +542,8 @@ MATRIX: list[Row] = [
     Row("adoption.index", (), PLATFORM_CHANGE),
     Row("adoption.unowned", ("cluster",), PLATFORM),
     Row("adoption.adopt", ("cluster",), PLATFORM, "post"),
+    Row("adoption.adopted", ("cluster",), PLATFORM),
+    Row("adoption.forget", ("cluster",), PLATFORM, "post"),
     Row("adoption.runs", ("cluster",), PLATFORM),
     Row("adoption.rules", ("cluster",), PLATFORM),
     Row("adoption.detail", ("cluster", "topic", "nowhere"), PLATFORM_MISSING),
@@ -504,8 +553,27 @@ MATRIX: list[Row] = [
     Row("adoption.rule", ("999",), PLATFORM_MISSING),
     Row("adoption.rule_delete", ("999",), PLATFORM_MISSING, "post"),
     Row("platform.settings", (), PLATFORM),
-    Row("platform.cluster", (), PLATFORM),
-    Row("platform.cluster_synchronise", (), PLATFORM_CHANGE, "post"),
+    Row("platform.clusters", (), PLATFORM),
+    Row("platform.cluster_add", (), PLATFORM),
+    Row(
+        "platform.cluster_add",
+        (),
+        PLATFORM_CHANGE,
+        "post",
+        {
+            "name": "made",
+            "namesrv": "10.0.0.5:9876",
+            "access_control": "none",
+        },
+    ),
+    Row("platform.cluster", ("cluster",), PLATFORM),
+    Row("platform.cluster", ("999",), PLATFORM_MISSING),
+    Row("platform.cluster_health", ("cluster",), PLATFORM),
+    Row("platform.cluster_test", ("cluster",), PLATFORM, "post"),
+    Row("platform.cluster_edit", ("cluster",), PLATFORM),
+    Row("platform.cluster_edit", ("cluster",), PLATFORM_CHANGE, "post", {"proxy": "10.0.0.7:8081"}),
+    Row("platform.cluster_remove", ("cluster",), PLATFORM),
+    Row("platform.cluster_synchronise", ("cluster",), PLATFORM_CHANGE, "post"),
     Row("platform.audit", (), PLATFORM),
     Row("platform.audit_entry", ("alices_entry",), PLATFORM),
     Row("platform.audit_export", ("json",), PLATFORM),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +108,27 @@ def test_a_nul_character_is_refused_with_a_sentence(cast: Cast) -> None:
     ):
         assert answer.status_code == 400
         assert "NUL character" in answer.content.decode()
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """What is written to standard error of a process of the console."""
+    (handler,) = (
+        one for one in logging.getLogger().handlers if type(one) is logging.StreamHandler and one.formatter is not None
+    )
+    usual = handler.setStream(written := io.StringIO())
+    yield written
+    handler.setStream(usual)
+
+
+def test_a_refusal_is_one_line_of_the_log_with_its_reason(cast: Cast, log: io.StringIO) -> None:
+    answer = cast.client("rita").get(reverse("instances.create"))
+    assert answer.status_code == 403
+    (line,) = log.getvalue().splitlines()
+    assert f"[{answer['X-Request-Id']}] refused: GET /instances/create/ to rita@acme: denied: no statement" in line
+
+
+def test_what_is_not_there_is_logged_with_the_id_that_its_page_shows(cast: Cast, log: io.StringIO) -> None:
+    answer = cast.client("rita").get("/nowhere/")
+    (line,) = log.getvalue().splitlines()
+    assert f"[{answer['X-Request-Id']}] Not Found: /nowhere/" in line

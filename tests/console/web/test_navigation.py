@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from tests.support.cast import Cast, make_topic
+from console.accounts.models import Policy
+from tests.support.cast import Cast, make_group, make_topic
 
 ACCOUNT_PAGES = ("accounts.users", "accounts.groups", "accounts.roles", "accounts.policies", "audit.list")
 
@@ -23,3 +24,53 @@ def test_publishing_is_offered_to_publishers(cast: Cast, who: str, offered: bool
     where = [cast.instance.instance_id, topic.name]
     page = cast.client(who).get(reverse("topics.detail", args=where)).content.decode()
     assert (reverse("messaging.publish", args=where) in page) == offered
+
+
+@pytest.mark.parametrize(
+    ("url_name", "query", "what"),
+    [
+        ("metrics.index", {}, "No topic that you may see"),
+        ("metrics.index", {"tab": "groups"}, "No group that you may see"),
+        ("messaging.dead_letter_index", {}, "No group that you may see"),
+    ],
+)
+def test_lists_of_figures_and_letters_say_so_too(cast: Cast, url_name: str, query: dict[str, str], what: str) -> None:
+    make_topic(cast.alice, cast.instance)
+    make_group(cast.alice, cast.instance)
+    document = {
+        "Version": "1",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": ["mq:QueryInstance", "mq:QueryTrend", "mq:QueryGroup"],
+                "Resource": f"acs:mq:*:*:{cast.instance.instance_id}",
+            }
+        ],
+    }
+    cast.nora.policies.add(Policy.objects.create(tenant=cast.acme, name="the-instance-alone", document=document))
+    page = cast.client("nora").get(reverse(url_name, args=[cast.instance.instance_id]), query).content.decode()
+    assert what in page
+
+
+def test_what_somebody_may_not_see_is_not_said_to_be_none(cast: Cast) -> None:
+    make_topic(cast.alice, cast.instance)
+    one = Policy.objects.create(
+        tenant=cast.acme,
+        name="the-instance-alone",
+        document={
+            "Version": "1",
+            "Statement": [{"Effect": "Allow", "Action": "mq:QueryInstance", "Resource": "*"}],
+        },
+    )
+    nora = cast.client("nora")
+    overview = nora.get(reverse("instances.overview")).content.decode()
+    assert "No instance that you may see" in overview
+    assert "No instance yet" not in overview
+    cast.nora.policies.add(one)
+    topics = nora.get(reverse("topics.list", args=[cast.instance.instance_id])).content.decode()
+    assert "No topic that you may see" in topics
+    assert "No topic yet" not in topics
+    assert "Create topic" not in topics
+    # In an account that has none, it is none.
+    charlies = reverse("topics.list", args=[cast.charlies.instance_id])
+    assert "No topic yet" in cast.client("charlie").get(charlies).content.decode()

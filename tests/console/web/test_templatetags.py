@@ -31,6 +31,10 @@ def test_a_number_is_short_and_keeps_its_exact_value_on_hover(value: float, show
     assert f'title="{exact}"' in html
 
 
+def test_a_number_that_something_is_looked_up_by_is_whole() -> None:
+    assert gantry.exact(1_234_567) == "1,234,567"
+
+
 def test_none_is_a_dash_and_never_a_zero() -> None:
     assert "–" in gantry.number(None)
     assert "–" in gantry.byte_size(None)

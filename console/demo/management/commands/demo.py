@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file = settings.HOME / "demo.json"
         try:
-            ensure_cluster()
+            self._first = ensure_cluster()
             if not settings.DEMO_DATA and not services.exists():
                 self._bring(file)
                 return
@@ -32,7 +32,7 @@ class Command(BaseCommand):
                 known = _read(file)
             else:
                 services.remove_half_made()
-                known = _document(services.create())
+                known = _document(services.create(self._first))
             platform = services.ensure_platform_admin()
             if platform is not None:
                 known["platform"] = platform
@@ -47,21 +47,21 @@ class Command(BaseCommand):
 
     def _bring(self, file: Path) -> None:
         """The account of a team that brings its cluster, with all that is there. It is made once."""
-        known = _read(file) if team.exists() else _of_team(team.create())
+        known = _read(file) if team.exists() else _of_team(team.create(self._first))
         if (platform := services.ensure_platform_admin()) is not None:
             known["platform"] = platform
         _write(file, known | _addresses())
         try:
-            team.adopt()
+            team.adopt(self._first)
         except ClientError as error:
             self.stderr.write(f"{_outage(error)} Its topics and groups are adopted as soon as it does.")
 
     def _mend(self) -> None:
         """A cluster of one's own may be away: the console that shows this must start all the same."""
         try:
-            services.mend()
+            services.mend(self._first)
         except ClientError as error:
-            if settings.EMBEDDED_BROKER:
+            if self._first.embedded:
                 raise
             self.stderr.write(f"{_outage(error)} Pages show an outage until it does.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from analytics.charsets import is_charset
 from analytics.pipelines.patterns import require_regex
 from analytics.pipelines.plan import Value
 
@@ -156,11 +156,7 @@ def regex(value: str) -> str:
 
 def charset(value: str) -> str:
     """The name of a character set, as it is usually written."""
-    try:
-        codec = codecs.lookup(value)
-    except (LookupError, ValueError):
-        codec = None
-    if codec is None or not codec._is_text_encoding:  # Python's rot13 and hex are codecs too
+    if not is_charset(value):
         raise ValueError("the name of a character set, such as utf-8, gbk or iso-8859-1")
     return value
 

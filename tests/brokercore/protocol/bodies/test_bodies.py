@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from brokercore.protocol.bodies import stats
 from brokercore.protocol.bodies.clients import (
     Connection,
     ConsumerConnection,
@@ -88,8 +89,8 @@ def test_it_reads_all_committed_offsets() -> None:
 
 
 def test_the_backlog_is_what_is_not_consumed_yet() -> None:
-    stats = ConsumeStats(0, {QUEUE: QueueProgress(10, 4, 5, 0), QUEUE._replace(queue_id=1): QueueProgress(2, 3, 3, 0)})
-    assert stats.backlog == 6
+    found = ConsumeStats(0, {QUEUE: QueueProgress(10, 4, 5, 0), QUEUE._replace(queue_id=1): QueueProgress(2, 3, 3, 0)})
+    assert found.backlog == 6
 
 
 BODIES = [
@@ -134,3 +135,40 @@ def test_a_topic_without_a_type_is_normal() -> None:
 def test_what_is_no_such_body_is_refused(broken: bytes) -> None:
     with pytest.raises(LenientJsonError):
         TopicStats.from_json(broken)
+
+
+def test_it_reads_the_positions_of_a_topic_as_brokers_write_them_and_in_any_other_way() -> None:
+    entry = '{{"brokerName":"a","queueId":{},"topic":"t"}}:{{"lastUpdateTimestamp":9,"maxOffset":{},"minOffset":{}}}'
+    told = (
+        '{"offsetTable":{' + ",".join((entry.format(0, 7, 2), entry.format(1, 5, 0))) + '},"topicPutTps":0}'
+    ).encode()
+    assert stats.queue_positions_from_json(told) == [2, 7, 0, 5]
+    assert stats.queue_positions_from_json(told.replace(b":", b" : ")) == [2, 7, 0, 5]
+    swapped = f'{{"offsetTable":{{{entry.format(1, 5, 0)},{entry.format(0, 7, 2)}}}}}'.encode()
+    assert stats.queue_positions_from_json(swapped) == [2, 7, 0, 5]
+    assert stats.queue_positions_from_json(b'{"offsetTable":{},"topicPutTps":0.0}') == []
+    with pytest.raises(LenientJsonError, match="not numbered"):
+        stats.queue_positions_from_json(f'{{"offsetTable":{{{entry.format(3, 5, 0)}}}}}'.encode())
+
+
+def test_positions_of_all_topics_survive_the_wire_and_are_whole_numbers() -> None:
+    table = {"t": [0, 7, 3, 9], "%RETRY%g": [0, 0]}
+    assert stats.topic_positions_from_json(stats.topic_positions_to_json(table)) == table
+    for wrong in ('{"t":[1]}', '{"t":[1,"2"]}', '{"t":{"0":1}}', '{"t":[true,false]}'):
+        with pytest.raises(LenientJsonError, match="pairs of whole numbers"):
+            stats.topic_positions_from_json(f'{{"offsetTable":{wrong}}}'.encode())
+
+
+def test_the_committed_offsets_of_many_groups_are_read_with_numeric_keys_and_without() -> None:
+    for queues in ("{0:12,1:-1}", '{"0":12,"1":-1}', "{ 0 : 12 , 1 : -1 }"):
+        body = f'{{"dataVersion":{{"counter":1}},"offsetTable":{{"{{0:t@g":{queues},"no group":{{}}}}}}'.encode()
+        assert stats.series_offsets_from_json(body) == {"{0:t@g": {"0": 12, "1": -1}}
+    with pytest.raises(LenientJsonError, match="not whole numbers"):
+        stats.series_offsets_from_json(b'{"offsetTable":{"t@g":{0:"x"}}}')
+
+
+def test_the_latest_time_of_many_answers_is_read_without_their_dialect() -> None:
+    assert stats.latest_ms(captured.CONSUME_STATS) == 1795244588199
+    topic = TopicStats({QUEUE: QueueStats(0, 3, 40), QUEUE._replace(queue_id=1): QueueStats(0, 0, 0)})
+    assert stats.latest_ms(topic.to_json()) == 40
+    assert stats.latest_ms(TopicStats().to_json()) == 0

@@ -16,7 +16,14 @@ from brokercore.protocol.grpc.messaging_pb2 import Code
 from brokercore.protocol.properties import MAX_PROPERTIES
 from brokercore.server.delivery.incoming import MAX_BODY
 from brokercore.server.grpc.endpoint import SERVICE
-from tests.brokercore.server.grpc.caller import READS_NOTHING_AHEAD, Caller, authorization, message, resource
+from tests.brokercore.server.grpc.caller import (
+    READS_NOTHING_AHEAD,
+    Caller,
+    authorization,
+    consumer_settings,
+    message,
+    resource,
+)
 from tests.brokercore.server.wire import Wire, fresh
 from tests.support.broker import SYSTEM_KEY, SYSTEM_SECRET, BrokerProcess, broker_process, eventually
 
@@ -221,6 +228,46 @@ def test_a_group_in_order_gets_nothing_more_of_a_queue_before_it_is_done(caller:
     caller.acknowledge(group, first)
     (second,) = caller.receive(group, topic)[1]
     assert (second.body, second.system_properties.queue_id) == (b"second", first.system_properties.queue_id)
+
+
+def test_a_group_of_ordered_topics_alone_is_in_order_by_itself_unless_it_is_told_not_to_be(
+    caller: Caller, wire: Wire
+) -> None:
+    topic, normal, second = wire.topic(1, "FIFO"), wire.topic(), wire.topic(1, "FIFO")
+    group, free = wire.group(), wire.group(orderlyBySubscriptions=False)
+    for body in (b"first", b"second"):
+        caller.send(message(topic, body, message_type=pb.MessageType.FIFO, message_group="g"))
+    (first,) = caller.receive(group, topic, batch_size=1)[1]
+    assert caller.receive(group, topic)[0].code == Code.MESSAGE_NOT_FOUND
+    assert len(caller.receive(free, topic, batch_size=1)[1] + caller.receive(free, topic)[1]) == 2
+    caller.acknowledge(group, first)
+    stream = caller.telemetry(settings_of(group, topic, second))
+    assert stream.next().settings.subscription.fifo
+    (again,) = caller.receive(group, topic, batch_size=1)[1]
+    assert again.body == b"second"
+    stream.say(pb.TelemetryCommand(settings=settings_of(group, topic, normal)))
+    assert not stream.next().settings.subscription.fifo
+    caller.send(message(topic, b"third", message_type=pb.MessageType.FIFO, message_group="g"))
+    assert [item.body for item in caller.receive(group, topic)[1]] == [b"third"], "it is a group of all topics now"
+
+
+def settings_of(group: str, *topics: str) -> pb.Settings:
+    settings = consumer_settings(group, topics[0])
+    for topic in topics[1:]:
+        settings.subscription.subscriptions.add(topic=resource(topic))
+    return settings
+
+
+def test_a_remoting_client_pops_in_order_as_its_group_is_set(wire: Wire) -> None:
+    topic, group = wire.topic(1, "FIFO"), wire.group(consumeMessageOrderly=True)
+    for _ in range(2):
+        wire.publish(topic)
+    ext = {
+        "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 1, "invisibleTime": 60_000,
+        "pollTime": 0, "bornTime": 0, "initMode": 0, "order": "false",
+    }  # fmt: skip
+    wire.ok(200050, ext)
+    assert wire.call(200050, ext).code == 210
 
 
 def test_a_message_goes_back_when_its_client_has_left_meanwhile(caller: Caller, wire: Wire) -> None:

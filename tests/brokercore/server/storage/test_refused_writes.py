@@ -178,7 +178,7 @@ async def test_an_answer_that_nobody_took_gives_back_its_own_deliveries_alone(
     flights = FlightTable(store.writer, store.keys, OffsetTable(store.writer, store.keys))
     broker = SimpleNamespace(flights=flights, waiting=WaitingPulls(), pace=Pace())
     request = PopRequest(
-        broker, Reads(), "GID_a", topic, topic.queues, 32, 60_000, None, False, False, lambda: None, None, 10  # type: ignore[arg-type]
+        broker, Reads(), "GID_a", topic, topic.queues, 32, 60_000, None, False, False, lambda: None, popped_ms=10  # type: ignore[arg-type]
     )  # fmt: skip
     state = flights.begin(PLACE, 0)
     await flights.claim(PLACE, state, [(0, 0)], next_offset=1, now_ms=10, visible_ms=10**15)

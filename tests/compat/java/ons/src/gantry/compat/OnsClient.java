@@ -14,7 +14,12 @@ final class OnsClient {
 
     static Properties properties(Arguments arguments) {
         Properties properties = new Properties();
-        properties.setProperty(PropertyKeyConst.NAMESRV_ADDR, arguments.text("namesrv"));
+        String onsAddr = arguments.text("ons-addr", "");
+        if (onsAddr.isEmpty()) {
+            properties.setProperty(PropertyKeyConst.NAMESRV_ADDR, arguments.text("namesrv"));
+        } else {
+            properties.setProperty(PropertyKeyConst.ONSAddr, onsAddr);
+        }
         properties.setProperty(PropertyKeyConst.AccessKey, Arguments.accessKey());
         properties.setProperty(PropertyKeyConst.SecretKey, Arguments.secretKey());
         properties.setProperty(PropertyKeyConst.GROUP_ID, arguments.text("group"));

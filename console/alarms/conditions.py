@@ -1,0 +1,243 @@
+"""What each condition finds: the things of an account of which it holds now, the worst first (docs/use/alarms.md).
+
+Judged on what a round has read (`readings`). What cannot be told raises Unknown; it is never taken for quiet.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.urls import reverse
+
+from console.adoption.patterns import matcher
+from console.alarms.models import Condition, Rule
+from console.alarms.readings import Named, Readings, Unknown, letters_of
+from console.pipelines import models as pipelines
+from console.sql.models import QueryTask, TaskStatus
+from console.topics.models import Group
+from console.tracking.models import State as TrackingState
+from console.tracking.models import TrackingTask
+from console.web.words import counted
+
+#: Of one rule so many things have an alarm at once, those that are worst off.
+MOST = 50
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing of which a condition holds: which, in a sentence, how much, and where it is looked into."""
+
+    subject: str
+    sentence: str
+    value: float | None
+    path: str
+
+
+def findings(rule: Rule, readings: Readings) -> list[Finding]:
+    """The things of which the rule's condition holds now, at most MOST. Raises Unknown."""
+    found = list(_JUDGES[rule.watched](rule, readings))
+    found.sort(key=lambda one: -(one.value or 0))
+    return found[:MOST]
+
+
+def _backlog(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named in readings.of_groups(rule):
+        backlog = readings.rates(named.instance).backlog
+        for name, physical in _fitting(rule, named):
+            behind = backlog.get(physical, 0)
+            if behind and behind >= rule.threshold:
+                yield _of_group(named, name, f"{name} has a backlog of {counted(behind, 'message')}", behind)
+
+
+def _delay(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named in readings.of_groups(rule):
+        backlog = readings.rates(named.instance).backlog
+        behind = {name: number for name, physical in _fitting(rule, named) if (number := backlog.get(physical, 0))}
+        for name, delay in readings.delays_s(named, behind).items():
+            if delay >= rule.threshold:
+                yield _of_group(named, name, f"{name} is {_time(delay)} behind", delay)
+
+
+def _stalled(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named in readings.of_groups(rule):
+        told = readings.rates(named.instance)
+        for name, physical in _fitting(rule, named):
+            behind = told.backlog.get(physical, 0)
+            if behind and told.out_tps.get(physical) == 0:
+                sentence = f"{name} consumes nothing, and {counted(behind, 'message')} {_wait(behind)}"
+                yield _of_group(named, name, sentence, behind)
+
+
+def _offline(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named in readings.of_groups(rule):
+        told = readings.rates(named.instance)
+        # Who consumes is online: the brokers are asked for the others, and of many for those that are furthest behind.
+        resting = {name: told.backlog.get(physical, 0) for name, physical in _fitting(rule, named)
+                   if not told.out_tps.get(physical)}  # fmt: skip
+        for name, group in _groups(named, resting):
+            if not readings.is_online(group):
+                behind = resting[name]
+                waits = f", and {counted(behind, 'message')} {_wait(behind)}" if behind else ""
+                yield _of_group(named, name, f"{name} is offline{waits}", behind)
+
+
+def _dead_letters(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named in readings.of_groups(rule):
+        stored = readings.rates(named.instance).stored
+        letters = letters_of(named)
+        there = {name: letters[name] for name, _ in _fitting(rule, named) if stored.get(letters[name])}
+        came = readings.came(named.instance, there.values(), rule.minutes)
+        for name, topic in there.items():
+            number = came[topic]
+            if number and number >= rule.threshold:
+                sentence = f"{counted(number, 'dead letter')} of {name} within {_minutes(rule.minutes)}"
+                path = reverse("messaging.dead_letters", args=[named.instance.instance_id, name])
+                yield Finding(_subject("group", named, name), _in(sentence, named), number, path)
+
+
+def _above(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named, name, rate in _rates(rule, readings):
+        if rate >= rule.threshold:
+            yield _of_topic(named, name, f"{name} receives {rate:,.4g} messages/s", rate)
+
+
+def _below(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for named, name, rate in _rates(rule, readings):
+        if rate <= rule.threshold:
+            says = f"{rate:,.4g} messages/s" if rate else "no messages"
+            yield _of_topic(named, name, f"{name} receives {says}", rate)
+
+
+def _rates(rule: Rule, readings: Readings) -> Iterator[tuple[Named, str, float]]:
+    for named in readings.of_topics(rule):
+        moving = readings.rates(named.instance).in_tps
+        for name, physical in _fitting(rule, named):
+            rate = moving.get(physical, 0.0)
+            if rate is None:  # it cannot be told of this one
+                raise Unknown
+            yield named, name, rate
+
+
+def _storage(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for health in readings.healths(rule.tenant):
+        if health.outage:
+            raise Unknown
+        for one in health.brokers:
+            if not one.absence and one.percent >= rule.threshold:
+                sentence = f"Broker {one.name} of {health.cluster.name} is {one.percent} % full"
+                yield Finding(f"broker:{health.cluster.name}:{one.name}", sentence, one.percent, _storage_page())
+
+
+def _away(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    for health in readings.healths(rule.tenant):
+        name = health.cluster.name
+        if health.outage:
+            yield Finding(f"cluster:{name}", f"Cluster {name} does not answer", None, _storage_page())
+        for one in health.brokers:
+            if one.absence:
+                sentence = f"Broker {one.name} of {name} does not answer"
+                yield Finding(f"broker:{name}:{one.name}", sentence, None, _storage_page())
+
+
+def _pipeline(rule: Rule, _: Readings) -> Iterator[Finding]:
+    rows = pipelines.Pipeline.objects.filter(tenant=rule.tenant, state=pipelines.State.FAILED, deleted_at=None)
+    fits = matcher(rule.names)
+    for one in rows.only("name", "kind", "reason").order_by("name"):
+        if fits(one.name):
+            is_job = one.kind == pipelines.Kind.JOB
+            what, page = ("SQL job", "jobs.detail") if is_job else ("Inflow task", "inflow.detail")
+            sentence = f"{what} {one.name} has failed: {one.reason}" if one.reason else f"{what} {one.name} has failed"
+            yield Finding(f"pipeline:{one.name}", sentence, None, reverse(page, args=[one.name]))
+
+
+def _tracking(rule: Rule, _: Readings) -> Iterator[Finding]:
+    fits = matcher(rule.names)
+    for one in TrackingTask.objects.filter(tenant=rule.tenant, state=TrackingState.FAILED).order_by("name"):
+        if fits(one.name):
+            sentence = f"Changes of the database of {one.name} are not read: {one.sentence}"
+            yield Finding(f"tracking:{one.task_id}", sentence, None, reverse("tracking.detail", args=[one.task_id]))
+
+
+def _statements(rule: Rule, readings: Readings) -> Iterator[Finding]:
+    since = datetime.fromtimestamp(readings.now_ms / 1000, UTC) - timedelta(minutes=max(1, rule.minutes))
+    failed = QueryTask.objects.filter(tenant=rule.tenant, status=TaskStatus.FAILURE, update_time__gt=since).count()
+    if failed and failed >= rule.threshold:
+        sentence = f"{counted(failed, 'SQL statement')} failed within {_minutes(rule.minutes)}"
+        yield Finding("sql", sentence, failed, f"{reverse('sql.tasks')}?status={TaskStatus.FAILURE}")
+
+
+def _fitting(rule: Rule, named: Named) -> Iterator[tuple[str, str]]:
+    """Names that the rule means, with their physical names."""
+    words = rule.names.split()
+    if not any(character in rule.names for character in "*?"):
+        yield from ((word, named.physical[word]) for word in words if word in named.physical)
+    elif words == ["*"]:
+        yield from named.physical.items()
+    else:
+        fits = matcher(rule.names)
+        yield from ((name, physical) for name, physical in named.physical.items() if fits(name))
+
+
+def _groups(named: Named, wanted: dict[str, int]) -> Iterator[tuple[str, Group]]:
+    """The rows of groups, at most MOST, those first that are furthest behind."""
+    furthest = heapq.nlargest(MOST, wanted, key=lambda name: wanted[name])
+    rows = Group.objects.filter(instance=named.instance, group_id__in=furthest)
+    for group in sorted(rows, key=lambda one: -wanted[one.group_id]):
+        group.instance = named.instance
+        yield group.group_id, group
+
+
+def _of_group(named: Named, name: str, sentence: str, value: float) -> Finding:
+    path = reverse("messaging.status", args=[named.instance.instance_id, name])
+    return Finding(_subject("group", named, name), _in(sentence, named), value, path)
+
+
+def _of_topic(named: Named, name: str, sentence: str, value: float) -> Finding:
+    path = reverse("metrics.topic", args=[named.instance.instance_id, name])
+    return Finding(_subject("topic", named, name), _in(sentence, named), value, path)
+
+
+def _subject(kind: str, named: Named, name: str) -> str:
+    return f"{kind}:{named.instance.instance_id}:{name}"
+
+
+def _in(sentence: str, named: Named) -> str:
+    return f"{sentence} (instance {named.instance.name})"
+
+
+def _storage_page() -> str:
+    return reverse("instances.overview") + "#storage"
+
+
+def _wait(number: int) -> str:
+    return "waits" if number == 1 else "wait"
+
+
+def _minutes(minutes: int) -> str:
+    return "a minute" if minutes <= 1 else f"{minutes} minutes"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min" if minutes < 70 else "70 minutes or more"
+
+
+_JUDGES: dict[Condition, Callable[[Rule, Readings], Iterator[Finding]]] = {
+    Condition.BACKLOG: _backlog,
+    Condition.DELAY: _delay,
+    Condition.STALLED: _stalled,
+    Condition.OFFLINE: _offline,
+    Condition.DEAD_LETTERS: _dead_letters,
+    Condition.ABOVE: _above,
+    Condition.BELOW: _below,
+    Condition.STORAGE: _storage,
+    Condition.AWAY: _away,
+    Condition.PIPELINE: _pipeline,
+    Condition.TRACKING: _tracking,
+    Condition.STATEMENTS: _statements,
+}

@@ -1,0 +1,175 @@
+"""What the pages of alarms ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django import forms
+from django.db.models import QuerySet
+
+from console.accounts.actor import Actor
+from console.alarms import queries
+from console.alarms.models import Condition, Recipient, RecipientKind, Rule, Severity
+from console.alarms.services import MOST_MINUTES, RecipientValues, RuleValues
+from console.instances import queries as instances
+from console.instances.models import Instance
+from console.web import zone
+
+_PLAIN = {"autocomplete": "off", "spellcheck": "false"}
+_CODE = _PLAIN | {"class": "font-monospace"}
+_TIME = forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+_GROUPS = (
+    ("Groups", ("group.backlog", "group.delay", "group.stalled", "group.offline", "group.dead_letters")),
+    ("Topics", ("topic.above", "topic.below")),
+    ("Brokers", ("broker.storage", "broker.away")),
+    ("Analytics", ("pipeline.failed", "tracking.failed", "sql.failed")),
+)
+
+
+def _conditions() -> list[tuple[str, list[tuple[str, str]]]]:
+    found = []
+    for title, values in _GROUPS:
+        choices = []
+        for value in values:
+            condition = Condition(value)
+            unit = condition.unit
+            choices.append((value, f"{condition.label} ({unit})" if unit else str(condition.label)))
+        found.append((title, choices))
+    return found
+
+
+def _initial(rule: Rule) -> dict[str, Any]:
+    names = ("name", "condition", "minutes", "instance", "names", "severity", "quiet_from", "quiet_until", "zone")
+    found = {name: getattr(rule, name) for name in names}
+    return found | {"threshold": f"{rule.threshold:g}", "recipients": list(rule.recipients.all())}
+
+
+def _asked(wanted: Mapping[str, str], own: QuerySet[Instance]) -> dict[str, Any]:
+    found: dict[str, Any] = {name: wanted[name] for name in ("names", "threshold") if name in wanted}
+    if wanted.get("condition") in Condition.values:
+        found["condition"] = wanted["condition"]
+    if "instance" in wanted:
+        found["instance"] = own.filter(instance_id=wanted["instance"]).first()
+    return found
+
+
+class RuleForm(forms.Form):
+    """A rule; of an account's own instances and recipients."""
+
+    name = forms.CharField(
+        label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
+        help_text="What people read in the notice.",
+    )  # fmt: skip
+    condition = forms.ChoiceField(label="Condition")
+    threshold = forms.FloatField(
+        label="Threshold", required=False, min_value=0, initial=1000,
+        help_text="In the unit that stands behind the condition; what is offline or has failed needs none.",
+    )  # fmt: skip
+    minutes = forms.IntegerField(
+        label="For minutes", required=False, min_value=0, max_value=MOST_MINUTES, initial=5,
+        help_text="So long it holds before somebody is told; 0: at once. Of what is counted: within so many minutes.",
+    )  # fmt: skip
+    instance = forms.ModelChoiceField(
+        label="Instance", queryset=Instance.objects.none(), required=False, empty_label="All instances",
+        help_text="Of groups and topics.",
+    )  # fmt: skip
+    names = forms.CharField(
+        label="Names", max_length=512, required=False, initial="*", widget=forms.TextInput(attrs=_CODE),
+        help_text="Of groups, topics, jobs or tasks: patterns with * and ?, separated by spaces. Each has an alarm of "
+        "its own.",
+    )  # fmt: skip
+    severity = forms.ChoiceField(label="Severity", choices=Severity.choices, initial=Severity.WARNING)
+    recipients = forms.ModelMultipleChoiceField(
+        label="Tell", queryset=Recipient.objects.none(), widget=forms.CheckboxSelectMultiple
+    )
+    quiet_from = forms.TimeField(label="Quiet hours from", required=False, widget=_TIME)
+    quiet_until = forms.TimeField(
+        label="Quiet hours until", required=False, widget=_TIME,
+        help_text="Nobody is told within these; what still holds when they end is told then.",
+    )  # fmt: skip
+    zone = forms.CharField(label="Time zone of these hours", required=False, initial="UTC", max_length=64)
+
+    def __init__(
+        self, data: Any = None, *, actor: Actor, rule: Rule | None = None, wanted: Mapping[str, str] | None = None
+    ) -> None:
+        """`wanted` is what the page that leads here wants to be watched, by the names of fields."""
+        own = instances.instances(actor.tenant).order_by("name")
+        initial = _initial(rule) if rule is not None else _asked(wanted or {}, own)
+        super().__init__(data, initial=initial)
+        self._enabled = rule.enabled if rule is not None else True
+        fields = cast("dict[str, Any]", self.fields)
+        fields["condition"].choices = _conditions()
+        fields["instance"].queryset = own
+        fields["instance"].label_from_instance = lambda one: one.name
+        fields["recipients"].queryset = queries.recipients(actor.tenant)
+        fields["recipients"].label_from_instance = lambda one: f"{one.name} ({one.get_kind_display()})"
+        fields["zone"].widget = forms.TextInput(attrs=_PLAIN | {"list": "zones"})
+
+    @property
+    def zones(self) -> list[str]:
+        """The time zones that there are."""
+        return zone.names()
+
+    @property
+    def values(self) -> RuleValues:
+        """What was said, as services take it."""
+        said = self.cleaned_data
+        return RuleValues(
+            name=said["name"],
+            condition=Condition(said["condition"]),
+            instance=said["instance"],
+            names=said["names"] or "*",
+            threshold=said["threshold"] or 0,
+            minutes=said["minutes"] or 0,
+            severity=Severity(said["severity"]),
+            quiet_from=said["quiet_from"],
+            quiet_until=said["quiet_until"],
+            zone=said["zone"] or "UTC",
+            enabled=self._enabled,
+            recipients=list(said["recipients"]),
+        )
+
+
+class RecipientForm(forms.Form):
+    """Somebody who can be told."""
+
+    name = forms.CharField(label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}))
+    kind = forms.ChoiceField(label="By", choices=RecipientKind.choices)
+    address = forms.CharField(
+        label="Address", required=False, max_length=2048, widget=forms.TextInput(attrs=_CODE),
+        help_text="Addresses of mail separated by commas, or the URL of the webhook or robot. It is stored encrypted; "
+        "of a URL the host only is shown again.",
+    )  # fmt: skip
+    secret = forms.CharField(
+        label="Secret", required=False, max_length=256, strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Signs what is sent: of a webhook of your own, DingTalk and Feishu. Never shown again.",
+    )  # fmt: skip
+    instance = forms.ModelChoiceField(
+        label="Instance of the topic", queryset=Instance.objects.none(), required=False, empty_label="–"
+    )
+    topic = forms.CharField(label="Topic", required=False, max_length=255, widget=forms.TextInput(attrs=_CODE))
+    queue = forms.CharField(label="Queue", required=False, max_length=255, widget=forms.TextInput(attrs=_CODE))
+
+    def __init__(self, data: Any = None, *, actor: Actor, recipient: Recipient | None = None) -> None:
+        initial = None
+        if recipient is not None:
+            initial = {name: getattr(recipient, name) for name in ("name", "kind", "instance", "topic", "queue")}
+            if recipient.kind == RecipientKind.MAIL:
+                initial["address"] = recipient.shown
+        super().__init__(data, initial=initial)
+        fields = cast("dict[str, Any]", self.fields)
+        if recipient is not None:
+            fields["address"].help_text = "Left empty, it stays, and so does its secret."
+        fields["instance"].queryset = instances.instances(actor.tenant).order_by("name")
+        fields["instance"].label_from_instance = lambda one: one.name
+
+    @property
+    def values(self) -> RecipientValues:
+        """What was said, as services take it."""
+        said = self.cleaned_data
+        return RecipientValues(
+            name=said["name"], kind=RecipientKind(said["kind"]), address=said["address"], secret=said["secret"],
+            instance=said["instance"], topic=said["topic"], queue=said["queue"],
+        )  # fmt: skip

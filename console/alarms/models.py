@@ -1,0 +1,187 @@
+"""Rules that watch what an account has, who is told, and what happened (docs/use/alarms.md)."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from console.accounts.models import Tenant
+from console.instances.models import Instance
+
+
+class Condition(models.TextChoices):
+    """What a rule watches."""
+
+    BACKLOG = "group.backlog", "Backlog of a group"
+    DELAY = "group.delay", "Delay of a group"
+    STALLED = "group.stalled", "Group that consumes nothing"
+    OFFLINE = "group.offline", "Group that is offline"
+    DEAD_LETTERS = "group.dead_letters", "New dead letters of a group"
+    ABOVE = "topic.above", "Rate of a topic above"
+    BELOW = "topic.below", "Rate of a topic below"
+    STORAGE = "broker.storage", "Storage of a broker"
+    AWAY = "broker.away", "Broker that does not answer"
+    PIPELINE = "pipeline.failed", "Failed SQL job or inflow task"
+    TRACKING = "tracking.failed", "Failed change tracking task"
+    STATEMENTS = "sql.failed", "Failed SQL statements"
+
+    @property
+    def unit(self) -> str:
+        """Of its threshold; empty where it has none."""
+        return _UNITS.get(self, "")
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Whether it is about groups, of an instance."""
+        return self.value.startswith("group.")
+
+    @property
+    def is_of_topics(self) -> bool:
+        """Whether it is about topics, of an instance."""
+        return self.value.startswith("topic.")
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a rule says of which things it is."""
+        return not self.value.startswith(("broker.", "sql."))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether something is counted within the rule's minutes; else it holds for as long as they are."""
+        return self in (Condition.DEAD_LETTERS, Condition.STATEMENTS)
+
+
+_UNITS = {
+    Condition.BACKLOG: "messages",
+    Condition.DELAY: "seconds",
+    Condition.DEAD_LETTERS: "dead letters",
+    Condition.ABOVE: "messages/s",
+    Condition.BELOW: "messages/s",
+    Condition.STORAGE: "%",
+    Condition.STATEMENTS: "statements",
+}
+
+
+class Severity(models.TextChoices):
+    """How bad it is."""
+
+    CRITICAL = "critical", "Critical"
+    WARNING = "warning", "Warning"
+    NOTE = "note", "Note"
+
+
+class RecipientKind(models.TextChoices):
+    """How somebody is told."""
+
+    MAIL = "mail", "Mail"
+    WEBHOOK = "webhook", "Webhook"
+    SLACK = "slack", "Slack"
+    DINGTALK = "dingtalk", "DingTalk"
+    FEISHU = "feishu", "Feishu"
+    TOPIC = "topic", "Topic"
+    QUEUE = "queue", "Queue"
+
+
+class Recipient(models.Model):
+    """Who is told. Addresses of webhooks are secrets themselves, so all are encrypted."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="alarm_recipients")
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=8, choices=RecipientKind.choices)
+    address_encrypted = models.TextField(blank=True, help_text="addresses of mail, or a URL")
+    secret_encrypted = models.TextField(blank=True, help_text="what signs requests to a webhook")
+    shown = models.CharField(max_length=512, help_text="what pages tell of the address")
+    instance = models.ForeignKey(Instance, null=True, on_delete=models.CASCADE, related_name="+")
+    topic = models.CharField(max_length=255, blank=True)
+    queue = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="alarm_recipient_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Rule(models.Model):
+    """One condition, of all things of an account that fit; each of them has an alarm of its own."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="alarm_rules")
+    name = models.CharField(max_length=64)
+    condition = models.CharField(max_length=24, choices=Condition.choices)
+    instance = models.ForeignKey(
+        Instance, null=True, on_delete=models.CASCADE, related_name="alarm_rules", help_text="null: all"
+    )
+    names = models.CharField(max_length=512, default="*", help_text="patterns with * and ?, separated by spaces")
+    threshold = models.FloatField(default=0)
+    minutes = models.PositiveSmallIntegerField(default=0, help_text="for how long; of a count, within how long")
+    severity = models.CharField(max_length=8, choices=Severity.choices, default=Severity.WARNING)
+    quiet_from = models.TimeField(null=True)
+    quiet_until = models.TimeField(null=True)
+    zone = models.CharField(max_length=64, default="UTC", help_text="of the quiet hours")
+    enabled = models.BooleanField(default=True)
+    recipients = models.ManyToManyField(Recipient, related_name="rules")
+    creator = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="alarm_rule_name_once")]
+
+    @property
+    def watched(self) -> Condition:
+        """Its condition, with what is known of it."""
+        return Condition(self.condition)
+
+    @property
+    def needs_minutes(self) -> int:
+        """For how many minutes the condition holds before somebody is told."""
+        return 0 if self.watched.is_counted else self.minutes
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Alarm(models.Model):
+    """What a rule found of one thing: it waits, then fires, and ends.
+
+    It fires by a conditional update of `fired_at` and ends by one of `ended_at`, so that two workers tell nothing
+    twice. Its rule may be gone: what happened stays.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="alarms")
+    rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="alarms")
+    rule_name = models.CharField(max_length=64)
+    condition = models.CharField(max_length=24, choices=Condition.choices)
+    severity = models.CharField(max_length=8, choices=Severity.choices)
+    subject = models.CharField(max_length=320, help_text="of what, the same for the same thing")
+    sentence = models.CharField(max_length=512)
+    value = models.FloatField(null=True)
+    path = models.CharField(max_length=512, blank=True, help_text="of the page on which it is looked into")
+    began_at = models.DateTimeField()
+    fired_at = models.DateTimeField(null=True)
+    told_at = models.DateTimeField(null=True, help_text="null while it fires: quiet hours")
+    ended_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-began_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "subject"], condition=Q(ended_at=None), name="alarm_open_once")
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "ended_at", "-began_at"], name="alarm_history"),
+            models.Index(fields=["ended_at"], name="alarm_ended"),
+        ]
+
+    @property
+    def word(self) -> str:
+        """Its state as pages name it."""
+        if self.ended_at is not None:
+            return "Ended"
+        return "Firing" if self.fired_at is not None else "Pending"
+
+    def __str__(self) -> str:
+        return f"{self.rule_name}: {self.subject}"

@@ -1,0 +1,200 @@
+"""Sends a notice to one recipient in the recipient's own form (docs/use/alarms.md).
+
+Requests go to public addresses and to those that the platform's administrator allows, as pushes of queues do, and are
+no redirects followed. Twice is harmless: each notice carries the same key however often it is sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import smtplib
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote_plus, urlsplit, urlunsplit
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from analytics.inflow.http_line import Answer, Line, Unanswered, sign
+from brokercore.client import Message
+from console.accounts.crypto import decrypt
+from console.alarms.models import Recipient, RecipientKind
+from console.alarms.notices import ENDED, TEST
+from console.instances import broker
+from console.outbox import queues
+from console.outbox.models import Notification
+from console.outbox.routing import PassingError, UndeliverableError
+from console.topics.models import ORDERED, Topic
+
+_ANSWER_S = 15.0
+#: Of an answer, bytes: the services of chats say in it whether they took the message.
+_MOST_ANSWER = 16 << 10
+#: Of an answer of theirs that is shown, characters.
+_LONGEST_SHOWN = 120
+
+
+def send(notification: Notification) -> str:
+    """Send, and wait until it was taken; returns what names it at the other end, if anything does.
+
+    Raises UndeliverableError for what can never be sent, PassingError for what may pass, and ClientError and SmqError
+    as topics and queues do.
+    """
+    recipient = (
+        Recipient.objects.filter(pk=int(notification.queue), tenant=notification.tenant)
+        .select_related("instance__cluster")
+        .first()
+    )
+    if recipient is None:
+        raise UndeliverableError("The recipient was deleted.")
+    return _SENDERS[RecipientKind(recipient.kind)](recipient, notification)
+
+
+def _mail(recipient: Recipient, notification: Notification) -> str:
+    if not settings.EMAIL_HOST:
+        raise UndeliverableError("The platform's administrator has named no mail server (GANTRY_SMTP_HOST).")
+    told = json.loads(notification.body)
+    message = EmailMessage(
+        subject=_title(told),
+        body="\n".join(_lines(told)) + "\n",
+        to=decrypt(recipient.address_encrypted).split(),
+        headers={"Message-ID": f"<{notification.key}.{recipient.pk}@gantry>", "Auto-Submitted": "auto-generated"},
+    )
+    try:
+        message.send()
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = [code for code, _ in error.recipients.values()]
+        sentence = f"The mail server refused all addresses (status {codes[0] if codes else 'unknown'})."
+        if all(code >= 500 for code in codes):
+            raise UndeliverableError(sentence) from error
+        raise PassingError(sentence) from error
+    except smtplib.SMTPAuthenticationError as error:
+        raise PassingError("The mail server refused the platform's user name or password.") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise PassingError(f"The mail server did not take it: {type(error).__name__}.") from error
+    return ""
+
+
+def _webhook(recipient: Recipient, notification: Notification) -> str:
+    body = notification.body.encode()
+    headers = {"x-gantry-request-id": f"{notification.key}-{recipient.pk}"}
+    if recipient.secret_encrypted:
+        headers["x-gantry-signature"] = sign(decrypt(recipient.secret_encrypted).encode(), body)
+    _post(decrypt(recipient.address_encrypted), body, headers)
+    return ""
+
+
+def _slack(recipient: Recipient, notification: Notification) -> str:
+    """Incoming webhooks: `text` in mrkdwn, where &, < and > mean something."""
+    told = json.loads(notification.body)
+    text = "\n".join(_lines(told)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    _post(decrypt(recipient.address_encrypted), _json({"text": text}))
+    return ""
+
+
+def _dingtalk(recipient: Recipient, notification: Notification) -> str:
+    """Custom robots: signed in the query by the key and the time in ms; they answer 200 with `errcode`."""
+    told = json.loads(notification.body)
+    url = decrypt(recipient.address_encrypted)
+    if recipient.secret_encrypted:
+        key, at = decrypt(recipient.secret_encrypted), str(int(time.time() * 1000))
+        made = base64.b64encode(hmac.new(key.encode(), f"{at}\n{key}".encode(), hashlib.sha256).digest())
+        parts = urlsplit(url)
+        query = "&".join(part for part in (parts.query, f"timestamp={at}", f"sign={quote_plus(made)}") if part)
+        url = urlunsplit(parts._replace(query=query))
+    answer = _post(url, _json({"msgtype": "text", "text": {"content": "\n".join(_lines(told))}}))
+    _require_taken(answer, "DingTalk", "errcode", "errmsg")
+    return ""
+
+
+def _feishu(recipient: Recipient, notification: Notification) -> str:
+    """Custom bots: signed in the body by the key and the time in s; they answer 200 with `code`."""
+    told = json.loads(notification.body)
+    content: dict[str, Any] = {"msg_type": "text", "content": {"text": "\n".join(_lines(told))}}
+    if recipient.secret_encrypted:
+        at = str(int(time.time()))
+        made = hmac.new(f"{at}\n{decrypt(recipient.secret_encrypted)}".encode(), b"", hashlib.sha256).digest()
+        content |= {"timestamp": at, "sign": base64.b64encode(made).decode()}
+    answer = _post(decrypt(recipient.address_encrypted), _json(content))
+    _require_taken(answer, "Feishu", "code", "msg")
+    return ""
+
+
+def _topic(recipient: Recipient, notification: Notification) -> str:
+    topic = Topic.objects.filter(instance=recipient.instance, name=recipient.topic).first()
+    if topic is None or recipient.instance is None:
+        raise UndeliverableError(f"Topic {recipient.topic} does not exist any more.")
+    cluster = recipient.instance.cluster
+    if cluster.read_only:
+        raise UndeliverableError(broker.read_only(cluster.name).message)
+    message = Message(topic.physical_name, notification.body.encode(), tags=notification.tag, keys=notification.key)
+    producer = broker.producer(cluster)
+    sent = producer.send_ordered(message, "alarms") if topic.order_type in ORDERED else producer.send(message)
+    return sent.message_id
+
+
+def _queue(recipient: Recipient, notification: Notification) -> str:
+    notification.queue = recipient.queue
+    return queues.send_event(notification)
+
+
+def _post(url: str, body: bytes, headers: dict[str, str] | None = None) -> Answer:
+    """The answer of an endpoint that took it. Raises UndeliverableError, PassingError."""
+    told = {"content-type": "application/json; charset=utf-8", "user-agent": "Gantry", "accept-encoding": "identity"}
+    with closing(Line(url, "endpoint", settings.SMQ_PUSH_ALLOW)) as line:
+        try:
+            answer = line.ask(body, told | (headers or {}), _ANSWER_S, _MOST_ANSWER)
+        except Unanswered as error:
+            raise (UndeliverableError if error.is_forbidden else PassingError)(error.user_message) from error
+        if answer.is_taken:
+            return answer
+        sentence = f"{line.where} answers with status {answer.status}."
+        if answer.is_elsewhere:
+            sentence = f"{line.where} redirects to another address, which is not followed."
+        raise (PassingError if answer.may_pass else UndeliverableError)(sentence)
+
+
+def _require_taken(answer: Answer, who: str, code: str, reason: str) -> None:
+    """Raise PassingError where the service says in its answer that it did not take the message."""
+    try:
+        said = json.loads(answer.content[:_MOST_ANSWER])
+        number, words = said.get(code, 0), str(said.get(reason, ""))
+    except (ValueError, AttributeError):
+        raise PassingError(f"{who} answered something else than it does for its robots.") from None
+    if number:
+        shown = "".join(one if one.isprintable() else " " for one in words)[:_LONGEST_SHOWN].strip()
+        raise PassingError(f"{who} refused the message: {shown or number}.")
+
+
+def _title(told: dict[str, Any]) -> str:
+    word = {ENDED: "Ended", TEST: "Test"}.get(told["event"], told["severity"].capitalize())
+    return f"[{word}] {told['sentence']}"[:200].replace("\r", " ").replace("\n", " ")
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    """The notice for people, a line each."""
+    found = [_title(told)]
+    if told.get("rule"):
+        found.append(f"Rule {told['rule']} of account {told['account']}")
+    if told.get("page"):
+        found.append(told["page"])
+    return found
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+_SENDERS: dict[RecipientKind, Callable[[Recipient, Notification], str]] = {
+    RecipientKind.MAIL: _mail,
+    RecipientKind.WEBHOOK: _webhook,
+    RecipientKind.SLACK: _slack,
+    RecipientKind.DINGTALK: _dingtalk,
+    RecipientKind.FEISHU: _feishu,
+    RecipientKind.TOPIC: _topic,
+    RecipientKind.QUEUE: _queue,
+}

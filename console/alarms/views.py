@@ -1,0 +1,178 @@
+"""Pages of alarms: what fires and what did, the rules, and who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from console.accounts.actor import Actor
+from console.accounts.http import Request
+from console.alarms import access, queries, services
+from console.alarms.forms import RecipientForm, RuleForm
+from console.alarms.tables import AlarmTable, RecipientTable, RuleTable
+from console.web import deletion, forms, htmx
+from console.web.paging import configured, search_text
+
+
+@require_GET
+def alarm_list(request: Request) -> HttpResponse:
+    tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
+    context = _may(request.actor) | {
+        "firing": queries.firing(tenant),
+        "table": configured(request, AlarmTable(queries.history(tenant, text=text))),
+        "q": text,
+        "last_round_ms": queries.last_round_ms(),
+        "has_rules": queries.rules(tenant).exists(),
+        "tab": "alarms",
+    }
+    return htmx.page(request, "alarms/list.html", "alarms/_list.html", context)
+
+
+@require_POST
+def alarm_acknowledge(request: Request, number: int) -> HttpResponse:
+    alarm = access.alarm(request.actor, number, access.ACKNOWLEDGE)
+    with forms.refusals_told(request):
+        services.acknowledge(actor=request.actor, alarm=alarm)
+    return htmx.done(request, "alarms.list")
+
+
+@require_GET
+def rule_list(request: Request) -> HttpResponse:
+    tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
+    table = configured(request, RuleTable(queries.rules(tenant, text)))
+    context = _may(request.actor) | {"table": table, "q": text, "tab": "rules"}
+    return htmx.page(request, "alarms/rules.html", "alarms/_rules.html", context)
+
+
+def rule_create(request: Request) -> HttpResponse:
+    """The query says what it is about, where it was come from: `condition`, `instance`, `names`, `threshold`."""
+    tenant = access.alarms(request.actor, access.PUT)
+    posted = request.POST if request.method == "POST" else None
+    form = RuleForm(posted, actor=request.actor, wanted=request.GET)
+    if form.is_valid():
+        with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
+            rule = services.create_rule(actor=request.actor, values=form.values)
+            messages.success(request, f"The rule {rule.name} is on.")
+            return redirect("alarms.rule", rule.pk)
+    context = _may(request.actor) | {"has_recipients": queries.recipients(tenant).exists()}
+    return forms.show(request, "alarms/rule_create.html", form, context)
+
+
+@require_GET
+def rule_detail(request: Request, number: int) -> HttpResponse:
+    rule = access.rule(request.actor, number, access.QUERY)
+    context = _may(request.actor, f"alarm/{number}") | {
+        "rule": rule,
+        "recipients": queries.recipients_of(rule),
+        "open": queries.open_of(rule),
+        "table": configured(request, AlarmTable(queries.history(rule.tenant, rule=rule))),
+        "last_round_ms": queries.last_round_ms(),
+    }
+    return htmx.page(request, "alarms/rule.html", "alarms/_rule.html", context)
+
+
+def rule_update(request: Request, number: int) -> HttpResponse:
+    rule = access.rule(request.actor, number, access.PUT)
+    posted = request.POST if request.method == "POST" else None
+    form = RuleForm(posted, actor=request.actor, rule=rule)
+    if form.is_valid():
+        with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
+            services.change_rule(actor=request.actor, rule=rule, values=form.values)
+            messages.success(request, f"The rule {form.cleaned_data['name']} is changed.")
+            return redirect("alarms.rule", number)
+    context = _may(request.actor) | {"rule": rule, "has_recipients": True}
+    return forms.show(request, "alarms/rule_update.html", form, context)
+
+
+@require_POST
+def rule_enable(request: Request, number: int) -> HttpResponse:
+    rule = access.rule(request.actor, number, access.PUT)
+    with forms.refusals_told(request):
+        services.enable_rule(actor=request.actor, rule=rule, enabled=request.POST.get("enabled") == "true")
+    return htmx.done(request, "alarms.rule", number)
+
+
+def rule_delete(request: Request, number: int) -> HttpResponse:
+    rule = access.rule(request.actor, number, access.DELETE)
+    wanted = deletion.Deletion(
+        kind="alarm rule",
+        name=rule.name,
+        warning="Nobody is told by it any more. What it told stays in the history.",
+        cancel_url=reverse("alarms.rule", args=[number]),
+    )
+    return deletion.confirm(
+        request, wanted, lambda: services.delete_rule(actor=request.actor, rule=rule), ("alarms.rules",)
+    )
+
+
+@require_GET
+def recipient_list(request: Request) -> HttpResponse:
+    tenant = access.alarms(request.actor, access.QUERY)
+    table = configured(request, RecipientTable(queries.with_last_notices(tenant)))
+    context = _may(request.actor) | {"table": table, "tab": "recipients"}
+    return htmx.page(request, "alarms/recipients.html", "alarms/_recipients.html", context)
+
+
+def recipient_create(request: Request) -> HttpResponse:
+    access.recipients(request.actor, access.PUT_RECIPIENT)
+    form = RecipientForm(request.POST if request.method == "POST" else None, actor=request.actor)
+    if form.is_valid():
+        with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
+            recipient = services.create_recipient(actor=request.actor, values=form.values)
+            messages.success(request, f"{recipient.name} can be told. Send a test to see that it arrives.")
+            return redirect("alarms.recipients")
+    return forms.show(request, "alarms/recipient_create.html", form)
+
+
+def recipient_update(request: Request, number: int) -> HttpResponse:
+    recipient = access.recipient(request.actor, number, access.PUT_RECIPIENT)
+    posted = request.POST if request.method == "POST" else None
+    form = RecipientForm(posted, actor=request.actor, recipient=recipient)
+    if form.is_valid():
+        with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
+            services.change_recipient(actor=request.actor, recipient=recipient, values=form.values)
+            messages.success(request, f"{form.cleaned_data['name']} is changed.")
+            return redirect("alarms.recipients")
+    return forms.show(request, "alarms/recipient_update.html", form, {"recipient": recipient})
+
+
+@require_POST
+def recipient_test(request: Request, number: int) -> HttpResponse:
+    recipient = access.recipient(request.actor, number, access.PUT_RECIPIENT)
+    with forms.refusals_told(request):
+        services.test_recipient(actor=request.actor, recipient=recipient)
+        messages.info(request, f"A test is on its way to {recipient.name}; the list tells what becomes of it.")
+    return htmx.done(request, "alarms.recipients")
+
+
+def recipient_delete(request: Request, number: int) -> HttpResponse:
+    recipient = access.recipient(request.actor, number, access.DELETE_RECIPIENT)
+    wanted = deletion.Deletion(
+        kind="recipient",
+        name=recipient.name,
+        warning="It is told nothing any more, and leaves the rules that tell it.",
+        cancel_url=reverse("alarms.recipients"),
+    )
+    return deletion.confirm(
+        request,
+        wanted,
+        lambda: services.delete_recipient(actor=request.actor, recipient=recipient),
+        ("alarms.recipients",),
+    )
+
+
+def _may(actor: Actor, what: str = "alarm/*") -> dict[str, Any]:
+    return {
+        "may": {
+            "put": access.may(actor, access.PUT, what),
+            "delete": access.may(actor, access.DELETE, what),
+            "acknowledge": access.may(actor, access.ACKNOWLEDGE),
+            "put_recipient": access.may(actor, access.PUT_RECIPIENT, "recipient/*"),
+            "delete_recipient": access.may(actor, access.DELETE_RECIPIENT, "recipient/*"),
+        }
+    }
