@@ -7,9 +7,10 @@ neighbour at the most. A suite's output is shown when it has ended: all of it if
 the end all failures are named once more, and the last line counts all tests.
 
 Each test has patience, and still one in ten thousand may run out of it beside two other suites. So a few failures are
-looked at again: each of these tests runs once more, alone. What fails then has failed; what passes is named in the
-summary with the reason of the first time, for a test that passes only alone is a fault of the product or its own. A
-suite whose pytest ended before its summary, or whose JVM did, runs once more as a whole, if it is the only one.
+looked at again: each of these tests runs once more, alone, or its whole file where what the file's tests share broke.
+What fails then has failed; what passes is named in the summary with the reason of the first time, for a test that
+passes only alone is a fault of the product or its own. A suite whose pytest ended before its summary, or whose JVM
+did, runs once more as a whole, if it is the only one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -37,7 +39,7 @@ _LONGEST_LINE = 250
 _JVM_GONE = "Answer from Java side is empty"
 _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) tests/.*$", re.MULTILINE)
-_SUMMARY = re.compile(r"^=+ .*\b(?:passed|failed|error|skipped|no tests ran)\b.* in [\d.]+s.*=+$", re.MULTILINE)
+_SUMMARY = re.compile(r"^=+ .*\b(?:passed|failed|errors?|skipped|no tests ran)\b.* in [\d.]+s.*=+$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -177,13 +179,14 @@ def passed_alone(done: Sequence[Ended]) -> list[str]:
     A suite that died, and an error that belongs to no test, cannot be tried again: nothing is then.
     """
     tests = sorted({test for one in done for test in one.failed_tests()})
+    targets = _targets(done)
     # One test counts twice when what it leaves behind fails too.
     named = sum(len(one.failures()) for one in done)
     all_are_named = 0 < sum(one.count("failed", "error") for one in done) == named
-    if not all_are_named or len(set(map(_run_again, tests))) > MOST_AGAIN:
+    if not all_are_named or len(set(targets.values())) > MOST_AGAIN:
         return []
     passed: list[str] = []
-    for target, of_it in groupby(tests, _run_again):
+    for target, of_it in groupby(tests, targets.__getitem__):
         print(f"--- once more, alone: {target}", flush=True)
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", target]
         if subprocess.run(command, cwd=ROOT, check=False).returncode == 0:
@@ -191,9 +194,19 @@ def passed_alone(done: Sequence[Ended]) -> list[str]:
     return passed
 
 
-def _run_again(test: str) -> str:
-    """What is run for a test: a walk through the product goes on from the tests before it in its module."""
-    return test.partition("::")[0] if test.startswith("tests/e2e/") else test
+def _targets(done: Sequence[Ended]) -> dict[str, str]:
+    """What is run again for each test that failed: itself, or its whole file.
+
+    A walk through the product goes on from the tests before it in its file, and a fixture that a file's tests share
+    is one fault, however many of them lack it.
+    """
+    lines = [line for one in done for line in _FAILED.findall(one.output)]
+    without_fixture = Counter(line.split("::")[0].split()[1] for line in lines if line.startswith("ERROR "))
+    targets = {}
+    for test in (test for one in done for test in one.failed_tests()):
+        file = test.partition("::")[0]
+        targets[test] = file if file.startswith("tests/e2e/") or without_fixture[file] > 1 else test
+    return targets
 
 
 def _build() -> None:

@@ -104,6 +104,16 @@ def test_a_test_that_fails_with_what_it_leaves_behind_is_one(two_tests: Path) ->
 
 
 @pytest.mark.process
+def test_what_the_tests_of_a_file_share_broke_once_and_is_looked_at_once(two_tests: Path) -> None:
+    (two_tests / "tests/test_a.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('one', range(20))\ndef test_a(one): pass\n"
+    )
+    tests = [f"tests/test_a.py::test_a[{number}]" for number in range(20)]
+    output = "".join(f"ERROR {test} - AssertionError: no trace\n" for test in tests) + "== 20 errors in 1.00s ==\n"
+    assert suites.passed_alone([Ended(Suite("a", ("a",)), 1, 1, output)]) == sorted(tests)
+
+
+@pytest.mark.process
 def test_many_failures_and_a_suite_that_died_are_not_tried_again(two_tests: Path) -> None:
     once = ended({"tests/test_a.py::test_passes": "TimeoutError"})
     assert suites.passed_alone([once])
