@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Literal, TypedDict
 
 import orjson
@@ -154,6 +155,80 @@ def topics_by_group(cluster: Cluster, groups: Sequence[str]) -> dict[str, list[s
 def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_ms: int) -> list[int]:
     """Messages of each series (`in:<topic>`, `out:<topic>@<group>`) in the hot window with begin < time ≤ end."""
     return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]
+
+
+_SPARK_MS, _SPARK_STEPS = 3_600_000, 30
+
+
+@dataclass(frozen=True)
+class Spark:
+    """The last hour of a group in steps of two minutes, oldest first: how many messages waited at the end of each, and
+    messages a second that it consumed. None where nothing was sampled."""
+
+    backlog: list[int | None]
+    out_tps: list[float | None]
+
+
+def topic_sparks(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[float | None]]:
+    """Messages a second into each of these topics (physical names) over the last hour, in steps of two minutes."""
+    window = _Window.until_now(cluster, [f"in:{topic}" for topic in topics])
+    return {topic: window.rates([f"in:{topic}"]) for topic in topics}
+
+
+def group_sparks(cluster: Cluster, backlogs: Mapping[str, int]) -> dict[str, Spark]:
+    """The last hour of each of these groups, given by physical name with its backlog now.
+
+    What waited before follows from what came and what was consumed since.
+    """
+    raw = Store(cluster.name).table("groups", list(backlogs))
+    topics = {group: list(orjson.loads(raw.get(group) or b"{}")) for group in backlogs}
+    incoming = {group: [f"in:{topic}" for topic in of] for group, of in topics.items()}
+    consumed = {group: [f"out:{topic}@{group}" for topic in of] for group, of in topics.items()}
+    window = _Window.until_now(cluster, [*chain.from_iterable((*incoming.values(), *consumed.values()))])
+    return {
+        group: Spark(window.waiting(now, incoming[group], consumed[group]), window.rates(consumed[group]))
+        for group, now in backlogs.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Messages of some series in each step of the last hour, and the seconds that were sampled in each."""
+
+    counts: Mapping[str, list[int]]
+    seconds: list[float]
+
+    @classmethod
+    def until_now(cls, cluster: Cluster, series: Sequence[str]) -> _Window:
+        now_ms = int(time.time() * 1000)
+        names = [TICKS, *dict.fromkeys(series)]
+        seconds = [0.0] * _SPARK_STEPS
+        begin_ms, step_ms = now_ms - _SPARK_MS, _SPARK_MS // _SPARK_STEPS
+        ticks, *hot = Store(cluster.name).hot(names, begin_ms, now_ms)
+        for tick in ticks:
+            seconds[(tick.at_ms - 1 - begin_ms) // step_ms] += tick.seconds
+        counts = {name: [0] * _SPARK_STEPS for name in names[1:]}
+        for name, samples in zip(names[1:], hot, strict=True):
+            for sample in samples:
+                counts[name][(sample.at_ms - 1 - begin_ms) // step_ms] += sample.count
+        return cls(counts, seconds)
+
+    def rates(self, series: Sequence[str]) -> list[float | None]:
+        """Messages a second of these series together."""
+        sums = self._sums(series)
+        return [count / of if of else None for count, of in zip(sums, self.seconds, strict=True)]
+
+    def waiting(self, now: int, incoming: Sequence[str], consumed: Sequence[str]) -> list[int | None]:
+        """What waited at the end of each step, from what waits now."""
+        waiting, found = now, []
+        steps = zip(self._sums(incoming), self._sums(consumed), self.seconds, strict=True)
+        for came, went, of in reversed(list(steps)):
+            found.append(max(0, waiting) if of else None)
+            waiting += went - came
+        return found[::-1]
+
+    def _sums(self, series: Sequence[str]) -> list[int]:
+        return [sum(of) for of in zip(*(self.counts[name] for name in series), strict=True)] or [0] * _SPARK_STEPS
 
 
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:

@@ -21,7 +21,7 @@ from brokercore.client.errors import RequestNotSupported
 from brokercore.names import DEFAULT_CLUSTER, is_system_topic
 from console.instances import broker
 from console.instances.models import Cluster
-from console.metrics import readings
+from console.metrics import readings, totals
 from console.metrics.readings import Committed, Ends, Positions
 from console.metrics.store import HOT_WINDOW_MS, TICKS, Change, HotSample, Known, Latest, Store
 
@@ -73,9 +73,11 @@ def sample_cluster(cluster: Cluster) -> bool:
             return False
         known = store.known()
         current = read_counters(broker.admin(cluster), known)
-        if not store.commit(token, changed(known, current)):
+        change = changed(known, current)
+        if not store.commit(token, change):
             log.warning("%s was sampled by another worker, since this one took longer than its lease", cluster.name)
             return False
+        totals.record(store, cluster, change)
         flush(store, current.at_ms, cluster)
     return True
 

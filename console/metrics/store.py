@@ -13,6 +13,9 @@ gantry:metrics:<cluster>:in:<topic>, …:out:<topic>@<group>
                                     counts of the hot window above 0 (zset of "<ms>:<count>:<seconds>", score = time)
 gantry:metrics:<cluster>:series     names of the series with a hot window (set)
 gantry:metrics:<cluster>:flushed    up to when samples are in the lake (epoch ms)
+gantry:metrics:<cluster>:account:<number>, …:account:<number>:rolled
+                                    what an account's messages did, reading by reading and in steps of 5 minutes
+                                    (zset of "<ms>:<in>:<out>:<died>:<backlog>:<seconds>", score = time)
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ import redis
 from console.web import redis as web_redis
 
 HOT_WINDOW_MS = 70 * 60 * 1000
+ROLLED_MS = 5 * 60_000
+"""A step of what is kept for longer than the hot window."""
+ROLLED_KEPT_MS = 15 * 24 * 3_600_000
 LEASE_MS = 30_000
 TICKS = "ticks"
 
@@ -48,6 +54,18 @@ class HotSample:
 
     at_ms: int
     count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Total:
+    """What an account's messages on one cluster did in the `seconds` up to `at_ms`; `backlog` waited at its end."""
+
+    at_ms: int
+    received: int
+    consumed: int
+    died: int
+    backlog: int
     seconds: float
 
 
@@ -191,6 +209,54 @@ class Store:
             pipeline.zrangebyscore(self._key(name), f"({begin_ms}", end_ms)
         return [[_sample(member) for member in members] for members in pipeline.execute()]
 
+    def add_totals(self, totals: Mapping[int, Total]) -> None:
+        """Add what a reading says of each account, and sum up the five minutes that it ended."""
+        pipeline = connection().pipeline(transaction=False)
+        for account in totals:
+            pipeline.zrange(self._key(f"account:{account}"), -1, -1)
+        before = {account: _total(found[0]) for account, found in zip(totals, pipeline.execute(), strict=True) if found}
+        for account, total in totals.items():
+            last = before.get(account)
+            if last is not None and _rolled_step(last.at_ms) < _rolled_step(total.at_ms):
+                self._roll(pipeline, account, _rolled_step(last.at_ms))
+            key = self._key(f"account:{account}")
+            pipeline.zadd(key, {_member(total): total.at_ms})
+            pipeline.zremrangebyscore(key, "-inf", total.at_ms - HOT_WINDOW_MS)
+            pipeline.pexpire(key, HOT_WINDOW_MS)
+        pipeline.execute()
+
+    def totals(self, account: int, begin_ms: int, end_ms: int, is_rolled: bool) -> list[Total]:
+        """What is kept of an account with begin < time ≤ end, oldest first: single readings, or steps of 5 minutes."""
+        key = self._key(f"account:{account}")
+        hot = self._totals(key, begin_ms, end_ms)
+        if not is_rolled:
+            return hot
+        kept = self._totals(f"{key}:rolled", begin_ms, end_ms)
+        return kept + [one for one in hot if not kept or one.at_ms > kept[-1].at_ms]
+
+    def _totals(self, key: str, begin_ms: int, end_ms: int) -> list[Total]:
+        members: Any = connection().zrangebyscore(key, f"({begin_ms}", end_ms)
+        return [_total(member) for member in members]
+
+    def _roll(self, pipeline: Any, account: int, step: int) -> None:
+        end_ms = (step + 1) * ROLLED_MS
+        readings = self.totals(account, end_ms - ROLLED_MS, end_ms, is_rolled=False)
+        if not readings:
+            return
+        summed = Total(
+            end_ms,
+            received=sum(one.received for one in readings),
+            consumed=sum(one.consumed for one in readings),
+            died=sum(one.died for one in readings),
+            backlog=readings[-1].backlog,
+            seconds=sum(one.seconds for one in readings),
+        )
+        key = self._key(f"account:{account}:rolled")
+        pipeline.zremrangebyscore(key, end_ms, end_ms)
+        pipeline.zadd(key, {_member(summed): end_ms})
+        pipeline.zremrangebyscore(key, "-inf", end_ms - ROLLED_KEPT_MS)
+        pipeline.pexpire(key, ROLLED_KEPT_MS)
+
     def _write(self, pipeline: Any, change: Change) -> None:
         latest = change.latest
         if latest.seconds is None:
@@ -240,3 +306,17 @@ def _bytes(value: bytes | str) -> bytes:
 def _sample(member: bytes | str) -> HotSample:
     at_ms, count, seconds = _text(member).split(":")
     return HotSample(int(at_ms), int(count), float(seconds))
+
+
+def _member(total: Total) -> str:
+    numbers = (total.at_ms, total.received, total.consumed, total.died, total.backlog)
+    return ":".join(map(str, numbers)) + f":{total.seconds:.3f}"
+
+
+def _total(member: bytes | str) -> Total:
+    at_ms, received, consumed, died, backlog, seconds = _text(member).split(":")
+    return Total(int(at_ms), int(received), int(consumed), int(died), int(backlog), float(seconds))
+
+
+def _rolled_step(at_ms: int) -> int:
+    return (at_ms - 1) // ROLLED_MS

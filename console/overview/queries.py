@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, tenant_resource
 from console.instances import queries
 from console.instances.models import Cluster, Instance
-from console.metrics.queries import Totals, live_totals, rates
+from console.metrics.queries import Spark, Totals, dead_letter_counts, group_sparks, live_totals, rates
+from console.metrics.totals import DAY_MS, Step, history
 from console.sql.models import QueryTask
 from console.sql.queries import visible_tasks
 from console.topics.models import Group
 from console.topics.queries import visible_groups_in
 
 _TASKS = 6
+#: Steps of the last hour that are its last quarter; those of a group's that are its last ten minutes, and one before.
+_QUARTER, _RECENT_STEPS = 15, 6
 _GROUPS = 8
 _DOES_NOT_ANSWER = "does not answer"
 _STOPPED = "stopped"
@@ -45,12 +49,79 @@ def overview(actor: Actor) -> Overview:
 
 
 @dataclass(frozen=True)
+class LastHour:
+    """An account's last hour, oldest first, and what of it the first page says in numbers."""
+
+    steps: list[Step]
+    died: int
+    backlog_grown: int | None
+    """By how many messages the backlog has grown in 15 minutes; None while that is not known."""
+    in_tps_yesterday: float | None
+    """Messages a second in the same hour of the day before, where it was sampled."""
+
+    @property
+    def backlog_shrunk(self) -> int:
+        """By how many messages it has become less."""
+        return -(self.backlog_grown or 0)
+
+    @property
+    def lines(self) -> dict[str, list[float | None]]:
+        """The values of each line."""
+        return {what: [getattr(step, what) for step in self.steps] for what in ("in_tps", "out_tps", "backlog", "died")}
+
+
+def last_hour(actor: Actor) -> LastHour:
+    """What the account's messages did in the last hour."""
+    steps = history(actor.tenant, "1h")
+    known = [step.backlog for step in steps[-_QUARTER:] if step.backlog is not None]
+    before = [step.in_tps for step in history(actor.tenant, "1h", before_ms=DAY_MS) if step.in_tps is not None]
+    return LastHour(
+        steps=steps,
+        died=sum(step.died or 0 for step in steps),
+        backlog_grown=known[-1] - known[0] if len(known) > 1 else None,
+        in_tps_yesterday=sum(before) / len(before) if before else None,
+    )
+
+
+class Condition(Enum):
+    """How a group does: what stands beside its name, and the colour of its lines."""
+
+    STANDS = "consumes nothing", "red"
+    BEHIND = "falls behind", "yellow"
+    WELL = "", "green"
+
+    @property
+    def words(self) -> str:
+        """What is said of it; nothing of one that does well."""
+        return self.value[0]
+
+    @property
+    def colour(self) -> str:
+        """Of its dot and its lines."""
+        return self.value[1]
+
+
+@dataclass(frozen=True)
 class Behind:
-    """A group and how many messages it is behind; messages a second that it consumes, None while that is not known."""
+    """A group and how many messages it is behind; messages a second that it consumes, None while that is not known.
+
+    `letters` are in its dead-letter queue. `last_hour` is None where it was not asked for.
+    """
 
     group: Group
     backlog: int
     out_tps: float | None
+    letters: int = 0
+    last_hour: Spark | None = None
+
+    @property
+    def condition(self) -> Condition:
+        """Whether it consumes, and as fast as messages come."""
+        if self.backlog and self.out_tps == 0:
+            return Condition.STANDS
+        known = [one for one in self.last_hour.backlog[-_RECENT_STEPS:] if one is not None] if self.last_hour else []
+        grown = known[-1] - known[0] if known else 0
+        return Condition.BEHIND if grown >= max(100, self.backlog / 10) else Condition.WELL
 
 
 @dataclass(frozen=True)
@@ -92,6 +163,22 @@ def backlogs(actor: Actor, most: int = _GROUPS) -> Backlogs:
     groups = Group.objects.select_related("instance__cluster").in_bulk([pk for _, pk, _ in first])
     behind = [Behind(groups[pk], backlog, out) for backlog, pk, out in first if pk in groups]
     return Backlogs(behind, number, min(sampled, default=None), unsampled)
+
+
+def groups_by_backlog(actor: Actor) -> Backlogs:
+    """`backlogs`, with the dead letters and the last hour of each group."""
+    found = backlogs(actor)
+    of_cluster: dict[Cluster, list[Behind]] = defaultdict(list)
+    for one in found.behind:
+        of_cluster[one.group.instance.cluster].append(one)
+    told: dict[int, Behind] = {}
+    for cluster, some in of_cluster.items():
+        sparks = group_sparks(cluster, {one.group.physical_name: one.backlog for one in some})
+        letters, _ = dead_letter_counts(cluster, list(sparks))
+        for one in some:
+            name = one.group.physical_name
+            told[one.group.pk] = replace(one, letters=letters.get(name, 0), last_hour=sparks[name])
+    return replace(found, behind=[told[one.group.pk] for one in found.behind])
 
 
 def tasks(actor: Actor) -> list[QueryTask]:

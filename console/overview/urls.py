@@ -8,6 +8,7 @@ urlpatterns = [
     path("", views.overview, name="instances.overview"),
     path("overview/figures", views.overview_figures, name="instances.overview_figures"),
     path("overview/backlogs", views.overview_backlogs, name="instances.overview_backlogs"),
+    path("overview/history", views.overview_history, name="instances.overview_history"),
     path("overview/attention", views.overview_attention, name="instances.overview_attention"),
     path("overview/storage", views.overview_storage, name="instances.overview_storage"),
     path("overview/limits", views.overview_limits, name="instances.overview_limits"),

@@ -9,11 +9,15 @@ from django.views.decorators.http import require_GET
 from console.accounts import access as accounts
 from console.accounts.http import Request
 from console.cluster import brokers
-from console.overview import attention, queries
+from console.metrics.queries import live_totals
+from console.metrics.totals import SPANS
+from console.overview import attention, history, queries
 from console.rights import limits
 
 #: Of the limits those are shown that are taken the most.
 _LIMITS = 6
+_SPAN = "1h"
+_CHOICES = {"spans": SPANS, "comparisons": {"": "nothing"} | {key: what for key, (what, _) in history.COMPARED.items()}}
 
 
 @require_GET
@@ -23,19 +27,37 @@ def overview(request: Request) -> HttpResponse:
     found = queries.overview(request.actor)
     context = {"overview": found, "tasks": queries.tasks(request.actor)}
     if found.totals:
-        context["backlogs"] = queries.backlogs(request.actor)
+        context |= {
+            "hour": queries.last_hour(request.actor),
+            "backlogs": queries.groups_by_backlog(request.actor),
+            "picture": history.picture(request.actor, _SPAN),
+            **_CHOICES,
+        }
     return render(request, "overview/overview.html", context)
 
 
 @require_GET
 def overview_figures(request: Request) -> HttpResponse:
-    return render(request, "overview/_figures.html", {"overview": queries.overview(request.actor)})
+    accounts.tenant(request, "mq:QueryTrend")
+    context = {"totals": live_totals(request.actor.tenant), "hour": queries.last_hour(request.actor)}
+    return render(request, "overview/_figures.html", context)
+
+
+@require_GET
+def overview_history(request: Request) -> HttpResponse:
+    """In, out and backlog over a span of time, one of the day or the week before beside it."""
+    accounts.tenant(request, "mq:QueryTrend")
+    span, compared = request.GET.get("span", ""), request.GET.get("compare", "")
+    chosen = history.picture(
+        request.actor, span if span in SPANS else _SPAN, compared if compared in history.COMPARED else ""
+    )
+    return render(request, "overview/_history.html", {"picture": chosen, **_CHOICES})
 
 
 @require_GET
 def overview_backlogs(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryTrend")
-    return render(request, "overview/_backlogs.html", {"backlogs": queries.backlogs(request.actor)})
+    return render(request, "overview/_backlogs.html", {"backlogs": queries.groups_by_backlog(request.actor)})
 
 
 @require_GET

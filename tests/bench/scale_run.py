@@ -117,6 +117,7 @@ def _pages(user: User, instance: str) -> Rows:
         {
             "overview": reverse("instances.overview"),
             "overview, figures": reverse("instances.overview_figures"),
+            "overview, picture": reverse("instances.overview_history"),
             "topics": reverse("topics.list", args=[instance]),
             "topics, the last page": reverse("topics.list", args=[instance]) + "?page=1000",
             "topics, a search": reverse("topics.list", args=[instance]) + "?q=999",

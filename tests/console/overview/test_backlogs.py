@@ -41,7 +41,7 @@ def test_the_furthest_behind_comes_first_of_all_instances(cast: Cast, behind: di
     assert told == [("GID_bare", 900), ("GID_2", 70), ("GID_0", 5)]
     assert found.groups == 4 and found.sampled_at
     page = html.unescape(cast.client("alice").get("/").content.decode())
-    assert page.index("Largest backlogs") < page.index("Instances</h2>")
+    assert page.index("Groups by backlog") < page.index("Instances</h2>")
     assert page.index("GID_bare") < page.index("GID_2") and "GID_theirs" not in page
     part = cast.client("alice").get(reverse("instances.overview_backlogs")).content.decode()
     assert "900" in part and "every 10s" in part

@@ -167,10 +167,11 @@ MATRIX: list[Row] = [
     Row("accounts.single_sign_on_delete", (), ADMINISTER),
     # Overview
     Row("instances.overview", (), Statuses(302, 200, 200, 200, 200, 200, 302)),
-    Row("instances.overview_figures", (), SIGNED_IN),
+    Row("instances.overview_figures", (), ACCOUNT_LOOK),
     Row("instances.overview_tasks", (), SIGNED_IN),
     Row("instances.overview_attention", (), SIGNED_IN),
     Row("instances.overview_backlogs", (), ACCOUNT_LOOK),
+    Row("instances.overview_history", (), ACCOUNT_LOOK),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
     Row("instances.overview_limits", (), ACCOUNT_LOOK),
     # Instances
