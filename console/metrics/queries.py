@@ -8,25 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Literal, TypedDict
+from typing import Literal
 
 import orjson
 
 from analytics.samples.series import read_series
 from brokercore.names import dead_letter_topic, is_retry_topic
-from console.accounts.models import Tenant
-from console.instances.models import Cluster, Instance
+from console.instances.models import Cluster
 from console.metrics.sampler import coverage_of, in_lake
-from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store
-from console.topics.live import Rates
+from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store, is_recent
+from console.topics.live import Figure, GroupHour, Line, Rates
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
 
 PERIODS = (1, 5, 10)
 """Minutes a point of a curve stands for."""
 MAX_RANGE_MS = 7 * 24 * 3600 * 1000
-STALE_MS = 60_000
-"""An older reading says nothing about now."""
 
 LEAST_COVERED = 0.5
 """A period is a point of the curve when samples cover at least this part of it; the roll-ups have the same rule."""
@@ -35,15 +32,6 @@ Measure = Literal["count", "tps"]
 
 Series = tuple[str, tuple[str, str, str]]
 """Name in the hot window; kind, topic and group in the lake."""
-
-
-class Totals(TypedDict):
-    """Messages a second in and out, and the backlog; None when there is no recent sample. Time in epoch ms."""
-
-    in_tps: float | None
-    out_tps: float | None
-    backlog: int | None
-    sampled_at: int | None
 
 
 @dataclass(frozen=True)
@@ -93,37 +81,25 @@ def rates(cluster: Cluster, *, topics: Sequence[str] | None = None, groups: Sequ
     )
 
 
+def figure(cluster: Cluster, what: Figure) -> dict[str, float]:
+    """One figure of every topic or group of the cluster of which it is known and, of rates, above 0; by physical name.
+
+    Empty when there is no recent sample.
+    """
+    store = Store(cluster.name)
+    if _fresh(store) is None:
+        return {}
+    return {name: float(value) for name, value in store.table(_TABLES[what]).items() if value}
+
+
+_TABLES: Mapping[Figure, str] = {"in_tps": "in_rates", "stored": "stored", "out_tps": "out_rates", "backlog": "backlog"}
+
+
 def _rates(there: Iterable[str], moving: Mapping[str, bytes], *, known: bool) -> dict[str, float | None]:
     """Messages a second of what is there: 0 for what does not move, None where it cannot be told."""
     if not known:
         return dict.fromkeys(there)
     return {name: (float(moving[name]) if moving[name] else None) if name in moving else 0.0 for name in there}
-
-
-def live_totals(tenant: Tenant, instance: Instance | None = None) -> Totals:
-    """The tenant's (or one instance's) messages a second in and out, and its backlog, as last sampled."""
-    instances = [instance] if instance else list(Instance.objects.filter(tenant=tenant).select_related("cluster"))
-    in_tps = out_tps = 0.0
-    behind = 0
-    sampled: list[int] = []
-    for cluster in {i.cluster_id: i.cluster for i in instances}.values():
-        store = Store(cluster.name)
-        latest = _fresh(store)
-        if latest is None:
-            continue
-        sampled.append(latest.at_ms)
-        own = [i for i in instances if i.cluster_id == cluster.pk]
-        moving_in, moving_out, backlog = (store.table(name) for name in ("in_rates", "out_rates", "backlog"))
-        if moving_in:
-            names = Topic.objects.filter(instance__in=own).values_list("physical_name", flat=True)
-            in_tps += sum(float(moving_in.get(name) or 0) for name in names.iterator())
-        if backlog:
-            for name in Group.objects.filter(instance__in=own).values_list("physical_name", flat=True).iterator():
-                out_tps += float(moving_out.get(name) or 0)
-                behind += int(backlog.get(name, 0))
-    if not sampled:
-        return Totals(in_tps=None, out_tps=None, backlog=None, sampled_at=None)
-    return Totals(in_tps=round(in_tps, 2), out_tps=round(out_tps, 2), backlog=behind, sampled_at=min(sampled))
 
 
 def dead_letter_counts(cluster: Cluster, groups: Iterable[str]) -> tuple[dict[str, int], int | None]:
@@ -157,25 +133,16 @@ def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_
     return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]
 
 
-_SPARK_MS, _SPARK_STEPS = 3_600_000, 30
+_HOUR_MS, _STEPS = 3_600_000, 30
 
 
-@dataclass(frozen=True)
-class Spark:
-    """The last hour of a group in steps of two minutes, oldest first: how many messages waited at the end of each, and
-    messages a second that it consumed. None where nothing was sampled."""
-
-    backlog: list[int | None]
-    out_tps: list[float | None]
-
-
-def topic_sparks(cluster: Cluster, topics: Sequence[str]) -> dict[str, list[float | None]]:
+def topic_hours(cluster: Cluster, topics: Sequence[str]) -> dict[str, Line]:
     """Messages a second into each of these topics (physical names) over the last hour, in steps of two minutes."""
     window = _Window.until_now(cluster, [f"in:{topic}" for topic in topics])
     return {topic: window.rates([f"in:{topic}"]) for topic in topics}
 
 
-def group_sparks(cluster: Cluster, backlogs: Mapping[str, int]) -> dict[str, Spark]:
+def group_hours(cluster: Cluster, backlogs: Mapping[str, int]) -> dict[str, GroupHour]:
     """The last hour of each of these groups, given by physical name with its backlog now.
 
     What waited before follows from what came and what was consumed since.
@@ -186,7 +153,7 @@ def group_sparks(cluster: Cluster, backlogs: Mapping[str, int]) -> dict[str, Spa
     consumed = {group: [f"out:{topic}@{group}" for topic in of] for group, of in topics.items()}
     window = _Window.until_now(cluster, [*chain.from_iterable((*incoming.values(), *consumed.values()))])
     return {
-        group: Spark(window.waiting(now, incoming[group], consumed[group]), window.rates(consumed[group]))
+        group: GroupHour(window.waiting(now, incoming[group], consumed[group]), window.rates(consumed[group]))
         for group, now in backlogs.items()
     }
 
@@ -200,20 +167,15 @@ class _Window:
 
     @classmethod
     def until_now(cls, cluster: Cluster, series: Sequence[str]) -> _Window:
-        now_ms = int(time.time() * 1000)
-        names = [TICKS, *dict.fromkeys(series)]
-        seconds = [0.0] * _SPARK_STEPS
-        begin_ms, step_ms = now_ms - _SPARK_MS, _SPARK_MS // _SPARK_STEPS
-        ticks, *hot = Store(cluster.name).hot(names, begin_ms, now_ms)
-        for tick in ticks:
+        now_ms, step_ms = int(time.time() * 1000), _HOUR_MS // _STEPS
+        begin_ms = now_ms - _HOUR_MS
+        store, names = Store(cluster.name), list(dict.fromkeys(series))
+        seconds = [0.0] * _STEPS
+        for tick in store.hot([TICKS], begin_ms, now_ms)[0]:
             seconds[(tick.at_ms - 1 - begin_ms) // step_ms] += tick.seconds
-        counts = {name: [0] * _SPARK_STEPS for name in names[1:]}
-        for name, samples in zip(names[1:], hot, strict=True):
-            for sample in samples:
-                counts[name][(sample.at_ms - 1 - begin_ms) // step_ms] += sample.count
-        return cls(counts, seconds)
+        return cls(dict(zip(names, store.sums(names, begin_ms, step_ms, _STEPS), strict=True)), seconds)
 
-    def rates(self, series: Sequence[str]) -> list[float | None]:
+    def rates(self, series: Sequence[str]) -> Line:
         """Messages a second of these series together."""
         sums = self._sums(series)
         return [count / of if of else None for count, of in zip(sums, self.seconds, strict=True)]
@@ -228,7 +190,7 @@ class _Window:
         return found[::-1]
 
     def _sums(self, series: Sequence[str]) -> list[int]:
-        return [sum(of) for of in zip(*(self.counts[name] for name in series), strict=True)] or [0] * _SPARK_STEPS
+        return [sum(of) for of in zip(*(self.counts[name] for name in series), strict=True)] or [0] * _STEPS
 
 
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
@@ -359,4 +321,4 @@ def _periods(sampled: _Sampled, starts: list[int], period_ms: int, now_ms: int) 
 def _fresh(store: Store) -> Latest | None:
     """The last reading, if it tells of now."""
     latest = store.latest()
-    return latest if latest is not None and time.time() * 1000 - latest.at_ms <= STALE_MS else None
+    return latest if latest is not None and is_recent(latest.at_ms) else None

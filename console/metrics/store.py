@@ -21,6 +21,7 @@ gantry:metrics:<cluster>:account:<number>, …:account:<number>:rolled
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -37,6 +38,8 @@ ROLLED_MS = 5 * 60_000
 ROLLED_KEPT_MS = 15 * 24 * 3_600_000
 LEASE_MS = 30_000
 TICKS = "ticks"
+STALE_MS = 60_000
+"""An older reading says nothing about now."""
 
 Counts = Mapping[str, tuple[int, float]]
 """Messages and the seconds in which they came, by series (`in:<topic>`, `out:<topic>@<group>`)."""
@@ -59,7 +62,10 @@ class HotSample:
 
 @dataclass(frozen=True)
 class Total:
-    """What an account's messages on one cluster did in the `seconds` up to `at_ms`; `backlog` waited at its end."""
+    """What an account's messages on one cluster did in the `seconds` up to `at_ms`; `backlog` waited at its end.
+
+    After a reading from which no rates follow, it is 0 seconds, and only the backlog is known.
+    """
 
     at_ms: int
     received: int
@@ -108,6 +114,11 @@ class Change:
     in_rates: dict[str, float | None] = field(default_factory=dict)
     out_rates: dict[str, float | None] = field(default_factory=dict)
     counts: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+
+def is_recent(at_ms: int) -> bool:
+    """Whether a reading of that time (epoch ms) tells of now."""
+    return time.time() * 1000 - at_ms <= STALE_MS
 
 
 def connection() -> redis.Redis:
@@ -234,6 +245,12 @@ class Store:
         kept = self._totals(f"{key}:rolled", begin_ms, end_ms)
         return kept + [one for one in hot if not kept or one.at_ms > kept[-1].at_ms]
 
+    def latest_total(self, account: int) -> Total | None:
+        """What the latest reading says of an account, if it tells of now."""
+        members: Any = connection().zrange(self._key(f"account:{account}"), -1, -1)
+        total = _total(members[0]) if members else None
+        return total if total is not None and is_recent(total.at_ms) else None
+
     def _totals(self, key: str, begin_ms: int, end_ms: int) -> list[Total]:
         members: Any = connection().zrangebyscore(key, f"({begin_ms}", end_ms)
         return [_total(member) for member in members]
@@ -256,6 +273,20 @@ class Store:
         pipeline.zadd(key, {_member(summed): end_ms})
         pipeline.zremrangebyscore(key, "-inf", end_ms - ROLLED_KEPT_MS)
         pipeline.pexpire(key, ROLLED_KEPT_MS)
+
+    def sums(self, series: Sequence[str], begin_ms: int, step_ms: int, steps: int) -> list[list[int]]:
+        """What each series counted in each of the steps from a time on: `hot`, without a sample for each."""
+        pipeline = connection().pipeline(transaction=False)
+        for name in series:
+            pipeline.zrangebyscore(self._key(name), f"({begin_ms}", begin_ms + step_ms * steps)
+        found = []
+        for members in pipeline.execute():
+            counts = [0] * steps
+            for member in members:
+                at_ms, count, _ = member.split(b":")
+                counts[(int(at_ms) - 1 - begin_ms) // step_ms] += int(count)
+            found.append(counts)
+        return found
 
     def _write(self, pipeline: Any, change: Change) -> None:
         latest = change.latest

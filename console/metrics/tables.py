@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import django_tables2 as tables
 from django.utils.safestring import SafeString
 
-from console.topics.live import Rates
+from console.topics.live import GroupHour, Rates
 from console.topics.models import Group, Topic
-from console.web.paging import CellColumn, column
+from console.web.paging import CellColumn, FigureColumn, column
 from console.web.templatetags.gantry import number
+from console.web.templatetags.sparks import spark
 
-_NUMBER = column("num-cell")
+_SPARK = column("spark-cell")
 
 
 class _Rated(tables.Table):  # type: ignore[misc]
-    """`rates` are those of the page that is shown."""
+    """`rates` and `hours` are those of the page that is shown."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.rates = Rates(None, {}, {}, {}, {})
+        self.hours: Mapping[str, Any] = {}
 
 
 class TopicRates(_Rated):
     """Name, and what flows in."""
 
     name = CellColumn(template_name="metrics/_topic_cell.html", verbose_name="Topic")
-    in_tps = tables.Column(verbose_name="In, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    in_tps = FigureColumn("In, messages/s")
+    hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
 
     class Meta:
         order_by = "name"
@@ -35,13 +39,18 @@ class TopicRates(_Rated):
     def render_in_tps(self, record: Topic) -> SafeString:
         return number(self.rates.in_tps.get(record.physical_name))
 
+    def render_hour(self, record: Topic) -> SafeString:
+        return spark(self.hours.get(record.physical_name, ()), "blue")
+
 
 class GroupRates(_Rated):
     """Group ID, what it consumes, and how far it is behind."""
 
     group_id = CellColumn(template_name="metrics/_group_cell.html", verbose_name="Group")
-    out_tps = tables.Column(verbose_name="Out, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    backlog = tables.Column(verbose_name="Backlog", empty_values=(), orderable=False, attrs=_NUMBER)
+    out_tps = FigureColumn("Out, messages/s")
+    out_hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
+    backlog = FigureColumn("Backlog")
+    backlog_hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
 
     class Meta:
         order_by = "group_id"
@@ -51,3 +60,11 @@ class GroupRates(_Rated):
 
     def render_backlog(self, record: Group) -> SafeString:
         return number(self.rates.backlog.get(record.physical_name))
+
+    def render_out_hour(self, record: Group) -> SafeString:
+        hour: GroupHour | None = self.hours.get(record.physical_name)
+        return spark(hour.out_tps if hour else (), "green")
+
+    def render_backlog_hour(self, record: Group) -> SafeString:
+        hour: GroupHour | None = self.hours.get(record.physical_name)
+        return spark(hour.backlog if hour else (), "red")

@@ -9,6 +9,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
+
+from django.db.models import QuerySet
 
 from brokercore.names import dead_letter_topic, group_of
 from console.accounts.models import Tenant
@@ -28,6 +31,15 @@ DAY_MS = 24 * 3_600_000
 _NAMES_AT_ONCE = 500
 
 
+class Totals(TypedDict):
+    """Messages a second in and out, and the backlog; None when there is no recent sample. Time in epoch ms."""
+
+    in_tps: float | None
+    out_tps: float | None
+    backlog: int | None
+    sampled_at: int | None
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a history, which begins at `at_ms` (epoch ms): messages a second in and out, how many waited at its
@@ -41,10 +53,8 @@ class Step:
 
 
 def record(store: Store, cluster: Cluster, change: Change) -> None:
-    """Keep what a reading says of each account that has an instance on the cluster; nothing where no rate follows."""
+    """Keep what a reading says of each account that has an instance on the cluster."""
     latest = change.latest
-    if latest.seconds is None:
-        return
     accounts = dict(Instance.objects.filter(cluster=cluster).values_list("instance_id", "tenant_id"))
     backlog = {group: number for group, raw in store.table("backlog").items() if (number := int(raw))}
     topics: Counter[str] = Counter()
@@ -64,10 +74,20 @@ def record(store: Store, cluster: Cluster, change: Change) -> None:
     received, consumed = _summed(topics, owner_of_topic), _summed(groups, owner_of_group)
     died, waiting = _summed(letters, owner_of_group), _summed(backlog, owner_of_group)
     totals = {
-        one: Total(latest.at_ms, received[one], consumed[one], died[one], waiting[one], latest.seconds)
+        one: Total(latest.at_ms, received[one], consumed[one], died[one], waiting[one], latest.seconds or 0.0)
         for one in set(accounts.values())
     }
     store.add_totals(totals)
+
+
+def now(tenant: Tenant) -> Totals:
+    """The account's messages a second in and out and its backlog on all its clusters, as last sampled."""
+    found = [one for cluster in _clusters(tenant) if (one := Store(cluster.name).latest_total(tenant.pk)) is not None]
+    if not found:
+        return Totals(in_tps=None, out_tps=None, backlog=None, sampled_at=None)
+    step = _together(0, [[one] for one in found])
+    sampled_at = min(one.at_ms for one in found)
+    return Totals(in_tps=step.in_tps, out_tps=step.out_tps, backlog=step.backlog, sampled_at=sampled_at)
 
 
 def history(tenant: Tenant, span: str, *, before_ms: int = 0) -> list[Step]:
@@ -81,11 +101,15 @@ def history(tenant: Tenant, span: str, *, before_ms: int = 0) -> list[Step]:
     now_ms = int(time.time() * 1000)
     end_ms = (now_ms // step_ms + 1) * step_ms - before_ms
     starts = range(end_ms - length_ms, end_ms, step_ms)
-    clusters = Cluster.objects.filter(instances__tenant=tenant).distinct()
     summed = [
-        _steps(Store(cluster.name).totals(tenant.pk, starts[0], end_ms, is_rolled), step_ms) for cluster in clusters
+        _steps(Store(cluster.name).totals(tenant.pk, starts[0], end_ms, is_rolled), step_ms)
+        for cluster in _clusters(tenant)
     ]
     return [_together(start, [steps[start] for steps in summed if start in steps]) for start in starts]
+
+
+def _clusters(tenant: Tenant) -> QuerySet[Cluster]:
+    return Cluster.objects.filter(instances__tenant=tenant).distinct()
 
 
 def _steps(totals: Iterable[Total], step_ms: int) -> dict[int, list[Total]]:
@@ -101,15 +125,19 @@ def _together(start: int, clusters: Sequence[list[Total]]) -> Step:
         return Step(start)
     return Step(
         start,
-        in_tps=round(sum(_rate(totals, [one.received for one in totals]) for totals in clusters), 3),
-        out_tps=round(sum(_rate(totals, [one.consumed for one in totals]) for totals in clusters), 3),
+        in_tps=_rate(clusters, lambda one: one.received),
+        out_tps=_rate(clusters, lambda one: one.consumed),
         backlog=sum(totals[-1].backlog for totals in clusters),
         died=sum(one.died for totals in clusters for one in totals),
     )
 
 
-def _rate(totals: Sequence[Total], counts: Sequence[int]) -> float:
-    return sum(counts) / sum(one.seconds for one in totals)
+def _rate(clusters: Sequence[list[Total]], count: Callable[[Total], int]) -> float | None:
+    """Messages a second, of the clusters of which it is known."""
+    known = [
+        sum(map(count, totals)) / seconds for totals in clusters if (seconds := sum(one.seconds for one in totals))
+    ]
+    return round(sum(known), 3) if known else None
 
 
 def _summed(counts: Mapping[str, int], owners: Mapping[str, int]) -> Counter[int]:

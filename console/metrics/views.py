@@ -18,6 +18,7 @@ from console.metrics.tables import GroupRates, TopicRates
 from console.topics import access as topics
 from console.topics.names import shown_name
 from console.topics.queries import visible_groups, visible_topics
+from console.topics.tables import sortable_groups, sortable_topics
 from console.web import forms, htmx
 from console.web.paging import configured, records, search_text
 
@@ -47,17 +48,19 @@ def index(request: Request, instance_id: str) -> HttpResponse:
 
 def _topics(request: Request, instance: Instance, text: str) -> TopicRates:
     found = visible_topics(request.actor, instance, "mq:QueryTrend", text=text)
-    table: TopicRates = configured(request, TopicRates(found))
+    table: TopicRates = configured(request, TopicRates(sortable_topics(request, instance, found)))
     shown = [topic.physical_name for topic in records(table)]
     table.rates = queries.rates(instance.cluster, topics=shown, groups=[])
+    table.hours = queries.topic_hours(instance.cluster, shown)
     return table
 
 
 def _groups(request: Request, instance: Instance, text: str) -> GroupRates:
     found = visible_groups(request.actor, instance, "mq:QueryTrend", text=text)
-    table: GroupRates = configured(request, GroupRates(found))
+    table: GroupRates = configured(request, GroupRates(sortable_groups(request, instance, found)))
     shown = [group.physical_name for group in records(table)]
     table.rates = queries.rates(instance.cluster, topics=[], groups=shown)
+    table.hours = queries.group_hours(instance.cluster, table.rates.backlog)
     return table
 
 

@@ -63,7 +63,7 @@ class Picture:
             return "No samples."
         last, most = known[-1], max(known, key=lambda step: step.backlog or 0)
         return (
-            f"{last.in_tps:,.4g} messages/s in, {last.out_tps:,.4g} out, backlog {last.backlog:,}; "
+            f"{_told_rate(last.in_tps)} in, {_told_rate(last.out_tps)} out, backlog {last.backlog:,}; "
             f"the largest backlog was {most.backlog:,} at {_at(most, self.span)}."
         )
 
@@ -134,4 +134,9 @@ def _told(step: Step, span: str) -> str:
     if step.backlog is None:
         return f"{_at(step, span)}: no sample"
     died = f", {step.died:,} died" if step.died else ""
-    return f"{_at(step, span)}: in {step.in_tps:,.4g}/s, out {step.out_tps:,.4g}/s, backlog {step.backlog:,}{died}"
+    flow = f"{_told_rate(step.in_tps)} in, {_told_rate(step.out_tps)} out"
+    return f"{_at(step, span)}: {flow}, backlog {step.backlog:,}{died}"
+
+
+def _told_rate(tps: float | None) -> str:
+    return "unknown" if tps is None else f"{tps:,.4g}/s"

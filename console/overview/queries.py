@@ -11,10 +11,12 @@ from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, tenant_resource
 from console.instances import queries
 from console.instances.models import Cluster, Instance
-from console.metrics.queries import Spark, Totals, dead_letter_counts, group_sparks, live_totals, rates
-from console.metrics.totals import DAY_MS, Step, history
+from console.metrics import totals
+from console.metrics.queries import dead_letter_counts, group_hours, rates
+from console.metrics.totals import DAY_MS, Step, Totals, history
 from console.sql.models import QueryTask
 from console.sql.queries import visible_tasks
+from console.topics.live import GroupHour
 from console.topics.models import Group
 from console.topics.queries import visible_groups_in
 
@@ -44,7 +46,7 @@ def overview(actor: Actor) -> Overview:
         instances=instances,
         topics=sum(i.topic_count for i in instances),  # type: ignore[attr-defined]
         groups=sum(i.group_count for i in instances),  # type: ignore[attr-defined]
-        totals=live_totals(actor.tenant) if trend.allowed else None,
+        totals=totals.now(actor.tenant) if trend.allowed else None,
     )
 
 
@@ -112,7 +114,7 @@ class Behind:
     backlog: int
     out_tps: float | None
     letters: int = 0
-    last_hour: Spark | None = None
+    last_hour: GroupHour | None = None
 
     @property
     def condition(self) -> Condition:
@@ -173,11 +175,11 @@ def groups_by_backlog(actor: Actor) -> Backlogs:
         of_cluster[one.group.instance.cluster].append(one)
     told: dict[int, Behind] = {}
     for cluster, some in of_cluster.items():
-        sparks = group_sparks(cluster, {one.group.physical_name: one.backlog for one in some})
-        letters, _ = dead_letter_counts(cluster, list(sparks))
+        hours = group_hours(cluster, {one.group.physical_name: one.backlog for one in some})
+        letters, _ = dead_letter_counts(cluster, list(hours))
         for one in some:
             name = one.group.physical_name
-            told[one.group.pk] = replace(one, letters=letters.get(name, 0), last_hour=sparks[name])
+            told[one.group.pk] = replace(one, letters=letters.get(name, 0), last_hour=hours[name])
     return replace(found, behind=[told[one.group.pk] for one in found.behind])
 
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from console.accounts import access as accounts
 from console.accounts.http import Request
 from console.cluster import brokers
-from console.metrics.queries import live_totals
+from console.metrics import totals
 from console.metrics.totals import SPANS
 from console.overview import attention, history, queries
 from console.rights import limits
@@ -39,7 +39,7 @@ def overview(request: Request) -> HttpResponse:
 @require_GET
 def overview_figures(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryTrend")
-    context = {"totals": live_totals(request.actor.tenant), "hour": queries.last_hour(request.actor)}
+    context = {"totals": totals.now(request.actor.tenant), "hour": queries.last_hour(request.actor)}
     return render(request, "overview/_figures.html", context)
 
 

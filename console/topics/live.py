@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from brokercore.client.errors import ConsumerNotOnline
 from brokercore.policy import mq_resource
@@ -43,8 +43,31 @@ class Sampled(Protocol):
     ) -> Rates: ...
 
 
-#: Given by those who take samples.
+Figure = Literal["in_tps", "stored", "out_tps", "backlog"]
+"""What a sample tells of each topic, and of each group."""
+
+Line = list[float | None]
+"""Messages a second over the last hour in steps of two minutes, oldest first; None where nothing was sampled."""
+
+
+@dataclass(frozen=True)
+class GroupHour:
+    """The last hour of a group in those steps: how many messages waited at the end of each, and what it consumed."""
+
+    backlog: list[int | None]
+    out_tps: Line
+
+
+#: Given by those who take samples: the figures of some; one figure of all on a cluster, where it is known; and the last
+#: hour of topics, and of groups with their backlogs now.
 sampled = Provided[Sampled](f"{__name__}.sampled", "console.metrics")
+figure = Provided[Callable[[Cluster, Figure], dict[str, float]]](f"{__name__}.figure", "console.metrics")
+topic_hours = Provided[Callable[[Cluster, Sequence[str]], dict[str, Line]]](
+    f"{__name__}.topic_hours", "console.metrics"
+)
+group_hours = Provided[Callable[[Cluster, Mapping[str, int]], dict[str, GroupHour]]](
+    f"{__name__}.group_hours", "console.metrics"
+)
 
 
 def rates(cluster: Cluster, *, topics: Sequence[str] = (), groups: Sequence[str] = ()) -> Rates:

@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import django_tables2 as tables
+from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
-from brokercore.names import dead_letter_topic
+from brokercore.names import DEAD_LETTER_PREFIX, dead_letter_topic, group_of
 from console.instances.models import Instance
-from console.topics.live import Rates
+from console.topics.live import GroupHour, Rates, figure
 from console.topics.models import Group, Topic
-from console.web.paging import CellColumn, column
+from console.web.htmx import HtmxRequest
+from console.web.paging import CellColumn, FetchedRows, FigureColumn, column
 from console.web.templatetags.gantry import number
+from console.web.templatetags.sparks import spark
 
-_NUMBER = column("num-cell")
+_NUMBER, _SPARK = column("num-cell"), column("spark-cell")
 _CREATED = "{% load gantry %}{% time record.created_at 'date' %}"
 
 
+def _dead_letters(figures: Rates, group: str) -> int | None:
+    return figures.stored.get(dead_letter_topic(group), 0 if figures.sampled_at else None)
+
+
+def sortable_topics(request: HtmxRequest, instance: Instance, found: QuerySet[Topic]) -> QuerySet[Topic] | FetchedRows:
+    """The rows of a list of topics: where it is sorted by a figure, with that figure of all of them."""
+    return _sortable(
+        request, found, {what: partial(figure.get(), instance.cluster, what) for what in ("in_tps", "stored")}
+    )
+
+
+def sortable_groups(request: HtmxRequest, instance: Instance, found: QuerySet[Group]) -> QuerySet[Group] | FetchedRows:
+    """As `sortable_topics`, of groups."""
+    figures: dict[str, Callable[[], dict[str, float]]] = {
+        what: partial(figure.get(), instance.cluster, what) for what in ("out_tps", "backlog")
+    }
+    return _sortable(request, found, figures | {"dead_letters": lambda: _letters(instance)})
+
+
+def _letters(instance: Instance) -> dict[str, float]:
+    """Dead letters by group."""
+    stored = figure.get()(instance.cluster, "stored")
+    return {group_of(topic): number for topic, number in stored.items() if topic.startswith(DEAD_LETTER_PREFIX)}
+
+
+def _sortable(
+    request: HtmxRequest, found: QuerySet[Any], figures: Mapping[str, Callable[[], dict[str, float]]]
+) -> QuerySet[Any] | FetchedRows:
+    sorted_by = {column.removeprefix("-") for column in request.GET.getlist("sort")}
+    wanted = {column: figures[column]() for column in figures if column in sorted_by}
+    return FetchedRows(found, "physical_name", wanted) if wanted else found
+
+
 class _Rated(tables.Table):  # type: ignore[misc]
-    """`rates` are those of the page that is shown."""
+    """`rates` and `hours` are those of the page that is shown."""
 
     def __init__(self, *args: Any, instance: Instance, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.instance = instance
         self.rates = Rates(None, {}, {}, {}, {})
+        self.hours: Mapping[str, Any] = {}
 
 
 class TopicTable(_Rated):
@@ -34,8 +73,9 @@ class TopicTable(_Rated):
     order_type = CellColumn(template_name="topics/_type_cell.html", verbose_name="Message type")
     perm = CellColumn(template_name="topics/_perm_cell.html", verbose_name="Mode")
     queues = tables.Column(verbose_name="Queues", attrs=_NUMBER)
-    in_tps = tables.Column(verbose_name="In, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    stored = tables.Column(verbose_name="Stored", empty_values=(), orderable=False, attrs=_NUMBER)
+    in_tps = FigureColumn("In, messages/s")
+    hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
+    stored = FigureColumn("Stored")
     created_at = CellColumn(_CREATED, verbose_name="Created")
 
     class Meta:
@@ -43,6 +83,9 @@ class TopicTable(_Rated):
 
     def render_in_tps(self, record: Topic) -> SafeString:
         return number(self.rates.in_tps.get(record.physical_name))
+
+    def render_hour(self, record: Topic) -> SafeString:
+        return spark(self.hours.get(record.physical_name, ()), "blue")
 
     def render_stored(self, record: Topic) -> SafeString:
         return number(self.rates.stored.get(record.physical_name))
@@ -54,9 +97,10 @@ class GroupTable(_Rated):
     group_id = CellColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
     read_enabled = CellColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
     shared = CellColumn(template_name="topics/_shared_cell.html", verbose_name="Used by")
-    out_tps = tables.Column(verbose_name="Out, messages/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    backlog = tables.Column(verbose_name="Backlog", empty_values=(), orderable=False, attrs=_NUMBER)
-    dead_letters = tables.Column(verbose_name="Dead letters", empty_values=(), orderable=False, attrs=_NUMBER)
+    out_tps = FigureColumn("Out, messages/s")
+    backlog = FigureColumn("Backlog")
+    hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
+    dead_letters = FigureColumn("Dead letters")
     created_at = CellColumn(_CREATED, verbose_name="Created")
 
     class Meta:
@@ -68,10 +112,12 @@ class GroupTable(_Rated):
     def render_backlog(self, record: Group) -> SafeString:
         return number(self.rates.backlog.get(record.physical_name))
 
+    def render_hour(self, record: Group) -> SafeString:
+        hour: GroupHour | None = self.hours.get(record.physical_name)
+        return spark(hour.backlog if hour else (), "red" if self.rates.backlog.get(record.physical_name) else "green")
+
     def render_dead_letters(self, record: Group) -> SafeString:
-        return number(
-            self.rates.stored.get(dead_letter_topic(record.physical_name), 0 if self.rates.sampled_at else None)
-        )
+        return number(_dead_letters(self.rates, record.physical_name))
 
 
 class SharedByMeTable(tables.Table):  # type: ignore[misc]

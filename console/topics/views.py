@@ -23,10 +23,18 @@ from console.instances.snippets import snippets
 from console.topics import access, queries, services
 from console.topics import grants as grant_services
 from console.topics.forms import GrantForm, GroupForm, ModeForm, OrderForm, TopicForm
-from console.topics.live import delivery, queue_rows, rates, subscribers
+from console.topics.live import delivery, group_hours, queue_rows, rates, subscribers, topic_hours
 from console.topics.models import Grant, Topic
 from console.topics.names import topic_name_room
-from console.topics.tables import GroupTable, SharedByMeTable, SharedWithMeTable, TopicGrantTable, TopicTable
+from console.topics.tables import (
+    GroupTable,
+    SharedByMeTable,
+    SharedWithMeTable,
+    TopicGrantTable,
+    TopicTable,
+    sortable_groups,
+    sortable_topics,
+)
 from console.web import deletion, forms, htmx
 from console.web.paging import configured, records, search_text
 
@@ -38,8 +46,9 @@ def topic_list(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
     found = queries.visible_topics(request.actor, instance, text=text)
-    table = configured(request, TopicTable(found, instance=instance))
-    table.rates = rates(instance.cluster, topics=[topic.physical_name for topic in records(table)])
+    table = configured(request, TopicTable(sortable_topics(request, instance, found), instance=instance))
+    shown = [topic.physical_name for topic in records(table)]
+    table.rates, table.hours = rates(instance.cluster, topics=shown), topic_hours.get()(instance.cluster, shown)
     context = {
         "instance": instance,
         "table": table,
@@ -121,9 +130,10 @@ def group_list(request: Request, instance_id: str) -> HttpResponse:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
     found = queries.visible_groups(request.actor, instance, text=text).select_related("creator")
-    table = configured(request, GroupTable(found, instance=instance))
+    table = configured(request, GroupTable(sortable_groups(request, instance, found), instance=instance))
     shown = [group.physical_name for group in records(table)]
     table.rates = rates(instance.cluster, topics=[dead_letter_topic(name) for name in shown], groups=shown)
+    table.hours = group_hours.get()(instance.cluster, table.rates.backlog)
     context = {
         "instance": instance,
         "table": table,

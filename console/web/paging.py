@@ -19,7 +19,13 @@ from console.web.htmx import HtmxRequest
 
 PER_PAGE = 20
 MOST_COUNTED = 10_000
+_ROWS_AT_ONCE = 500
 _Kept = TypeVar("_Kept")
+
+
+def column(css: str = "", **extra: Any) -> dict[str, Any]:
+    """Attributes of a column: the class of its head and its cells."""
+    return {"th": {"class": css} | extra, "td": {"class": css}}
 
 
 def configured(
@@ -63,6 +69,50 @@ class LazyRows(TableListData, Generic[_Kept]):  # type: ignore[misc]
             self.data = [self.data[place] for place in (order + missing if descending else missing + order)]
 
 
+class FetchedRows(TableListData):  # type: ignore[misc]
+    """Rows of a model sorted by what the database does not know: a page of them is one query.
+
+    `figures` has for each column that sorts so what it shows of each row, by the value of the field `name`. What has no
+    figure comes last either way.
+    """
+
+    def __init__(self, found: QuerySet[Any], name: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+        super().__init__([])
+        self.data: list[int] = []
+        self._names: list[str] = []
+        self._found, self._figures = found, figures
+        # Tens of thousands of pairs kept at once make Python look through all that the process has.
+        for of, pk in found.values_list(name, "pk").iterator(_ROWS_AT_ONCE):
+            self._names.append(of)
+            self.data.append(pk)
+
+    def __getitem__(self, key: slice) -> list[Any]:
+        wanted = self.data[key]
+        fetched = self._found.in_bulk(wanted)
+        return [fetched[pk] for pk in wanted if pk in fetched]
+
+    def order_by(self, aliases: OrderByTuple) -> None:
+        """Sort by the first column that has figures."""
+        alias = next((alias for alias in aliases if OrderBy(alias).bare in self._figures), None)
+        if alias is None:
+            return
+        values: list[Any] = list(map(self._figures[OrderBy(alias).bare].get, self._names))
+        known = [place for place, value in enumerate(values) if value is not None]
+        known.sort(key=values.__getitem__, reverse=alias.startswith("-"))
+        unknown = [place for place, value in enumerate(values) if value is None]
+        self.data = [self.data[place] for place in known + unknown]
+        self._names = [self._names[place] for place in known + unknown]
+
+
+class FigureColumn(tables.Column):  # type: ignore[misc]
+    """A column of numbers that tell how much there is of something: sorted by it, the most comes first."""
+
+    most_first = True
+
+    def __init__(self, title: str) -> None:
+        super().__init__(verbose_name=title, empty_values=(), attrs=column("num-cell"))
+
+
 def records(table: Table) -> list[Any]:
     """What is shown on the page of a configured table."""
     return [row.record for row in table.paginated_rows]
@@ -94,11 +144,6 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable
 def search_text(request: HtmxRequest) -> str:
     """What was typed into a list's search field."""
     return request.GET.get("q", "").strip()[:128]
-
-
-def column(css: str = "", **extra: Any) -> dict[str, Any]:
-    """Attributes of a column: the class of its head and its cells."""
-    return {"th": {"class": css} | extra, "td": {"class": css}}
 
 
 class CellColumn(tables.TemplateColumn):  # type: ignore[misc]

@@ -24,7 +24,7 @@ MakeRule = Callable[..., Rule]
 @pytest.fixture(autouse=True)
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample stays recent for as long as a test takes on a busy machine."""
-    monkeypatch.setattr("console.metrics.queries.STALE_MS", 600_000)
+    monkeypatch.setattr("console.metrics.store.STALE_MS", 600_000)
 
 
 @pytest.fixture

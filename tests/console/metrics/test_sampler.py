@@ -17,7 +17,7 @@ from brokercore.client import MessageQueue
 from brokercore.client.errors import RequestNotSupported
 from brokercore.names import is_system_topic
 from brokercore.protocol.codes import OwnRequestCode, ResponseCode
-from console.metrics import queries, sampler, store
+from console.metrics import queries, sampler, store, totals
 from console.metrics.sampler import Reading
 from console.metrics.store import Change, HotSample, Known, Latest, Store
 from console.topics.models import Topic
@@ -50,7 +50,8 @@ def sample_again(live: Live, seconds_ago: int = 10) -> None:
 def test_one_sample_gives_rates_and_backlogs_of_everything(live: Live) -> None:
     topic, group = live.topic(), live.group()
     sample_again(live)
-    assert queries.live_totals(live.actor.tenant)["in_tps"] == 0
+    first = totals.now(live.actor.tenant)
+    assert (first["in_tps"], first["backlog"]) == (None, 0)  # one reading tells no rate
     for _ in range(20):
         live.send(topic)
     got = live.consume(group, topic)
@@ -62,9 +63,9 @@ def test_one_sample_gives_rates_and_backlogs_of_everything(live: Live) -> None:
     rates = queries.rates(live.instance.cluster)
     assert rates.in_tps[topic.physical_name] == pytest.approx(0.5, rel=0.1)
     assert rates.backlog[group.physical_name] == 5
-    totals = queries.live_totals(live.actor.tenant, live.instance)
-    assert totals["in_tps"] == pytest.approx(0.5, rel=0.1)
-    assert (totals["backlog"], totals["sampled_at"]) == (5, rates.sampled_at)
+    told = totals.now(live.actor.tenant)
+    assert told["in_tps"] == pytest.approx(0.5, rel=0.1)
+    assert (told["backlog"], told["sampled_at"]) == (5, rates.sampled_at)
 
 
 def test_totals_are_the_tenants_own(live: Live) -> None:
@@ -73,7 +74,7 @@ def test_totals_are_the_tenants_own(live: Live) -> None:
     live.producer.send(message_to("somebody-elses"))
     sample_again(live)
     assert queries.rates(live.instance.cluster).in_tps["somebody-elses"]
-    assert queries.live_totals(live.actor.tenant)["in_tps"] == 0
+    assert totals.now(live.actor.tenant)["in_tps"] == 0
 
 
 def message_to(topic: str):  # type: ignore[no-untyped-def]
@@ -82,15 +83,15 @@ def message_to(topic: str):  # type: ignore[no-untyped-def]
     return Message(topic, b"{}")
 
 
-def test_without_a_recent_sample_nothing_is_claimed(live: Live) -> None:
+def test_without_a_recent_sample_nothing_is_claimed(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = {"in_tps": None, "out_tps": None, "backlog": None, "sampled_at": None}
-    assert queries.live_totals(live.actor.tenant) == nothing
+    assert totals.now(live.actor.tenant) == nothing
     sample_again(live)
-    kept = Store(live.instance.cluster.name)
-    last = kept.latest()
-    assert last is not None
-    kept.put_latest(replace(last, at_ms=now_ms() - 61_000))
-    assert queries.live_totals(live.actor.tenant) == nothing
+    assert totals.now(live.actor.tenant)["backlog"] == 0
+    assert queries.rates(live.instance.cluster).sampled_at is not None
+    monkeypatch.setattr(store, "STALE_MS", -1)
+    assert totals.now(live.actor.tenant) == nothing
+    assert queries.rates(live.instance.cluster).sampled_at is None
 
 
 def test_two_workers_do_not_sample_at_once(live: Live) -> None:

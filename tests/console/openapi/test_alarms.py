@@ -16,7 +16,7 @@ RULE = {"rule": "behind", "condition": "group.backlog", "threshold": "100", "rec
 
 
 def test_a_rule_fires_and_is_acknowledged(alice: Caller, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.metrics.queries.STALE_MS", 600_000)
+    monkeypatch.setattr("console.metrics.store.STALE_MS", 600_000)
     assert alice.symbol("alarm/putRule", **RULE) == "BIZ_ALARM_NOT_FOUND"
     assert alice.symbol("alarm/putRecipient", **RECIPIENT) == "SUCCESS"
     made = alice.data("alarm/putRule", **RULE)

@@ -26,7 +26,7 @@ from tests.support.cast import Cast, make_group
 @pytest.fixture(autouse=True)
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample stays recent for as long as a test takes on a busy machine."""
-    monkeypatch.setattr("console.metrics.queries.STALE_MS", 600_000)
+    monkeypatch.setattr("console.metrics.store.STALE_MS", 600_000)
 
 
 def sampled(cast: Cast, backlog: dict[Group, int], dead: dict[Group, tuple[int, int]] | None = None) -> None:

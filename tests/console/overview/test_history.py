@@ -9,10 +9,10 @@ import pytest
 from django.urls import reverse
 
 from console.audit import record as audit
-from console.metrics.queries import Spark
 from console.metrics.store import Store, Total
 from console.overview import queries
 from console.overview.history import picture
+from console.topics.live import GroupHour
 from tests.support.cast import Cast, make_group
 
 SECOND = 1000
@@ -31,7 +31,7 @@ def flowed(cast: Cast) -> None:
 @pytest.mark.usefixtures("flowed")
 def test_it_says_what_it_shows_and_shows_nobody_elses(cast: Cast) -> None:
     part = cast.client("alice").get(reverse("instances.overview_history"), {"span": "1h"}).content.decode()
-    assert "20 messages/s in, 15 out, backlog 400; the largest backlog was 400" in part
+    assert "20/s in, 15/s out, backlog 400; the largest backlog was 400" in part
     assert "9,000" not in part and "77,000" not in part
     theirs = cast.client("charlie").get(reverse("instances.overview_history")).content.decode()
     assert "backlog 77,000" in theirs
@@ -83,10 +83,10 @@ def test_where_nothing_was_sampled_it_says_so(cast: Cast) -> None:
 
 def test_a_group_is_told_to_stand_or_to_fall_behind(cast: Cast) -> None:
     group = make_group(cast.alice, cast.instance)
-    spark = Spark([0, None, 50, 60, 90, 120, 400], [1.0] * 7)
+    hour = GroupHour([0, None, 50, 60, 90, 120, 400], [1.0] * 7)
 
     def condition(backlog: int, out_tps: float) -> queries.Condition:
-        return queries.Behind(group, backlog, out_tps, last_hour=spark).condition
+        return queries.Behind(group, backlog, out_tps, last_hour=hour).condition
 
     assert condition(400, 0.0) == queries.Condition.STANDS
     assert condition(400, 5.0) == queries.Condition.BEHIND
