@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from analytics.inflow import lanes
 from analytics.inflow.delivery import Misset, Outgoing, Undelivered
 from analytics.pipelines.producers import TIMEOUT_MS, Address
-from brokercore.client import Admin, Credentials, Message
+from analytics.sources import trust
+from brokercore.client import Admin, Message
 from brokercore.client.errors import (
     BrokerError,
     ClientError,
@@ -52,11 +53,12 @@ class TopicTarget:
 
     def require(self) -> None:
         """Raise Misset for a topic that is not there. One whose name servers do not answer now may be."""
-        key = Credentials(self.address.key_id, self.address.secret)
-        with Admin(self.address.namesrv, key, timeout_ms=TIMEOUT_MS) as admin:
+        address = self.address
+        key = trust.credentials(address.key_id, address.secret)
+        with Admin(address.namesrv, key, timeout_ms=TIMEOUT_MS, tls=trust.tls(address.ca)) as admin:
             for topic in self.topics:
                 try:
-                    admin.topics.route(wrap(self.address.namespace, topic))
+                    admin.topics.route(wrap(address.namespace, topic))
                 except TopicNotExist as error:
                     raise Misset(_sentence(topic, error)) from error
                 except ClientError as error:

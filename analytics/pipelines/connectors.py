@@ -347,7 +347,8 @@ def _topic(options: Mapping[str, Any]) -> Topic:
     from brokercore.names import wrap
 
     name = wrap(str(options.get("instanceID", "")), str(options["topic"]))
-    return Topic(str(options["endpoint"]), name, str(options["accessId"]), str(options["accessKey"]))
+    key = str(options.get("accessId", "")), str(options.get("accessKey", ""))
+    return Topic(str(options["endpoint"]), name, *key, ca=str(options.get("ca", "")))
 
 
 def _from_generator(source: Source, place: Place, read: tuple[Column, ...]) -> DataFrame:
@@ -524,8 +525,9 @@ def _to_topic(sink: Sink, place: Place) -> Output:
     to = topic_sink.TopicSink(
         namesrv=str(options["endpoint"]),
         topic=str(options["topic"]),
-        key_id=str(options["accessId"]),
-        secret=str(options["accessKey"]),
+        key_id=str(options.get("accessId", "")),
+        secret=str(options.get("accessKey", "")),
+        ca=str(options.get("ca", "")),
         group=str(options["producerGroup"]),
         format=written,
         tag=str(options.get("tag", "")),

@@ -1,10 +1,11 @@
 """The target of an inflow task, made of its document and of what its sink in the pipeline is given.
 
-topic       endpoint, accessId, accessKey; instanceID and producerGroup where the document has them
+topic       endpoint; accessId and accessKey where the brokers want a key, ca where they have certificates;
+            instanceID and producerGroup where the document has them
 queue       endpoint, accessKeyId, accessKeySecret; account, whose queue it is, where the key is Gantry's own;
             queueNetworks, where the service may be beside public addresses, where it is not Gantry's own
 http        functionKey, networks; headers, with the names of secrets
-dead        deadEndpoint, deadAccessId, deadAccessKey, and deadAccount for a queue
+dead        deadEndpoint, deadAccessId, deadAccessKey; deadCa for a topic, deadAccount for a queue
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def target_of(task: Task, options: Options, secrets: Mapping[str, str]) -> Targe
     """The target of a task. Raises PipelineRefused for what was not given, and for a missing secret."""
     sink, dead = task.sink, task.dead_letters
     if isinstance(sink, TopicSink):
-        address = _address(options, "endpoint", "accessId", "accessKey")
+        address = _address(options, ("endpoint", "accessId", "accessKey", "ca"))
         # One producer for both: dead letters are of the same instance.
         topics = TopicTarget(address, sink.topic, dead.topic, sink.routes)
         return Target(topics, topics if dead.topic else _grave(dead, options))
@@ -118,15 +119,17 @@ def _grave(dead: DeadLetters, options: Options) -> Grave | None:
         endpoint, key_id, secret = (_given(options, one) for one in ("deadEndpoint", "deadAccessId", "deadAccessKey"))
         return QueueTarget(Service(endpoint, key_id, secret, str(options.get("deadAccount", ""))), dead.queue)
     if dead.topic:
-        address = _address(options, "deadEndpoint", "deadAccessId", "deadAccessKey", dead.instance)
+        address = _address(options, ("deadEndpoint", "deadAccessId", "deadAccessKey", "deadCa"), dead.instance)
         return TopicTarget(address, "", dead.topic)
     return None
 
 
-def _address(options: Options, endpoint: str, key_id: str, secret: str, instance: str | None = None) -> Address:
+def _address(options: Options, names: tuple[str, str, str, str], instance: str | None = None) -> Address:
+    endpoint, *others = names
+    key_id, secret, ca = (str(options.get(name, "")) for name in others)
     namespace = str(options.get("instanceID", "")) if instance is None else instance
     group = str(options.get("producerGroup", PRODUCER_GROUP))
-    return Address(_given(options, endpoint), _given(options, key_id), _given(options, secret), group, namespace)
+    return Address(_given(options, endpoint), key_id, secret, group, namespace, ca)
 
 
 def _given(options: Options, name: str) -> str:

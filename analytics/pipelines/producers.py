@@ -6,7 +6,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from brokercore.client import Credentials, Producer
+from analytics.sources import trust
+from brokercore.client import Producer
 
 TIMEOUT_MS = 10_000
 _MOST = 8
@@ -25,6 +26,8 @@ class Address:
     group: str
     #: The instance, where topics are named with it.
     namespace: str = ""
+    #: How the brokers are checked (`trust.tls`).
+    ca: str = ""
 
     def producer(self) -> Producer:
         """That of this process."""
@@ -33,10 +36,11 @@ class Address:
             if producer is None:
                 producer = _producers[self] = Producer(
                     self.namesrv,
-                    Credentials(self.key_id, self.secret),
+                    trust.credentials(self.key_id, self.secret),
                     self.group,
                     namespace=self.namespace,
                     timeout_ms=TIMEOUT_MS,
+                    tls=trust.tls(self.ca),
                 )
             _producers.move_to_end(self)
             if len(_producers) > _MOST:

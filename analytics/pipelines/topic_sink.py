@@ -54,6 +54,7 @@ class TopicSink:
     pause_ms: int = 1000
     namespace: str = ""
     delimiter: str = "\x01"
+    ca: str = ""
     #: The table, and the folder of the pipeline's state, where it is told that the table waits; none for neither.
     table: str = field(default="", compare=False)
     state: str = field(default="", compare=False)
@@ -61,7 +62,7 @@ class TopicSink:
     @property
     def address(self) -> Address:
         """Where it is sent, and as who."""
-        return Address(self.namesrv, self.key_id, self.secret, self.group, self.namespace)
+        return Address(self.namesrv, self.key_id, self.secret, self.group, self.namespace, self.ca)
 
     def bodies(self, rows: pa.RecordBatch) -> list[bytes]:
         """A body for each row. Raises ConnectorFailed for what the encoding has no characters for."""

@@ -9,7 +9,6 @@ only ever pickles. No plan, catalog, event or log has them.
 
 import itertools
 import json
-import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
-from brokercore.client import Admin, Credentials, MessageQueue, QueueStats, StoredMessage
+from analytics.sources import trust
+from brokercore.client import Admin, MessageQueue, QueueStats, StoredMessage
 from brokercore.client.errors import ClientError, TopicNotExist
 
 _MAX = 2**63 - 1
@@ -230,14 +230,14 @@ class Topic:
     key_id: str
     secret: str = field(repr=False)
     reach: tuple[Reach, ...] = ()
-    #: Certificates (PEM) that the brokers' is checked against; empty for plain connections.
-    authorities: str = ""
+    #: How the brokers are checked (`trust.tls`).
+    ca: str = ""
     task_messages: int = TASK_MESSAGES
 
     def admin(self) -> Admin:
         """A client of the topic's cluster; to be closed."""
-        tls = ssl.create_default_context(cadata=self.authorities) if self.authorities else None
-        return Admin(self.namesrv, Credentials(self.key_id, self.secret), timeout_ms=_TIMEOUT_MS, tls=tls)
+        key = trust.credentials(self.key_id, self.secret)
+        return Admin(self.namesrv, key, timeout_ms=_TIMEOUT_MS, tls=trust.tls(self.ca))
 
 
 class Ranges(InputPartition):
@@ -321,9 +321,9 @@ def fix(options: Mapping[str, str]) -> Topic:
 
 
 def _topic(options: Mapping[str, str]) -> Topic:
-    key = options["accessKeyId"], options["accessKeySecret"]
+    key = options.get("accessKeyId", ""), options.get("accessKeySecret", "")
     most = int(options.get("taskMessages", TASK_MESSAGES))
-    return Topic(options["namesrv"], options["topic"], *key, authorities=options.get("ca", ""), task_messages=most)
+    return Topic(options["namesrv"], options["topic"], *key, ca=options.get("ca", ""), task_messages=most)
 
 
 def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:

@@ -117,11 +117,12 @@ def credentials_of(cluster: Cluster) -> Credentials | None:
     return Credentials(cluster.access_key_id, _read(cluster, cluster.secret_encrypted))
 
 
-def authority_of(cluster: Cluster) -> str:
-    """The PEM of who signs the brokers' certificates; empty for plain connections and for the system's list."""
+def trust_of(cluster: Cluster) -> str:
+    """How Spark checks the brokers (`analytics.sources.trust`): by the PEM of who signs their certificates, or by what
+    this "system" trusts; empty for plain connections."""
     if cluster.from_settings:
         return Path(settings.BROKER_CA).read_text() if settings.BROKER_CA else ""
-    return cluster.authority if cluster.tls else ""
+    return (cluster.authority or "system") if cluster.tls else ""
 
 
 def tls_of(cluster: Cluster) -> ssl.SSLContext | None:

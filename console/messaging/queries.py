@@ -252,8 +252,15 @@ def load(actor: Actor, physical_topic: str, task_id: str) -> QueryTask:
     """The caller's task. Raises Refused when it is unknown, expired, of someone else or of another topic."""
     values = cache.get(_key(task_id)) if task_id.isascii() and len(task_id) <= 64 else None
     if values is None or values["owner"] != _owner(actor) or values["physical_topic"] != physical_topic:
-        raise Refused("BIZ_TASK_NOT_FOUND", "This search has expired; please search again.", "task_id")
-    return QueryTask(**values)
+        raise _expired()
+    try:
+        return QueryTask(**values)
+    except TypeError:  # kept by another version of the product, while it was updated
+        raise _expired() from None
+
+
+def _expired() -> Refused:
+    return Refused("BIZ_TASK_NOT_FOUND", "This search has expired; please search again.", "task_id")
 
 
 def _owner(actor: Actor) -> str:

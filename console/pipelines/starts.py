@@ -348,6 +348,8 @@ def _reached(cluster: Cluster) -> dict[str, Value]:
     reached: dict[str, Value] = {"endpoint": cluster.namesrv}
     if key is not None:
         reached |= {"accessId": key.access_key_id, "accessKey": key.access_key_secret}
+    if trust := broker.trust_of(cluster):
+        reached["ca"] = trust
     return reached
 
 

@@ -9,6 +9,8 @@ import pytest
 from django.db import transaction
 
 from analytics import engine
+from analytics.pipelines import producers
+from analytics.sources import mq
 from analytics.specs import Column, TableSpec
 from brokercore.client import Admin, ConsumeResult, Message, MessageView, Producer, PushConsumer
 from brokercore.client.errors import GroupNotExist, TopicNotExist
@@ -192,6 +194,16 @@ def test_a_statement_reads_the_messages_of_a_topic(
     )
     engine.run_query(spec)
     assert result_text(spec).split() == ["c,m", "4,3"]
+
+
+@pytest.mark.of_kind(access="open")
+def test_a_pipeline_sends_and_reads_without_a_key(cast: Cast, admin: Admin, apache: ApacheRocketMQ) -> None:
+    topic = make_topic(cast.alice, cast.instance)
+    eventually(lambda: has_route(admin, topic), 30)
+    address = producers.Address(apache.namesrv, "", "", "GID_pipeline")
+    address.producer().send(Message(topic.physical_name, b"unsigned"))
+    reader = mq.fix({"namesrv": apache.namesrv, "topic": topic.physical_name})
+    assert sum(reach.end - reach.begin for reach in reader.reach) == 1
 
 
 def test_what_was_there_before_is_adopted_as_it_is(cast: Cast, cluster: Cluster, admin: Admin) -> None:

@@ -151,11 +151,11 @@ def _of_group(actor: Actor, name: str) -> TableSpec | None:
 
 def reader_options(topic: str, cluster: Cluster) -> dict[str, str]:
     """How Spark reads a topic. The key is the console's own: the decision was made, and it was made here."""
-    key, authority = broker.credentials_of(cluster), broker.authority_of(cluster)
+    key, trust = broker.credentials_of(cluster), broker.trust_of(cluster)
     options = {"namesrv": cluster.namesrv, "topic": topic}
     if key is not None:
         options |= {"accessKeyId": key.access_key_id, "accessKeySecret": key.access_key_secret}
-    return options | ({"ca": authority} if authority else {})
+    return options | ({"ca": trust} if trust else {})
 
 
 def _table(name: str, *, reader: dict[str, str] | None, archived: Archived | None = None) -> TableSpec:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.cache import cache
 from django.urls import reverse
 
 from brokercore.client import MessageQueue
@@ -103,6 +104,9 @@ def test_a_search_shows_the_messages_and_pages_through_them(live: Live, cast: Ca
     expired = htmx(cast, "alice", f"{path}&task=gone&page=2")
     assert expired.status_code == 422
     assert "This search has expired" in text(expired)
+    kept = cache.get(queries._key(task))
+    cache.set(queries._key(task), kept | {"a_part": "of another version"})
+    assert "This search has expired" in text(htmx(cast, "alice", f"{path}&task={task}&page=2"))
 
 
 def test_a_search_asks_and_shows_in_the_viewers_zone(live: Live, cast: Cast) -> None:

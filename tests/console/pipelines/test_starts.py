@@ -10,9 +10,11 @@ from django.core.exceptions import PermissionDenied
 from analytics.pipelines.plan import Column, Insert, Plan, Sink, Source, Value
 from console.accounts.models import Policy, User
 from console.catalog.models import Bucket, ExternalTable, Schema
+from console.instances.models import Cluster, Instance, Origin
 from console.pipelines import services, starts
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline
+from console.topics.models import Topic
 from console.web.errors import Refused
 from tests.console.pipelines.conftest import started_with
 from tests.support.broker import BrokerProcess
@@ -86,6 +88,25 @@ def test_topics_are_read_with_the_group_and_written_by_who_may(cast: Cast, broke
     unknown = Source("t", "mq", A, format="csv", options=options | {"consumerGroup": "GID_none"})
     with pytest.raises(Refused, match="There is no group"):
         starts.given(cast.actor("alice"), plan_of(unknown))
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ({}, {}),
+        ({"tls": True}, {"ca": "system"}),
+        ({"tls": True, "authority": "-----BEGIN"}, {"ca": "-----BEGIN"}),
+        ({"authority": "-----BEGIN"}, {}),
+    ],
+)
+def test_brokers_of_an_added_cluster_are_reached_without_a_key_and_checked_as_it_says(
+    cast: Cast, kept: dict[str, Any], told: dict[str, Value]
+) -> None:
+    added = Cluster.objects.create(name="plain", namesrv="mq.example.com:9876", origin=Origin.ADDED, **kept)
+    instance = Instance.objects.create(instance_id="MQ_INST_1_added", tenant=cast.acme, cluster=added, name="added")
+    Topic.objects.create(instance=instance, name="late", physical_name="MQ_INST_1_added%late", order_type=0)
+    sink = Sink("s", "mq", A, format="csv", options={"topic": "late", "instanceID": "MQ_INST_1_added"})
+    assert starts.given(cast.actor("alice"), plan_of(sink)) == {"s": {"endpoint": "mq.example.com:9876"} | told}
 
 
 @pytest.mark.parametrize(
