@@ -50,10 +50,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     shown = (match.url_name if match else None) or ""
     if actor.own_tenant is None:
         return {"navigation": sections(shown, None, None), "other_clusters": has_other_clusters}
-    mine = Instance.objects.filter(tenant=actor.tenant).order_by("name")[:_SHOWN]
-    resources = {mq_resource(instance.instance_id): instance for instance in mine}
-    allowed = actor.allowed("mq:QueryInstance", dict.fromkeys(resources, ""), owner=actor.tenant)
-    instances = [instance for resource, instance in resources.items() if resource in allowed]
+    instances = choosable(actor)
     wanted = match.kwargs.get("instance_id") if match else None
     by_id = {i.instance_id: i for i in instances}
     if wanted in by_id and request.session.get(_CHOSEN) != wanted:
@@ -64,7 +61,7 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         Choice(i, address.replace(_PLACE, i.instance_id), current is not None and i.pk == current.pk) for i in instances
     ]
     return {
-        "navigation": sections(shown, current.instance_id if current else None, partial(_may, actor)),
+        "navigation": sections(shown, current.instance_id if current else None, partial(may_open, actor)),
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,
@@ -72,7 +69,21 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     }
 
 
-def _may(actor: Actor, action: str, path: str) -> bool:
+def choosable(actor: Actor) -> list[Instance]:
+    """The account's instances that the actor may see, by name; so many as the top bar shows."""
+    mine = Instance.objects.filter(tenant=actor.tenant).select_related("cluster").order_by("name")[:_SHOWN]
+    resources = {mq_resource(instance.instance_id): instance for instance in mine}
+    allowed = actor.allowed("mq:QueryInstance", dict.fromkeys(resources, ""), owner=actor.tenant)
+    return [instance for resource, instance in resources.items() if resource in allowed]
+
+
+def chosen(request: HttpRequest, instances: list[Instance]) -> Instance | None:
+    """Of these the one that was chosen last, else the first."""
+    wanted = request.session.get(_CHOSEN, "")
+    return next((one for one in instances if one.instance_id == wanted), instances[0] if instances else None)
+
+
+def may_open(actor: Actor, action: str, path: str) -> bool:
     """Whether a page of the account would let the actor in."""
     service = action.partition(":")[0]
     if service == "mq":

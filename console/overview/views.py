@@ -11,8 +11,9 @@ from console.accounts.http import Request
 from console.cluster import brokers
 from console.metrics import totals
 from console.metrics.totals import SPANS
-from console.overview import attention, history, queries
+from console.overview import attention, history, places, queries
 from console.rights import limits
+from console.web.paging import search_text
 
 #: Of the limits those are shown that are taken the most.
 _LIMITS = 6
@@ -34,6 +35,13 @@ def overview(request: Request) -> HttpResponse:
             **_CHOICES,
         }
     return render(request, "overview/overview.html", context)
+
+
+@require_GET
+def go(request: Request) -> HttpResponse:
+    """The places that are called as was typed, as options of a list; what the actor may see is decided kind by kind."""
+    text = search_text(request)
+    return render(request, "overview/_go.html", {"places": places.places(request, text), "q": text})
 
 
 @require_GET

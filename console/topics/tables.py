@@ -20,6 +20,8 @@ from console.web.templatetags.gantry import number
 from console.web.templatetags.sparks import spark
 
 _NUMBER, _SPARK = column("num-cell"), column("spark-cell")
+#: Left out where the page is not wide; the thing's own page has it.
+_WIDE = column("d-none d-xxl-table-cell")
 _CREATED = "{% load gantry %}{% time record.created_at 'date' %}"
 
 
@@ -76,7 +78,7 @@ class TopicTable(_Rated):
     in_tps = FigureColumn("In, messages/s")
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
     stored = FigureColumn("Stored")
-    created_at = CellColumn(_CREATED, verbose_name="Created")
+    created_at = CellColumn(_CREATED, verbose_name="Created", attrs=_WIDE)
 
     class Meta:
         order_by = "name"
@@ -101,7 +103,7 @@ class GroupTable(_Rated):
     backlog = FigureColumn("Backlog")
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
     dead_letters = FigureColumn("Dead letters")
-    created_at = CellColumn(_CREATED, verbose_name="Created")
+    created_at = CellColumn(_CREATED, verbose_name="Created", attrs=_WIDE)
 
     class Meta:
         order_by = "group_id"

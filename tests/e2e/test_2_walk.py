@@ -29,6 +29,33 @@ def test_the_overview_shows_what_there_is(visitor: Visitor, traffic: Path) -> No
     visitor.shoot("overview")
 
 
+def test_a_message_by_its_key_is_two_steps_from_anywhere(visitor: Visitor, traffic: Path) -> None:
+    page = visitor.go("~/topics/flights/publish/")
+    page.get_by_label("Body").fill("found by Ctrl K")
+    page.get_by_label("Key", exact=False).first.fill("palette-1")
+    page.get_by_role("button", name="Publish").click()
+    page.wait_for_load_state("networkidle")
+    visitor.go("/alarms/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("palette-1")
+    option = page.get_by_role("option", name="Messages with key palette-1 in flights", exact=False).first
+    expect(option).to_be_visible()
+    visitor.shoot("go-anywhere")
+    option.click()
+    expect(page.get_by_role("cell", name="palette-1")).to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option").first).to_contain_text("palette-1 in flights")
+    page.keyboard.press("Escape")
+    expect(page.locator("#go")).not_to_be_visible()
+    page.keyboard.type("?")
+    expect(page.get_by_role("heading", name="Shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.type("gt")
+    expect(page.get_by_role("heading", name="Topics", exact=True)).to_be_visible()
+    page.keyboard.type("/flights")
+    expect(page.get_by_label("Search topics")).to_have_value("flights")
+
+
 @pytest.mark.parametrize(("name", "label"), TYPES)
 def test_a_topic_of_each_type_can_be_created(visitor: Visitor, name: str, label: str) -> None:
     page = visitor.go("~/create-topic/")

@@ -172,6 +172,7 @@ MATRIX: list[Row] = [
     Row("instances.overview_attention", (), SIGNED_IN),
     Row("instances.overview_backlogs", (), ACCOUNT_LOOK),
     Row("instances.overview_history", (), ACCOUNT_LOOK),
+    Row("go", (), Statuses(302, 200, 200, 200, 200, 200, 200)),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
     Row("instances.overview_limits", (), ACCOUNT_LOOK),
     # Instances
