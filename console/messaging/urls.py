@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from console.messaging import letter_views, views
+from console.messaging import letter_views, live_views, views
 
 # /i/<instance_id>/
 urlpatterns = [
@@ -13,6 +13,8 @@ urlpatterns = [
 # /i/<instance_id>/topics/<name>/
 urlpatterns += [
     path("i/<str:instance_id>/topics/<str:name>/publish/", views.publish, name="messaging.publish"),
+    path("i/<str:instance_id>/topics/<str:name>/live/", live_views.page, name="messaging.live"),
+    path("i/<str:instance_id>/topics/<str:name>/live/news", live_views.news, name="messaging.live_news"),
     path("i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/", views.message, name="messaging.message"),
     path("i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/body", views.body, name="messaging.body"),
     path(

@@ -107,6 +107,27 @@ def test_client_settings_carry_the_real_values(visitor: Visitor, product: Produc
     visitor.shoot("client-settings")
 
 
+def test_messages_are_seen_as_they_come(visitor: Visitor) -> None:
+    page = visitor.go("~/topics/walk-normal/live/")
+    expect(page.locator("[data-tail-status]")).to_contain_text("Waiting")
+    rows = page.locator("[data-tail-rows] tr")
+    other = page.context.new_page()
+    for body in ("first seen", "while paused"):
+        other.goto(visitor.product.demo["console"] + f"{visitor.instance_path}/topics/walk-normal/publish/")
+        other.get_by_label("Body").fill(body)
+        other.get_by_role("button", name="Publish").click()
+        expect(other.locator("#publish .alert-success")).to_be_visible()
+        if body == "first seen":
+            expect(rows.first).to_contain_text(body, timeout=20_000)
+            page.get_by_role("button", name="Pause").click()
+    other.close()
+    expect(page.locator("[data-tail-status]")).to_contain_text("paused, 1 new message", timeout=20_000)
+    expect(rows).to_have_count(1)
+    visitor.shoot("live")
+    page.get_by_role("button", name="Go on").click()
+    expect(rows.first).to_contain_text("while paused")
+
+
 def test_a_test_message_is_published_found_by_id_and_by_key_and_opened(visitor: Visitor) -> None:
     page = visitor.go("~/topics/walk-normal/publish/")
     page.get_by_label("Body").fill('{"said": "<b>hello</b>", "to": "世界"}')

@@ -226,6 +226,8 @@ MATRIX: list[Row] = [
     Row("messaging.search", OWN, LOOK),
     Row("messaging.topic_names", OWN, LOOK),
     Row("messaging.publish", TOPIC, OPERATE),
+    Row("messaging.live", TOPIC, OPERATE),
+    Row("messaging.live_news", TOPIC, OPERATE),
     Row("messaging.message", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.track", (*TOPIC, "NOSUCHMESSAGE"), MISSING),

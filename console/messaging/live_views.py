@@ -1,0 +1,82 @@
+"""The messages of a topic as they come: a page, and what it asks for each second."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from brokercore.client.filtering import MessageFilter
+from console.accounts.http import Request
+from console.messaging import tail
+from console.messaging.queries import Source
+from console.topics import access as topics
+
+_READ = "mq:SUB"
+"""What a client needs that subscribes."""
+
+
+class TailForm(forms.Form):
+    """What of the topic is shown."""
+
+    tags = forms.CharField(label="Tag", required=False, max_length=1024, help_text="One tag, or TagA || TagB.")
+    sql = forms.CharField(
+        label="SQL92",
+        required=False,
+        max_length=4096,
+        help_text="Over properties, such as amount > 10 AND region = 'eu'.",
+    )
+    body = forms.CharField(label="Body text", required=False, max_length=1024, help_text="Anywhere in it, in any case.")
+
+    def clean(self) -> dict[str, object]:
+        """Adds `filter`."""
+        cleaned = super().clean() or self.cleaned_data
+        for name in ("tags", "sql"):
+            try:
+                MessageFilter(**{name: cleaned.get(name, "")})
+            except ValueError as error:
+                self.add_error(name, f"The filter is wrong: {error}.")
+        if self.errors:
+            return cleaned
+        wanted = tail.Filter(MessageFilter(cleaned["tags"], cleaned["sql"]), cleaned["body"])
+        return cleaned | {"filter": wanted}
+
+
+@require_GET
+def page(request: Request, instance_id: str, name: str) -> HttpResponse:
+    """The page, which begins where the topic ends now."""
+    topic = topics.topic(request, instance_id, name, _READ)
+    context = {
+        "instance": topic.instance,
+        "topic": topic,
+        "form": TailForm(request.GET or None),
+        "place": tail.dump(tail.end_of(Source.of_topic(topic))),
+    }
+    return render(request, "messaging/live.html", context)
+
+
+@require_GET
+def news(request: Request, instance_id: str, name: str) -> HttpResponse:
+    """Rows of what came since the place of the query, newest first; headers tell where to go on and what was left out.
+
+    422 with a sentence for a filter that is none.
+    """
+    topic = topics.topic(request, instance_id, name, _READ)
+    form = TailForm(request.GET)
+    source = Source.of_topic(topic)
+    try:
+        place = tail.load(request.GET.get("place", ""), topic.physical_name)
+    except ValueError:
+        return HttpResponse("The place in the topic cannot be read; load the page again.", status=422)
+    if not form.is_valid():
+        sentence = next(error for errors in form.errors.values() for error in errors)
+        return HttpResponse(sentence, status=422, content_type="text/plain; charset=utf-8")
+    found = tail.news(source, place, form.cleaned_data["filter"])
+    response = render(
+        request, "messaging/_live_rows.html", {"topic": topic, "instance": topic.instance, "found": found}
+    )
+    response["X-Gantry-Place"] = tail.dump(found.place)
+    response["X-Gantry-Seen"] = str(found.seen)
+    response["X-Gantry-Skipped"] = str(found.skipped)
+    return response

@@ -1,0 +1,107 @@
+"""The newest messages of a topic as they come (docs/use/messages.md#live).
+
+Queues are read by offset, as a search does: there is no consumer group, nothing is committed, and no client notices.
+What one answer reads is bounded; of what comes faster, the newest is shown and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from brokercore.client import MessageQueue, QueueStats, StoredMessage
+from brokercore.client.filtering import MessageFilter
+from console.messaging.queries import Source
+from console.messaging.records import MessageRecord, Recorder
+
+MOST_READ = 200
+"""Messages of one answer; the page asks once a second."""
+MOST_BYTES = 2 << 20
+"""So many bytes are read for one answer, and the message that goes beyond."""
+_FILTER_SECONDS = 0.05
+_QUEUE = re.compile(r"([^:,]{1,127}):(\d{1,9}):(\d{1,18})")
+_MOST_QUEUES = 4096
+
+Place = dict[MessageQueue, int]
+"""The next offset to read of each queue."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What is let through: tags, an SQL92 expression over properties, and a text in the body, each where it is told."""
+
+    messages: MessageFilter
+    body: str = ""
+
+    def passes(self, message: StoredMessage, record: MessageRecord) -> bool:
+        """Whether a message is shown. One that takes too long to tell is."""
+        if self.messages.passes(message, _FILTER_SECONDS) is False:
+            return False
+        return not self.body or self.body.casefold() in record.body.decode(errors="replace").casefold()
+
+
+@dataclass
+class News:
+    """What came since a place, newest first, and where to go on; `skipped` were too many, `seen` were looked at."""
+
+    place: Place
+    messages: list[MessageRecord] = field(default_factory=list)
+    seen: int = 0
+    skipped: int = 0
+
+
+def end_of(source: Source) -> Place:
+    """Where the topic ends now. Raises TopicNotExist and what an outage raises."""
+    return {queue: stats.max_offset for queue, stats in source.admin.topics.stats(source.physical_topic).items()}
+
+
+def news(source: Source, place: Place, wanted: Filter) -> News:
+    """What came since `place`. Raises TopicNotExist and what an outage raises."""
+    ends = source.admin.topics.stats(source.physical_topic)
+    found = News({queue: _begin(place, queue, stats) for queue, stats in ends.items()})
+    waiting = {queue: stats.max_offset for queue, stats in ends.items() if stats.max_offset > found.place[queue]}
+    share = max(1, MOST_READ // len(waiting)) if waiting else 0
+    recorder = Recorder(source.admin, source.instance)
+    size = 0
+    for queue, end in waiting.items():
+        begin = max(found.place[queue], end - share)
+        found.skipped += begin - found.place[queue]
+        found.place[queue] = begin
+        while found.place[queue] < end and size < MOST_BYTES:
+            pulled = source.admin.messages.pull(queue, found.place[queue], end - found.place[queue])
+            for message in pulled.messages:
+                size += message.total_size
+                found.seen += 1
+                record = recorder.record(message, queue)
+                if wanted.passes(message, record):
+                    found.messages.append(record)
+            after = [message.queue_offset + 1 for message in pulled.messages]
+            following = max([pulled.next_offset, *after])
+            found.place[queue] = following if following > found.place[queue] else end
+    found.messages.sort(key=lambda one: (one.stored_at_ms, one.position.queue_id, one.position.offset), reverse=True)
+    return found
+
+
+def _begin(place: Place, queue: MessageQueue, stats: QueueStats) -> int:
+    """Where to go on; a queue that is new is read from its first message, and no offset lies outside of it."""
+    return min(max(place.get(queue, stats.min_offset), stats.min_offset), stats.max_offset)
+
+
+def dump(place: Place) -> str:
+    """A place as a text: `broker-a:0:17,broker-a:1:4`."""
+    return ",".join(f"{queue.broker_name}:{queue.queue_id}:{offset}" for queue, offset in sorted(place.items()))
+
+
+def load(text: str, topic: str) -> Place:
+    """The place of `dump`. Raises ValueError for any other text."""
+    parts = text.split(",") if text else []
+    if len(parts) > _MOST_QUEUES:
+        raise ValueError("too many queues")
+    return dict(_queue(part, topic) for part in parts)
+
+
+def _queue(part: str, topic: str) -> tuple[MessageQueue, int]:
+    found = _QUEUE.fullmatch(part)
+    if found is None or not part.isascii():
+        raise ValueError(f"{part[:50]!r} is no place in a queue")
+    return MessageQueue(topic, found[1], int(found[2])), int(found[3])

@@ -1,0 +1,83 @@
+// The messages of a topic as they come: asked for each second, kept back while paused, at rest in a hidden tab.
+(function () {
+  const MOST = 500, PAUSE_MS = 1000, LONGEST_MS = 15000;
+  const card = document.getElementById("tail");
+  const rows = card.querySelector("[data-tail-rows]");
+  const form = card.querySelector("[data-tail-form]");
+  const status = card.querySelector("[data-tail-status]");
+  const pauseButton = card.querySelector("[data-tail-pause]");
+  let place = card.dataset.place, paused = false, wait = PAUSE_MS;
+  let held = [], seen = 0, shown = 0, skipped = 0;
+
+  const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+
+  function tell(trouble) {
+    const parts = [];
+    if (trouble) parts.push(trouble);
+    if (paused) parts.push(`paused, ${counted(held.length, "new message")}`);
+    parts.push(seen ? `${counted(seen, "message")} came, ${shown.toLocaleString("en")} fit` : "Waiting for messages…");
+    if (skipped) parts.push(`${counted(skipped, "message")} left out: more came than are shown in a second`);
+    if (rows.childElementCount >= MOST) parts.push(`the newest ${MOST} are kept`);
+    status.textContent = parts.join(" · ");
+    status.classList.toggle("text-danger", Boolean(trouble));
+  }
+
+  function show(found) {
+    rows.prepend(...found);
+    while (rows.childElementCount > MOST) rows.lastElementChild.remove();
+    for (const row of found) window.htmx.trigger(row, "htmx:load", { elt: row });
+  }
+
+  async function ask() {
+    const query = new URLSearchParams(new FormData(form));
+    query.set("place", place);
+    const answer = await fetch(`${card.dataset.tail}?${query}`, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
+    if (answer.redirected || answer.status === 401 || answer.status === 403) return "You may not read this topic any more; load the page again";
+    if (answer.status === 422) return (await answer.text()).slice(0, 300).replace(/\.$/, "");
+    if (!answer.ok) return "The messages cannot be read now; asked again by itself";
+    place = answer.headers.get("X-Gantry-Place");
+    seen += Number(answer.headers.get("X-Gantry-Seen"));
+    skipped += Number(answer.headers.get("X-Gantry-Skipped"));
+    const table = document.createElement("tbody");
+    table.innerHTML = await answer.text();
+    const found = [...table.children];
+    shown += found.length;
+    if (paused) held = [...found, ...held].slice(0, MOST);
+    else if (found.length) show(found);
+    return "";
+  }
+
+  async function turn() {
+    let trouble = "";
+    if (!document.hidden) {
+      try {
+        trouble = await ask();
+      } catch {
+        trouble = "Gantry does not answer; asked again by itself";
+      }
+      tell(trouble);
+    }
+    wait = trouble ? Math.min(LONGEST_MS, wait * 2) : PAUSE_MS;
+    setTimeout(turn, wait);
+  }
+
+  pauseButton.addEventListener("click", () => {
+    paused = !paused;
+    pauseButton.textContent = paused ? "Go on" : "Pause";
+    pauseButton.setAttribute("aria-pressed", String(paused));
+    if (!paused) {
+      show(held);
+      held = [];
+    }
+    tell("");
+  });
+  card.querySelector("[data-tail-clear]").addEventListener("click", () => {
+    rows.replaceChildren();
+    held = [];
+    seen = shown = skipped = 0;
+    tell("");
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", () => { wait = PAUSE_MS; });
+  turn();
+})();
