@@ -26,6 +26,25 @@ class TrackType(StrEnum):
     NOT_ONLINE = "NOT_ONLINE"
     UNKNOWN = "UNKNOWN"
 
+    @property
+    def words(self) -> str:
+        """What people call it."""
+        return _WORDS[self][0]
+
+    @property
+    def colour(self) -> str:
+        """Of its badge."""
+        return _WORDS[self][1]
+
+
+_WORDS = {
+    TrackType.CONSUMED: ("Consumed", "green"),
+    TrackType.CONSUMED_BUT_FILTERED: ("Filtered out", "azure"),
+    TrackType.NOT_CONSUME_YET: ("Not consumed yet", "yellow"),
+    TrackType.NOT_ONLINE: ("Offline", "secondary"),
+    TrackType.UNKNOWN: ("Not known", "orange"),
+}
+
 
 @dataclass(frozen=True)
 class Track:

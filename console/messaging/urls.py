@@ -22,6 +22,11 @@ urlpatterns += [
         views.track,
         name="messaging.track",
     ),
+    path(
+        "i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/trace",
+        views.trace,
+        name="messaging.trace",
+    ),
 ]
 # /i/<instance_id>/groups/<group_id>/
 urlpatterns += [

@@ -17,6 +17,7 @@ from console.instances import access as instances
 from console.instances import broker
 from console.instances.models import Instance
 from console.messaging import consumption, dead_letters, queries, records, services
+from console.messaging import trace as traces
 from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, ResetForm, TimeSearchForm
 from console.messaging.queries import FOREVER_MS, Source
 from console.messaging.records import MessageRecord, Position
@@ -105,6 +106,16 @@ def track(request: Request, instance_id: str, name: str, message_id: str) -> Htt
     record, _ = _open(request, Source.of_topic(topic), message_id)
     found = consumption.delivery_tracks(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
     return render(request, "messaging/_tracks.html", {"instance": topic.instance, "found": found})
+
+
+@require_GET
+def trace(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
+    """What became of the message, step by step."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
+    record, _ = _open(request, Source.of_topic(topic), message_id)
+    steps = traces.steps(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
+    context = {"instance": topic.instance, "steps": steps, "told": any(step.group for step in steps)}
+    return render(request, "messaging/_trace.html", context)
 
 
 @require_http_methods(["GET", "POST"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from django import template
 from django.utils.html import format_html
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 
 from console.web.lines import area, line
 
@@ -23,7 +23,7 @@ def spark(values: Sequence[float | None], colour: str = "secondary") -> SafeStri
     """
     known = [value for value in values if value is not None]
     if not known:
-        return mark_safe('<span class="spark" aria-hidden="true"></span>')
+        return format_html('<span class="spark" aria-hidden="{}"></span>', "true")
     top = max(known) or 1
     return format_html(
         '<svg class="spark spark-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">'

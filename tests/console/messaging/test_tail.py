@@ -74,7 +74,7 @@ def test_large_messages_end_an_answer_and_the_next_goes_on(live: Live, monkeypat
     place = tail.end_of(source(topic))
     for number in range(5):
         live.send(topic, b"%d" % number + os.urandom(1_000_000))  # nothing that could be packed
-    seen = []
+    seen: list[bytes] = []
     while len(seen) < 5:
         found = tail.news(source(topic), place, ALL)
         assert 1 <= found.seen <= 2

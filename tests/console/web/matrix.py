@@ -231,6 +231,7 @@ MATRIX: list[Row] = [
     Row("messaging.message", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.track", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
+    Row("messaging.trace", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     # Consumer status and dead letters
     Row("messaging.status", GROUP, LOOK),
     Row("messaging.clients", GROUP, LOOK),

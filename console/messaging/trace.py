@@ -1,0 +1,118 @@
+"""What became of one message, step by step: sent, stored, each attempt of each group, as a picture over time.
+
+The steps of clients are what clients themselves say, in RMQ_SYS_TRACE_TOPIC, where their application switched traces on
+(docs/use/messages.md#one-message): any client may write there, so they are shown as claims. Only groups of the
+viewer's account are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from brokercore.client import Admin
+from brokercore.client.admin.traces import TraceRecord
+from console.accounts.models import Tenant
+from console.messaging.records import MessageRecord
+from console.topics.models import Group, Topic
+
+WIDTH = 1000
+"""Units from the first to the last moment."""
+_LEAST_WIDTH = 6
+_MOST_RECORDS = 200
+#: What consumers of the vendor's client and of RocketMQ say of an attempt (ConsumeReturnType).
+_RETURNS = {"1": "took too long", "2": "threw an exception", "3": "returned nothing", "4": "asked to have it again"}
+_TRANSACTIONS = {"COMMIT_MESSAGE": "Committed", "ROLLBACK_MESSAGE": "Rolled back", "UNKNOW": "Left open"}
+
+
+class Result(StrEnum):
+    """How a step ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: what, by which group and client, when it began (epoch ms), how long it took (ms), and how it ended."""
+
+    what: str
+    group: str
+    client: str
+    at_ms: int
+    took_ms: int | None
+    result: Result
+    note: str = ""
+    x: int = 0
+    width: int = 0
+
+    @property
+    def colour(self) -> str:
+        """Of its bar."""
+        return {Result.DONE: "green", Result.FAILED: "red", Result.OPEN: "yellow"}[self.result]
+
+
+def steps(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) -> list[Step]:
+    """The steps of a message in order of time. Raises ClientError when the brokers do not answer."""
+    records = admin.traces.of_message(message.message_id)[:_MOST_RECORDS]
+    own = set(
+        Group.objects.filter(owner=tenant, cluster=topic.instance.cluster).filter(
+            group_id__in={record.group for record in records}
+        ).values_list("group_id", flat=True)
+    )  # fmt: skip
+    found = list(_of_producers(records, topic))
+    if not any(step.what == "Sent" for step in found):
+        found.append(Step("Sent", "", message.born_host, message.born_at_ms, None, Result.DONE, "as the message says"))
+    place = f"queue {message.position.queue_id}, offset {message.position.offset}"
+    found.append(Step("Stored", "", message.position.broker_name, message.stored_at_ms, None, Result.DONE, place))
+    found += _attempts(records, own)
+    return _drawn(sorted(found, key=lambda step: step.at_ms))
+
+
+def _of_producers(records: Iterable[TraceRecord], topic: Topic) -> Iterator[Step]:
+    for one in records:
+        if one.kind == "Pub" and one.fields.get("topic") in {topic.name, topic.physical_name}:
+            result = Result.FAILED if one.succeeded is False else Result.DONE
+            yield Step("Sent", one.group, one.client_host, one.time_ms, _ms(one), result)
+        elif one.kind == "EndTransaction":
+            state = _TRANSACTIONS.get(one.fields.get("state", ""), "Ended")
+            note = "after the broker asked" if one.fields.get("from_check") == "true" else ""
+            yield Step(state, one.group, one.client_host, one.time_ms, None, Result.DONE, note)
+        elif one.kind == "Recall":
+            yield Step("Recalled", one.group, one.client_host, one.time_ms, None, Result.DONE)
+
+
+def _attempts(records: Iterable[TraceRecord], own: set[str]) -> Iterator[Step]:
+    """Each attempt of the account's groups; one that no client ended is open: it runs, or its client died."""
+    ends = {one.fields.get("request_id"): one for one in records if one.kind == "SubAfter"}
+    for one in records:
+        if one.kind != "SubBefore" or one.group not in own:
+            continue
+        tries = one.fields.get("retry_times", "0")
+        what = f"Attempt {int(tries) + 1}" if tries.isascii() and tries.isdecimal() and len(tries) < 6 else "Attempt"
+        end = ends.get(one.fields.get("request_id"))
+        if end is None:
+            yield Step(what, one.group, one.client_host, one.time_ms, None, Result.OPEN, "no end was told")
+            continue
+        result = Result.FAILED if end.succeeded is False else Result.DONE
+        note = _RETURNS.get(end.fields.get("context_code", ""), "")
+        yield Step(what, one.group, one.client_host, one.time_ms, _ms(end), result, note)
+
+
+def _ms(record: TraceRecord) -> int | None:
+    text = record.fields.get("cost_ms", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else None
+
+
+def _drawn(found: list[Step]) -> list[Step]:
+    """With the place of each on the picture."""
+    begin = min(step.at_ms for step in found)
+    length = max(1, max(step.at_ms + (step.took_ms or 0) for step in found) - begin)
+    drawn = []
+    for step in found:
+        width = max(_LEAST_WIDTH, (step.took_ms or 0) * WIDTH // length)
+        x = min((step.at_ms - begin) * WIDTH // length, WIDTH - _LEAST_WIDTH)
+        drawn.append(replace(step, x=x, width=min(width, WIDTH - x)))
+    return drawn
