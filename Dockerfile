@@ -24,6 +24,7 @@ COPY gantry_cli gantry_cli
 RUN printf '#!/opt/gantry/.venv/bin/python\nfrom gantry_cli.main import main\nmain()\n' > .venv/bin/gantry && chmod 755 .venv/bin/gantry
 COPY templates templates
 COPY static static
+COPY docs docs
 ENV PATH=/opt/gantry/.venv/bin:$PATH \
     PYTHONPATH=/opt/gantry \
     PYTHONUNBUFFERED=1 \

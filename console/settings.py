@@ -234,6 +234,7 @@ INSTALLED_APPS = [
     "console.outbox",
     "console.platform",
     "console.openapi",
+    "console.manual",
     "console.demo",
 ]
 MIDDLEWARE = [

@@ -29,6 +29,7 @@ urlpatterns = [
     path("", include("console.audit.pages.urls")),
     path("", include("console.platform.urls")),
     path("", include("console.openapi.urls")),
+    path("", include("console.manual.urls")),
 ]
 
 handler403 = "console.web.views.forbidden"

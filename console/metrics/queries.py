@@ -128,6 +128,18 @@ def topics_by_group(cluster: Cluster, groups: Sequence[str]) -> dict[str, list[s
     }
 
 
+def has_consumed(cluster: Cluster, groups: Sequence[str]) -> bool:
+    """Whether one of these groups (physical names) has consumed a message, as last sampled."""
+    kept = Store(cluster.name).table("groups", groups)
+    return any(
+        offset
+        for raw in kept.values()
+        for of_brokers in orjson.loads(raw).values()
+        for offsets in of_brokers.values()
+        for offset in offsets.values()
+    )
+
+
 def messages_within(cluster: Cluster, series: Sequence[str], begin_ms: int, end_ms: int) -> list[int]:
     """Messages of each series (`in:<topic>`, `out:<topic>@<group>`) in the hot window with begin < time ≤ end."""
     return [sum(one.count for one in samples) for samples in Store(cluster.name).hot(series, begin_ms, end_ms)]

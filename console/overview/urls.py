@@ -7,6 +7,7 @@ from console.overview import views
 urlpatterns = [
     path("", views.overview, name="instances.overview"),
     path("go", views.go, name="go"),
+    path("i/<str:instance_id>/first-steps", views.instance_first_steps, name="instances.first_steps"),
     path("overview/figures", views.overview_figures, name="instances.overview_figures"),
     path("overview/backlogs", views.overview_backlogs, name="instances.overview_backlogs"),
     path("overview/history", views.overview_history, name="instances.overview_history"),

@@ -9,9 +9,10 @@ from django.views.decorators.http import require_GET
 from console.accounts import access as accounts
 from console.accounts.http import Request
 from console.cluster import brokers
+from console.instances import access as instances
 from console.metrics import totals
 from console.metrics.totals import SPANS
-from console.overview import attention, history, places, queries
+from console.overview import attention, first_steps, history, places, queries
 from console.rights import limits
 from console.web.paging import search_text
 
@@ -42,6 +43,14 @@ def go(request: Request) -> HttpResponse:
     """The places that are called as was typed, as options of a list; what the actor may see is decided kind by kind."""
     text = search_text(request)
     return render(request, "overview/_go.html", {"places": places.places(request, text), "q": text})
+
+
+@require_GET
+def instance_first_steps(request: Request, instance_id: str) -> HttpResponse:
+    """What a new instance still lacks; nothing once its first message was consumed."""
+    instance = instances.instance(request, instance_id, "mq:QueryInstance")
+    context = {"instance": instance, "steps": first_steps.first_steps(request.actor, instance)}
+    return render(request, "overview/_first_steps.html", context)
 
 
 @require_GET

@@ -172,6 +172,8 @@ MATRIX: list[Row] = [
     Row("instances.overview_attention", (), SIGNED_IN),
     Row("instances.overview_backlogs", (), ACCOUNT_LOOK),
     Row("instances.overview_history", (), ACCOUNT_LOOK),
+    Row("manual.index", (), OWN_SIGN_IN),
+    Row("manual.page", ("use/messages",), OWN_SIGN_IN),
     Row("go", (), Statuses(302, 200, 200, 200, 200, 200, 200)),
     Row("instances.overview_storage", (), ACCOUNT_LOOK),
     Row("instances.overview_limits", (), ACCOUNT_LOOK),
@@ -181,6 +183,7 @@ MATRIX: list[Row] = [
     Row("instances.name_servers", (), EVERYBODY),
     Row("instances.detail", OWN, LOOK),
     Row("instances.client", OWN, LOOK),
+    Row("instances.first_steps", OWN, LOOK),
     Row("instances.update", OWN, OPERATE),
     Row(
         "instances.update", OWN, CHANGE, "post", {"name": "renamed", "max_send_tps": "1000", "max_receive_tps": "1000"}

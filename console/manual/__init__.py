@@ -1,0 +1,1 @@
+"""The project's own documentation, as pages of the console."""
