@@ -49,6 +49,7 @@ ALONE = {
     # This side of a class in Java.
     "analytics.pipelines.batch_gate",
     # A subject of its own beside others like it.
+    "console.overview.first_steps",
     "console.cluster.plain",
     "console.demo.team",
     "console.accounts.security",

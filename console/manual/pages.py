@@ -62,7 +62,7 @@ def page(name: str) -> Page | None:
 def _rendered(name: str, _changed: int) -> Page:
     text = (folder() / f"{name}.md").read_text(encoding="utf-8")
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
-    markdown.add_render_rule("table_open", lambda *_: '<div class="table-scroll"><table class="table">\n')
+    markdown.add_render_rule("table_open", lambda *_: '<div class="table-scroll" tabindex="0"><table class="table">\n')
     markdown.add_render_rule("table_close", lambda *_: "</table></div>\n")
     tokens = markdown.parse(text)
     title, tokens = _without_title(tokens)

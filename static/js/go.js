@@ -95,6 +95,16 @@
     link?.click();
   }
 
+  // What scrolls sideways is reached by keys: by what is in it, or else by itself.
+  function letScroll() {
+    for (const box of document.querySelectorAll(".table-scroll, .table-responsive")) {
+      if (box.scrollWidth > box.clientWidth && !box.querySelector("a[href], button, input, summary")) box.tabIndex = 0;
+    }
+  }
+
+  document.addEventListener("htmx:load", letScroll);
+  window.addEventListener("resize", letScroll);
+
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
       if (!dialog()) return;

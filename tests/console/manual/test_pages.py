@@ -37,7 +37,7 @@ def test_every_page_renders_and_each_of_its_links_leads_somewhere() -> None:
 def test_a_table_a_heading_and_a_link_are_as_the_files_say() -> None:
     found = pages.page("use/messages")
     assert found is not None and found.title.startswith("Messages")
-    assert '<div class="table-scroll"><table class="table">' in found.html
+    assert '<div class="table-scroll" tabindex="0"><table class="table">' in found.html
     assert any(heading.slug == "dead-letters" for heading in found.headings)
     assert f'href="{reverse("manual.page", args=["use/management-api"])}"' in found.html
 
