@@ -78,13 +78,21 @@ def require_new_group(actor: Actor, instance: Instance) -> None:
 
     In another account's instance a group is judged as what it will be: one of the actor's own account.
     """
-    resource = mq_resource(instance.instance_id)
+    require(actor, "mq:CreateGroup", **_new_group_of(actor, instance))
+
+
+def may_create_group(actor: Actor, instance: Instance) -> bool:
+    """What `require_new_group` decides, without a record of it."""
+    return actor.decide("mq:CreateGroup", **_new_group_of(actor, instance)).allowed
+
+
+def _new_group_of(actor: Actor, instance: Instance) -> dict[str, Any]:
+    """The resource, owner and holder that stand for groups which the actor may come to make in the instance."""
     if instance.tenant_id == actor.tenant.pk:
-        require(actor, "mq:CreateGroup", resource, owner=instance.tenant)
-        return
+        return {"resource": mq_resource(instance.instance_id), "owner": instance.tenant}
     creator = "" if actor.is_account or actor.user is None else actor.user.username
     holder = group_holder(actor.tenant.uid, creator, shared=False)
-    require(actor, "mq:CreateGroup", mq_resource(instance.physical_name("GID_*")), owner=actor.tenant, holder=holder)
+    return {"resource": mq_resource(instance.physical_name("GID_*")), "owner": actor.tenant, "holder": holder}
 
 
 def standing(actor: Actor, topic: Topic) -> dict[str, Any]:
@@ -95,7 +103,6 @@ def standing(actor: Actor, topic: Topic) -> dict[str, Any]:
         "owned": owner == actor.tenant,
         "relation": received_grants(actor).filter(topic=topic).first(),
         "may": {
-            "publish": actor.decide("mq:PUB", resource, owner=owner).allowed,
             "read": actor.decide("mq:QueryMessage", resource, owner=owner).allowed,
         },
     }

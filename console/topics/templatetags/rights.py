@@ -6,10 +6,20 @@ from django import template
 
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, service_resource, tenant_resource
+from console.accounts.models import Tenant
 from console.instances.models import Instance
+from console.topics.access import may_create_group
 from console.topics.models import Group, Topic
 
 register = template.Library()
+
+#: What changes brokers, and is refused on a read-only cluster whatever the policies say (`instances.broker.permit_of`).
+_CHANGING = frozenset(
+    {
+        *("mq:CreateTopic", "mq:UpdateTopic", "mq:DeleteTopic", "mq:CreateGroup", "mq:UpdateGroup", "mq:DeleteGroup"),
+        *("mq:PUB", "mq:ResendDeadLetter", "mq:ResetOffset"),
+    }
+)
 
 
 @register.simple_tag(takes_context=True)
@@ -18,19 +28,34 @@ def may(context: template.Context, action: str, on: Topic | Group | Instance | s
 
     Of an account's own services (`dla:QueryTask`) `on` is the path, `*` when it is left out; of `mq` without `on` it is
     what the account has not made yet, such as a new instance. The platform's administrator may do nothing of it.
+    What changes brokers nobody may do on a read-only cluster.
     """
     actor: Actor | None = getattr(context["request"], "actor", None)
-    if actor is None or actor.own_tenant is None:
+    if actor is None or actor.own_tenant is None or (action in _CHANGING and _is_read_only(on)):
         return False
-    if isinstance(on, Topic):
-        return actor.decide(action, mq_resource(on.physical_name), owner=on.instance.tenant).allowed
+    if isinstance(on, Instance) and action == "mq:CreateGroup":
+        return may_create_group(actor, on)
     if isinstance(on, Group):
         return actor.decide(action, mq_resource(on.physical_name), owner=on.owner, holder=on.holder).allowed
+    resource, owner = _resource(actor, action, on)
+    return actor.decide(action, resource, owner=owner).allowed
+
+
+def _resource(actor: Actor, action: str, on: Topic | Instance | str) -> tuple[str, Tenant]:
+    """What the action is on, and whose it is."""
+    if isinstance(on, Topic):
+        return mq_resource(on.physical_name), on.instance.tenant
     if isinstance(on, Instance):
-        return actor.decide(action, mq_resource(on.instance_id), owner=on.tenant).allowed
+        return mq_resource(on.instance_id), on.tenant
     service = action.partition(":")[0]
-    resource = tenant_resource(actor.tenant) if service == "mq" else service_resource(service, actor.tenant, on or "*")
-    return actor.decide(action, resource, owner=actor.tenant).allowed
+    path = tenant_resource(actor.tenant) if service == "mq" else service_resource(service, actor.tenant, on or "*")
+    return path, actor.tenant
+
+
+def _is_read_only(on: Topic | Group | Instance | str) -> bool:
+    if isinstance(on, str):
+        return False
+    return (on if isinstance(on, Instance) else on.instance).cluster.read_only
 
 
 @register.simple_tag(takes_context=True)
