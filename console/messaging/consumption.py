@@ -50,9 +50,14 @@ _WORDS = {
 class Track:
     """The state of a message in one group; `explanation` for UNKNOWN."""
 
-    group_id: str
+    group: Group
     track_type: TrackType
     explanation: str = ""
+
+    @property
+    def is_online(self) -> bool:
+        """Whether a client is connected, as far as it is known."""
+        return self.track_type is not TrackType.NOT_ONLINE
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ def delivery_tracks(admin: Admin, topic: Topic, message: MessageRecord, tenant: 
     """Judge each group of `tenant` that consumes the topic. Raises ClientError when the broker does not answer."""
     names = [name for name in admin.topics.groups(topic.physical_name) if name != topic.physical_name]
     groups = Group.objects.filter(owner=tenant, cluster=topic.instance.cluster, physical_name__in=names)
+    groups = groups.select_related("instance__cluster", "owner", "creator")
     own = {group.physical_name: group for group in groups}
     queue = MessageQueue(topic.physical_name, message.position.broker_name, message.position.queue_id)
     tracks = [_judge(admin, own[name], queue, message) for name in sorted(own)[:MAX_GROUPS]]
@@ -78,18 +84,18 @@ def _judge(admin: Admin, group: Group, queue: MessageQueue, message: MessageReco
     try:
         connection = admin.clients.consumers(group.physical_name)
     except ConsumerNotOnline:
-        return Track(group.group_id, TrackType.NOT_ONLINE, "No consumer of the group is connected.")
+        return Track(group, TrackType.NOT_ONLINE, "No consumer of the group is connected.")
     except BrokerError as error:
-        return Track(group.group_id, TrackType.UNKNOWN, error.user_message)
+        return Track(group, TrackType.UNKNOWN, error.user_message)
     if problem := _cannot_judge(connection, message):
-        return Track(group.group_id, TrackType.UNKNOWN, problem)
+        return Track(group, TrackType.UNKNOWN, problem)
     if (admin.offsets.committed(group.physical_name, queue) or 0) <= message.position.offset:
-        return Track(group.group_id, TrackType.NOT_CONSUME_YET)
+        return Track(group, TrackType.NOT_CONSUME_YET)
     subscription = connection.subscriptions.get(queue.topic)
     if subscription and subscription.tags and message.tag not in subscription.tags:
         explanation = f"The group subscribes to {subscription.expression}."
-        return Track(group.group_id, TrackType.CONSUMED_BUT_FILTERED, explanation)
-    return Track(group.group_id, TrackType.CONSUMED)
+        return Track(group, TrackType.CONSUMED_BUT_FILTERED, explanation)
+    return Track(group, TrackType.CONSUMED)
 
 
 def _cannot_judge(connection: ConsumerConnection, message: MessageRecord) -> str:

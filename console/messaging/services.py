@@ -1,4 +1,4 @@
-"""Publishing test messages and sending dead letters again."""
+"""Publishing test messages, pushing messages to one client, and sending dead letters again."""
 
 from __future__ import annotations
 
@@ -28,6 +28,35 @@ _NOW = -1
 MAX_DELAY_MS = 40 * 24 * 3600 * 1000
 MAX_RESENDS = 50
 """Letters of one request: a page."""
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a client made of a message that it was handed: its answer on the wire, what it adds, and its time in ms."""
+
+    answer: str
+    remark: str
+    spent_ms: int
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the listener accepted the message."""
+        return self.answer in ("CR_SUCCESS", "CR_COMMIT")
+
+    @property
+    def words(self) -> str:
+        """The answer as people say it."""
+        return _PUSHED.get(self.answer, f"answered {self.answer}")
+
+
+_PUSHED = {
+    "CR_SUCCESS": "consumed it",
+    "CR_COMMIT": "consumed it",
+    "CR_LATER": "asked to have it again later",
+    "CR_ROLLBACK": "rolled it back",
+    "CR_THROW_EXCEPTION": "threw an exception",
+    "CR_RETURN_NULL": "returned nothing",
+}
 
 
 @dataclass(frozen=True)
@@ -231,6 +260,35 @@ class ResendResult:
     message_id: str
     error: str = ""
     letter: MessageRecord | None = None
+
+
+def push_message(actor: Actor, group: Group, topic: Topic, message: MessageRecord, client_id: str) -> Pushed:
+    """Let one client of the group consume a message now, at the broker that has it; the group's offsets stay.
+
+    The client's listener decides (vendor operation OnsMessagePush). Raises Refused where no such client subscribes to
+    the topic or the message is not delivered yet, and ClientError when broker or client do not answer.
+    """
+    connection = online_clients(broker.admin(group.instance.cluster), group)
+    online = {one.client_id for one in connection.connections} if connection is not None else set()
+    if client_id not in online:
+        shown = f"The client {client_id[:80]} of" if client_id else "No client was chosen of"
+        raise Refused("BIZ_CONSUMER_NOT_ONLINE", f"{shown} {group.group_id}: choose one that is online.", "clientId")
+    if connection is not None and topic.physical_name not in connection.subscriptions:
+        message_text = f"{group.group_id} does not subscribe to {topic.name}: its clients would not know what to do."
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message_text, "groupId")
+    if message.waits:
+        raise Refused("BIZ_NO_MESSAGE", "The message still waits for its delivery time.", "msgId")
+    place = f"{topic.physical_name} {message.message_id}"
+    detail = {"group": group.physical_name, "client": client_id, "place": str(message.position)}
+    try:
+        told = broker.admin(group.instance.cluster).clients.consume_directly(
+            group.physical_name, client_id, message.offset_message_id, topic.physical_name
+        )
+    except ClientError as error:
+        audit.record(actor, "messaging.message.push", place, result="failed", detail=detail | {"error": str(error)})
+        raise
+    audit.record(actor, "messaging.message.push", place, detail=detail | {"answer": told.result})
+    return Pushed(told.result, told.remark, told.spent_ms)
 
 
 def resend_dead_letters(actor: Actor, group: Group, references: list[str]) -> list[ResendResult]:

@@ -56,26 +56,40 @@ class Step:
 
 def steps(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) -> list[Step]:
     """The steps of a message in order of time. Raises ClientError when the brokers do not answer."""
-    records = admin.traces.of_message(message.message_id)[:_MOST_RECORDS]
+    records = records_of(admin, topic, message.message_id, tenant)
+    found = list(_of_producers(records))
+    if not any(step.what == "Sent" for step in found):
+        found.append(Step("Sent", "", message.born_host, message.born_at_ms, None, Result.DONE, "as the message says"))
+    place = f"queue {message.position.queue_id}, offset {message.position.offset}"
+    found.append(Step("Stored", "", message.position.broker_name, message.stored_at_ms, None, Result.DONE, place))
+    found += _attempts(records)
+    return _drawn(sorted(found, key=lambda step: step.at_ms))
+
+
+def records_of(admin: Admin, topic: Topic, message_id: str, tenant: Tenant) -> list[TraceRecord]:
+    """What clients say of a message of the topic, oldest first, as far as it is of this topic and the tenant's groups.
+
+    Raises ClientError when the brokers do not answer.
+    """
+    records = admin.traces.of_message(message_id)[:_MOST_RECORDS]
     own = set(
         Group.objects.filter(owner=tenant, cluster=topic.instance.cluster).filter(
             group_id__in={record.group for record in records}
         ).values_list("group_id", flat=True)
     )  # fmt: skip
-    found = list(_of_producers(records, topic))
-    if not any(step.what == "Sent" for step in found):
-        found.append(Step("Sent", "", message.born_host, message.born_at_ms, None, Result.DONE, "as the message says"))
-    place = f"queue {message.position.queue_id}, offset {message.position.offset}"
-    found.append(Step("Stored", "", message.position.broker_name, message.stored_at_ms, None, Result.DONE, place))
-    found += _attempts(records, own)
-    return _drawn(sorted(found, key=lambda step: step.at_ms))
+    names = {topic.name, topic.physical_name}
+    return [
+        one
+        for one in records
+        if (one.group in own if one.kind in ("SubBefore", "SubAfter") else one.fields.get("topic", topic.name) in names)
+    ]
 
 
-def _of_producers(records: Iterable[TraceRecord], topic: Topic) -> Iterator[Step]:
+def _of_producers(records: Iterable[TraceRecord]) -> Iterator[Step]:
     for one in records:
-        if one.kind == "Pub" and one.fields.get("topic") in {topic.name, topic.physical_name}:
+        if one.kind == "Pub":
             result = Result.FAILED if one.succeeded is False else Result.DONE
-            yield Step("Sent", one.group, one.client_host, one.time_ms, _ms(one), result)
+            yield Step("Sent", one.group, one.client_host, one.time_ms, number_of(one, "cost_ms"), result)
         elif one.kind == "EndTransaction":
             state = _TRANSACTIONS.get(one.fields.get("state", ""), "Ended")
             note = "after the broker asked" if one.fields.get("from_check") == "true" else ""
@@ -84,26 +98,29 @@ def _of_producers(records: Iterable[TraceRecord], topic: Topic) -> Iterator[Step
             yield Step("Recalled", one.group, one.client_host, one.time_ms, None, Result.DONE)
 
 
-def _attempts(records: Iterable[TraceRecord], own: set[str]) -> Iterator[Step]:
-    """Each attempt of the account's groups; one that no client ended is open: it runs, or its client died."""
+def attempts(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, TraceRecord | None]]:
+    """Each attempt to consume with its end; one without an end runs still, or its client died."""
+    records = list(records)
     ends = {one.fields.get("request_id"): one for one in records if one.kind == "SubAfter"}
-    for one in records:
-        if one.kind != "SubBefore" or one.group not in own:
-            continue
-        tries = one.fields.get("retry_times", "0")
-        what = f"Attempt {int(tries) + 1}" if tries.isascii() and tries.isdecimal() and len(tries) < 6 else "Attempt"
-        end = ends.get(one.fields.get("request_id"))
+    return ((one, ends.get(one.fields.get("request_id"))) for one in records if one.kind == "SubBefore")
+
+
+def _attempts(records: Iterable[TraceRecord]) -> Iterator[Step]:
+    for one, end in attempts(records):
+        tries = number_of(one, "retry_times")
+        what = "Attempt" if tries is None else f"Attempt {tries + 1}"
         if end is None:
             yield Step(what, one.group, one.client_host, one.time_ms, None, Result.OPEN, "no end was told")
             continue
         result = Result.FAILED if end.succeeded is False else Result.DONE
         note = _RETURNS.get(end.fields.get("context_code", ""), "")
-        yield Step(what, one.group, one.client_host, one.time_ms, _ms(end), result, note)
+        yield Step(what, one.group, one.client_host, one.time_ms, number_of(end, "cost_ms"), result, note)
 
 
-def _ms(record: TraceRecord) -> int | None:
-    text = record.fields.get("cost_ms", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else None
+def number_of(record: TraceRecord, name: str) -> int | None:
+    """A field that should be a number; None where it is none, or larger than any that a client means."""
+    text = record.fields.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def _drawn(found: list[Step]) -> list[Step]:

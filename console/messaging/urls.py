@@ -27,6 +27,11 @@ urlpatterns += [
         views.trace,
         name="messaging.trace",
     ),
+    path(
+        "i/<str:instance_id>/topics/<str:name>/messages/<str:message_id>/push/<str:group_id>",
+        views.push,
+        name="messaging.push",
+    ),
 ]
 # /i/<instance_id>/groups/<group_id>/
 urlpatterns += [

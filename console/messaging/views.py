@@ -21,7 +21,7 @@ from console.messaging import trace as traces
 from console.messaging.forms import IdSearchForm, KeySearchForm, PublishForm, ResetForm, TimeSearchForm
 from console.messaging.queries import FOREVER_MS, Source
 from console.messaging.records import MessageRecord, Position
-from console.messaging.status import diagnose, group_status, thread_stack, topics_by_backlog
+from console.messaging.status import clients_of, diagnose, group_status, thread_stack, topics_by_backlog
 from console.messaging.tables import Letters, LettersTable
 from console.metrics.queries import dead_letter_counts
 from console.topics import access as topics
@@ -105,7 +105,26 @@ def track(request: Request, instance_id: str, name: str, message_id: str) -> Htt
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
     record, _ = _open(request, Source.of_topic(topic), message_id)
     found = consumption.delivery_tracks(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
-    return render(request, "messaging/_tracks.html", {"instance": topic.instance, "found": found})
+    context = {"instance": topic.instance, "topic": topic, "message": record, "place": str(record.position)}
+    return render(request, "messaging/_tracks.html", context | {"found": found})
+
+
+@require_http_methods(["GET", "POST"])
+def push(request: Request, instance_id: str, name: str, message_id: str, group_id: str) -> HttpResponse:
+    """Hand the message to one client of a group, whatever the group consumed, and show what the client made of it."""
+    topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
+    group = topics.group(request, instance_id, group_id, "mq:ResendDeadLetter")
+    record, _ = _open(request, Source.of_topic(topic), message_id)
+    context: dict[str, Any] = {"instance": topic.instance, "topic": topic, "group": group, "message": record}
+    context |= {"place": str(record.position), "chosen": request.POST.get("client", "")}
+    with forms.refusals_in(context, "refusal"):
+        connection = clients_of(group)
+        context["clients"] = [one.client_id for one in connection.connections] if connection else []
+        if request.method == "POST":
+            context["result"] = services.push_message(request.actor, group, topic, record, context["chosen"])
+    response = htmx.page(request, "messaging/push.html", "messaging/_push.html", context)
+    response.status_code = 422 if "refusal" in context else 200
+    return response
 
 
 @require_GET

@@ -111,7 +111,7 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
 
 def run(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Any | Page:
     """Count, validate, run, and turn the result into JSON values. Raises what `attempt` knows."""
-    throttle.check_call(operation, call.actor)
+    throttle.check_call(operation.limit, call.actor)
     given = operation.parameters.model_validate(dict(parameters))
     names = [parameters[name] for name in ("instanceId", "topic", "groupId", "queue", "job") if parameters.get(name)]
     with audit.attempt(call.actor, f"openapi.{operation.path}", "%".join(names), reads=not operation.changes):

@@ -17,7 +17,6 @@ from redis.exceptions import RedisError
 
 from console.accounts.actor import Actor
 from console.openapi import envelope
-from console.openapi.registry import Operation
 from console.web.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -27,10 +26,10 @@ LIMITS = {"status": "API_STATUS_PER_MINUTE", "query": "API_QUERIES_PER_MINUTE"}
 """The setting behind each limit that an operation can be declared with."""
 
 
-def check_call(operation: Operation, actor: Actor) -> None:
-    """Count a call of a limited operation for the caller's key. Raises Refused BIZ_THROTTLED."""
-    limit = getattr(settings, LIMITS[operation.limit]) if operation.limit else 0
-    if limit and _add(f"call:{operation.limit}:{actor.access_key_id or actor.name}") > limit:
+def check_call(kind: str, actor: Actor) -> None:
+    """Count a call of a limited kind (of LIMITS, or empty) for the caller's key. Raises Refused BIZ_THROTTLED."""
+    limit = getattr(settings, LIMITS[kind]) if kind else 0
+    if limit and _add(f"call:{kind}:{actor.access_key_id or actor.name}") > limit:
         message = f"More than {limit} calls of this kind a minute with one AccessKey; try again in the next minute."
         raise Refused(envelope.THROTTLED, message)
 

@@ -223,7 +223,7 @@ def trace(call: Call, parameters: MessageQuery) -> list[MessageTrack]:
     return [
         MessageTrack(
             instanceId=topic.instance.instance_id,
-            consumerGroup=track.group_id,
+            consumerGroup=track.group.group_id,
             trackType=track.track_type.value,
             exceptionDesc=track.explanation,
         )
@@ -312,6 +312,42 @@ def _by_id(topic: Topic, message_id: str) -> MessageRecord:
     if not found:
         raise Refused("BIZ_NO_MESSAGE", f"The topic {topic.name} has no message with this ID.", "msgId")
     return found[0]
+
+
+class PushQuery(MessageQuery):
+    groupId: registry.GroupId
+    clientId: str = Field(min_length=1, max_length=512, description="One of consumer/getConnection.")
+
+
+class PushDo(Result):
+    """What the client made of it."""
+
+    result: str = Field(
+        description="CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION, CR_RETURN_NULL, CR_COMMIT or CR_ROLLBACK."
+    )
+    remark: str = Field(description="What the client adds, such as its exception.")
+    spentTimeMillis: int = Field(description="How long its listener took, ms.")
+
+
+@operation(
+    "message/push",
+    service="Message",
+    summary="Hand a message to one client of a group",
+    description="At once, whatever the group consumed; its offsets stay. The client's listener decides what becomes of "
+    "it, and its answer is the result. The group must subscribe to the topic.",
+    parameters=PushQuery,
+    result=PushDo,
+    changes=True,
+    errors=(*_LETTER_MISSES, "BIZ_TOPIC_NOT_FOUND", "BIZ_CONSUMER_NOT_ONLINE"),
+    rpc="OnsMessagePush",
+    extension=True,
+)
+def push(call: Call, parameters: PushQuery) -> PushDo:
+    topic = _topic(call, parameters.instanceId, parameters.topic)
+    group = lookup.group(call, parameters.instanceId, parameters.groupId, "mq:ResendDeadLetter")
+    found = _by_id(topic, parameters.msgId)
+    pushed = services.push_message(call.actor, group, topic, found, parameters.clientId)
+    return PushDo(result=pushed.answer, remark=pushed.remark, spentTimeMillis=pushed.spent_ms)
 
 
 class EitherSpelling(Parameters):

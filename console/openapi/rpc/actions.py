@@ -2,7 +2,7 @@
 
 Names differ by their first letter (`instanceId`, `InstanceId`) unless said otherwise here. A list stands in an object
 under the name of its element: `"PropertyList": {"MessageProperty": [...]}`. Behind that table are the actions that no
-operation here has: the status of a topic, and STS (version 2015-04-01).
+operation here has: the status of a topic, traces, and STS (version 2015-04-01).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from console.accounts.services.roles import find_role
 from console.instances.models import DEFAULT_TPS
 from console.openapi import envelope
 from console.openapi.registry import Call, Parameters
+from console.openapi.rpc import traces
 from console.topics import live
 from console.topics.access import find_topic, require_topic
 from console.web.errors import Refused
@@ -48,10 +49,6 @@ ABSENT: dict[str, str] = {
     "ListTagResources": "there are no tags",
     "TagResources": "there are no tags",
     "UntagResources": "there are no tags",
-    "OnsMessagePush": "a message is not pushed to one client; reset the offset or resend a dead letter",
-    "OnsTraceGetResult": "message traces are not kept; OnsMessageTrace tells who has consumed a message",
-    "OnsTraceQueryByMsgId": "message traces are not kept; OnsMessageTrace tells who has consumed a message",
-    "OnsTraceQueryByMsgKey": "message traces are not kept; OnsMessageTrace tells who has consumed a message",
     "OpenOnsService": "there is nothing to subscribe to",
 }
 
@@ -137,6 +134,7 @@ ACTIONS: dict[str, Action] = {
     "OnsMessageTrace": Action("message/trace", _MESSAGE, "Data.MessageTrack"),
     "OnsMessageGetByMsgId": Action("message/getById", _MESSAGE, "Data"),
     "OnsMessageDetail": Action("message/getById", _MESSAGE, "Data", plain=("PropertyList",)),
+    "OnsMessagePush": Action("message/push", (*_MESSAGE, "GroupId", "ClientId")),
     "OnsMessageGetByKey": Action("message/getByKey", (*_TOPIC, "Key"), "Data.OnsRestMessageDo"),
     "OnsMessagePageQueryByTopic": Action("message/getByPagedTopic", (*_TOPIC, *_PAGE), "MsgFoundDo", renamed=_FOUND),
     "OnsTrendTopicInputTps": Action("trend/topicInputTps", _TREND, "Data"),
@@ -173,7 +171,8 @@ def topic_status(call: Call, given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-STATUS_ACTIONS = {"OnsTopicStatus": topic_status}
+#: Of messages, without an operation of the management API behind them.
+OWN_ACTIONS = {"OnsTopicStatus": topic_status, **traces.ACTIONS}
 
 
 class AssumeRole(Parameters):

@@ -134,8 +134,8 @@ def _runner(signed: Signed) -> Runner:
         raise GatewayError("InvalidVersion", message)
     if signed.version == actions.STS_VERSION and signed.action in actions.STS_ACTIONS:
         return actions.STS_ACTIONS[signed.action]
-    if signed.version == actions.MQ_VERSION and signed.action in actions.STATUS_ACTIONS:
-        return actions.STATUS_ACTIONS[signed.action]
+    if signed.version == actions.MQ_VERSION and signed.action in actions.OWN_ACTIONS:
+        return actions.OWN_ACTIONS[signed.action]
     if signed.version == actions.MQ_VERSION and exists(signed.action):
         return lambda call, parameters: run(signed.action, call, parameters)
     why = actions.ABSENT.get(signed.action, "")

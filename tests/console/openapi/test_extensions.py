@@ -81,6 +81,7 @@ MATRIX: dict[str, str] = {
     "empower/listInInstance":                 "! ? - - - . . .",
     "group/update":                           "! ? - - - - . .",
     "message/discardByIdInDLQ":               "! ? - - - - . .",
+    "message/push":                           "! ? - - - - . .",
     "organization/list":                      "! . . . . . . .",
     "resourceGroup/list":                     "! . . . . . . .",
     "inflow/list":                            "! . - - - - . .",
@@ -235,6 +236,9 @@ def _valid(stage: Stage, path: str) -> dict[str, str]:
         return {"instanceId": stage.instance_id, "groupId": "GID_orders", "deliveryOrderType": "Orderly"}
     if path == "message/discardByIdInDLQ":
         return {"InstanceId": stage.instance_id, "GroupId": "GID_orders", "MsgId": "0A0000010001189F0000000000000007"}
+    if path == "message/push":
+        group = {"instanceId": stage.instance_id, "topic": "orders", "groupId": "GID_orders", "clientId": "nobody"}
+        return group | {"msgId": "0A0000010001189F0000000000000007"}
     given = {"policy": "of-acme", "document": TEXT, "include": "x*", "run": "1", "rule": "1"}
     if path.startswith("bucket/"):
         given = BUCKET | ({"rule": "new"} if path == "bucket/createRule" else {})

@@ -235,6 +235,8 @@ MATRIX: list[Row] = [
     Row("messaging.body", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.track", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
     Row("messaging.trace", (*TOPIC, "NOSUCHMESSAGE"), MISSING),
+    Row("messaging.push", (*TOPIC, "NOSUCHMESSAGE", "group"), Statuses(302, 404, 403, 403, 404, 404)),
+    Row("messaging.push", (*TOPIC, "NOSUCHMESSAGE", "group"), Statuses(302, 404, 403, 403, 404, 404), "post"),
     # Consumer status and dead letters
     Row("messaging.status", GROUP, LOOK),
     Row("messaging.clients", GROUP, LOOK),
