@@ -248,6 +248,7 @@ MIDDLEWARE = [
     "console.web.middleware.OrderlyTextMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.web.bundles.BundleMiddleware",
     "console.web.middleware.NoStoreMiddleware",
     "console.web.middleware.CollapseSlashesMiddleware",
     "console.openapi.rpc.middleware.ApiMiddleware",

@@ -23,6 +23,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console.web import zone
+from console.web.bundles import bundle_url
 from console.web.text import largest_unit
 
 register = template.Library()
@@ -58,6 +59,12 @@ def asset(path: str) -> str:
     if path.startswith("vendor/"):
         return static(path)
     return f"{static(path)}?v={_version(path, _static_file(path).stat().st_mtime_ns)}"
+
+
+@register.simple_tag
+def bundle(name: str) -> str:
+    """URL of files that every page needs, in one (`console.web.bundles`)."""
+    return bundle_url(name)
 
 
 @register.simple_tag
