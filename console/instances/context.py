@@ -13,7 +13,7 @@ from brokercore.policy import mq_resource
 from console.accounts.actor import Actor, platform_resource, service_resource, tenant_resource
 from console.instances.models import Instance
 from console.instances.queries import has_other_clusters
-from console.web.navigation import sections
+from console.web.navigation import above, sections
 
 _CHOSEN = "chosen_instance"
 # Each cell of a table is a template of its own and would ask for the frame again.
@@ -34,7 +34,8 @@ class Choice:
 def navigation(request: HttpRequest) -> dict[str, Any]:
     """`navigation`, `instances` the actor may see, `instance_choices`, `current_instance` and `other_clusters`.
 
-    The chosen instance is that of the URL; on pages outside an instance, the one chosen last.
+    The chosen instance is that of the URL; on pages outside an instance, the one chosen last. `section` is the entry of
+    the navigation that the page is below; None on the entry's own page.
     """
     actor = getattr(request, "actor", None)
     if actor is None or getattr(request, "htmx", False):
@@ -49,7 +50,9 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     match = request.resolver_match
     shown = (match.url_name if match else None) or ""
     if actor.own_tenant is None:
-        return {"navigation": sections(shown, None, None), "other_clusters": has_other_clusters}
+        shown_sections = sections(shown, None, None)
+        section = above(shown_sections, request.path)
+        return {"navigation": shown_sections, "section": section, "other_clusters": has_other_clusters}
     instances = choosable(actor)
     wanted = match.kwargs.get("instance_id") if match else None
     by_id = {i.instance_id: i for i in instances}
@@ -60,8 +63,10 @@ def _frame(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     choices = [
         Choice(i, address.replace(_PLACE, i.instance_id), current is not None and i.pk == current.pk) for i in instances
     ]
+    shown_sections = sections(shown, current.instance_id if current else None, partial(may_open, actor))
     return {
-        "navigation": sections(shown, current.instance_id if current else None, partial(may_open, actor)),
+        "navigation": shown_sections,
+        "section": above(shown_sections, request.path),
         "instances": instances,
         "instance_choices": choices,
         "current_instance": current,

@@ -73,7 +73,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 "stack-2",
                 "topics.list",
                 True,
-                ("topics.", "metrics.topic", "archive.topic"),
+                ("topics.", "metrics.topic", "archive.topic", "messaging.publish", "messaging.live"),
                 needs=("mq:QueryInstance", ""),
             ),
             _Item(
@@ -81,16 +81,20 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 "users-group",
                 "groups.list",
                 True,
-                ("groups.", "messaging.status", "messaging.clients", "messaging.reset", "metrics.group"),
+                (
+                    "groups.",
+                    "metrics.group",
+                    *(f"messaging.{page}" for page in ("status", "clients", "reset", "stack")),
+                ),
                 needs=("mq:QueryInstance", ""),
             ),
-            _Item("Messages", "messages", "messaging.search", True, ("messaging.message", "messaging.publish")),
+            _Item("Messages", "messages", "messaging.search", True, ("messaging.message", "messaging.push")),
             _Item(
                 "Dead letters",
                 "mailbox",
                 "messaging.dead_letter_index",
                 True,
-                ("messaging.dead_letter",),
+                ("messaging.dead_letter", "messaging.resend", "messaging.discard"),
                 needs=("mq:QueryGroup", ""),
             ),
             _Item("Statistics", "chart-line", "metrics.index", True, needs=("mq:QueryTrend", "")),
@@ -225,6 +229,12 @@ def sections(url_name: str, instance_id: str | None, may: May | None) -> list[Se
         if entries:
             built.append(Section(title, entries))
     return built
+
+
+def above(shown: Sequence[Section], path: str) -> Entry | None:
+    """The entry that the page at `path` is below; None for an entry's own page, or one that is below none."""
+    active = next((entry for section in shown for entry in section.entries if entry.active), None)
+    return active if active is not None and active.url != path else None
 
 
 def _is_open(item: _Item, instance_id: str | None, may: May) -> bool:

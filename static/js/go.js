@@ -1,4 +1,4 @@
-// Go anywhere: Ctrl-K and its list of places, and the keys of every page (docs/use/keys.md).
+// Go anywhere: Ctrl-K and its list of places, the keys of every page (docs/use/keys.md), and where the navigation was.
 (function () {
   const RECENT = "gantry-recent", MOST = 6;
   const leaders = { o: "/", t: "topics", g: "groups", m: "messages", s: "sql", a: "alarms" };
@@ -126,4 +126,11 @@
       } else if (event.key === "?") document.getElementById("keys")?.showModal();
     }
   });
+
+  // The side navigation stays where it was scrolled to.
+  const sidebar = document.getElementById("sidebar-menu");
+  if (sidebar) {
+    sidebar.scrollTop = Number(sessionStorage.getItem("gantry-sidebar"));
+    addEventListener("pagehide", () => sessionStorage.setItem("gantry-sidebar", String(sidebar.scrollTop)));
+  }
 })();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -74,3 +76,23 @@ def test_what_somebody_may_not_see_is_not_said_to_be_none(cast: Cast) -> None:
     # In an account that has none, it is none.
     charlies = reverse("topics.list", args=[cast.charlies.instance_id])
     assert "No topic yet" in cast.client("charlie").get(charlies).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("url_name", "more", "crumbs"),
+    [
+        ("topics.list", [], []),
+        ("topics.detail", ["orders"], ["Topics"]),
+        ("messaging.publish", ["orders"], ["Topics"]),
+        ("groups.detail", ["GID_orders"], ["Groups"]),
+        ("messaging.reset", ["GID_orders"], ["Groups"]),
+        ("messaging.dead_letters", ["GID_orders"], ["Dead letters"]),
+    ],
+)
+def test_a_page_says_what_it_is_below_of(cast: Cast, url_name: str, more: list[str], crumbs: list[str]) -> None:
+    make_topic(cast.alice, cast.instance)
+    make_group(cast.alice, cast.instance)
+    page = cast.client("alice").get(reverse(url_name, args=[cast.instance.instance_id, *more])).content.decode()
+    found = re.findall(r'<li class="breadcrumb-item"><a href="[^"]+">([^<]+)</a>', page)
+    assert found == crumbs
+    assert page.count('aria-label="Breadcrumb"') == bool(crumbs)
