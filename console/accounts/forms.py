@@ -252,7 +252,11 @@ class AssumeForm(forms.Form):
         help_text="2 to 32 letters, digits, dots, @, - or _. It appears in the audit trail.",
     )
     duration_s = forms.IntegerField(
-        label="Duration (seconds)", min_value=MIN_SESSION_S, max_value=MAX_SESSION_S, initial=MAX_SESSION_S
+        label="Duration (seconds)",
+        min_value=MIN_SESSION_S,
+        max_value=MAX_SESSION_S,
+        initial=MAX_SESSION_S,
+        help_text=f"{MIN_SESSION_S} (15 minutes) up to the longest session of the role.",
     )
 
 
@@ -267,7 +271,10 @@ class SingleSignOnForm(forms.Form):
         help_text="Address of the provider, without /.well-known/openid-configuration.",
     )
     client_id = forms.CharField(
-        label="Client ID", max_length=255, widget=forms.TextInput(attrs={"spellcheck": "false"})
+        label="Client ID",
+        max_length=255,
+        widget=forms.TextInput(attrs={"spellcheck": "false"}),
+        help_text="What the provider calls this console.",
     )
     client_secret = forms.CharField(
         label="Client secret",
@@ -291,7 +298,10 @@ class SingleSignOnForm(forms.Form):
         required=False,
         help_text="As RAM users without a policy: they may do nothing until you attach one.",
     )
-    enabled = forms.BooleanField(label="Switched on", required=False, initial=True)
+    enabled = forms.BooleanField(
+        label="Switched on", required=False, initial=True,
+        help_text="Off: nobody signs in by it, and what is set here stays.",
+    )  # fmt: skip
 
     def __init__(self, *args: Any, row: SingleSignOn | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

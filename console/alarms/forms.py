@@ -79,16 +79,30 @@ class RuleForm(forms.Form):
         help_text="Of groups, topics, jobs or tasks: patterns with * and ?, separated by spaces. Each has an alarm of "
         "its own.",
     )  # fmt: skip
-    severity = forms.ChoiceField(label="Severity", choices=Severity.choices, initial=Severity.WARNING)
+    severity = forms.ChoiceField(
+        label="Severity",
+        choices=Severity.choices,
+        initial=Severity.WARNING,
+        help_text="Said in the notice and in lists.",
+    )
     recipients = forms.ModelMultipleChoiceField(
-        label="Tell", queryset=Recipient.objects.none(), widget=forms.CheckboxSelectMultiple
+        label="Tell",
+        queryset=Recipient.objects.none(),
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Each gets every notice of this rule, its end too.",
     )
     quiet_from = forms.TimeField(label="Quiet hours from", required=False, widget=_TIME)
     quiet_until = forms.TimeField(
         label="Quiet hours until", required=False, widget=_TIME,
         help_text="Nobody is told within these; what still holds when they end is told then.",
     )  # fmt: skip
-    zone = forms.CharField(label="Time zone of these hours", required=False, initial="UTC", max_length=64)
+    zone = forms.CharField(
+        label="Time zone of these hours",
+        required=False,
+        initial="UTC",
+        max_length=64,
+        help_text="Such as Europe/Berlin.",
+    )
 
     def __init__(
         self, data: Any = None, *, actor: Actor, rule: Rule | None = None, wanted: Mapping[str, str] | None = None
@@ -134,7 +148,10 @@ class RuleForm(forms.Form):
 class RecipientForm(forms.Form):
     """Somebody who can be told."""
 
-    name = forms.CharField(label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}))
+    name = forms.CharField(
+        label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
+        help_text="What rules call it.",
+    )  # fmt: skip
     kind = forms.ChoiceField(label="By", choices=RecipientKind.choices)
     address = forms.CharField(
         label="Address", required=False, max_length=2048, widget=forms.TextInput(attrs=_CODE),

@@ -47,7 +47,7 @@ class ClusterForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text="Of the account with which the console works there; empty where the brokers ask nobody.",
     )
-    access_key_secret = _secret("Secret", max_length=256)
+    access_key_secret = _secret("Secret", max_length=256, help_text="Stored encrypted, and never shown again.")
     tls = forms.BooleanField(label="Name servers and brokers are reached over TLS", required=False)
     authority = _pem("Certificates of the authority", help_text="PEM. Empty: those that this system trusts.")
     certificate = _pem("Client certificate", help_text="PEM, with its chain. Only where brokers ask for one.")

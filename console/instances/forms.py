@@ -28,7 +28,12 @@ class InstanceForm(forms.Form):
     """What can be changed later."""
 
     name = forms.CharField(label="Name", max_length=64, help_text="3 to 64 characters, unique in the region.")
-    remark = forms.CharField(label="Description", max_length=256, required=False)
+    remark = forms.CharField(
+        label="Description",
+        max_length=256,
+        required=False,
+        help_text="What others read in lists, up to 256 characters.",
+    )
     resource_set = SetChoice(
         label="Resource set", queryset=ResourceSet.objects.none(), required=False, empty_label="None"
     )

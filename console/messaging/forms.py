@@ -168,14 +168,21 @@ class PublishForm(forms.Form):
         label="Body",
         strip=False,
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
+        help_text="Text, sent as UTF-8 with line ends of one character.",
     )
-    tag = forms.CharField(label="Tag", required=False, max_length=128)
+    tag = forms.CharField(
+        label="Tag", required=False, max_length=128, help_text="One word, by which consumers choose what they get."
+    )
     key = forms.CharField(label="Key", required=False, max_length=1024, help_text="Separate several keys with spaces.")
     sharding_key = forms.CharField(
         label="Sharding key", required=False, max_length=128, help_text="Equal keys go to the same queue."
     )
     delay_seconds = forms.IntegerField(
-        label="Deliver after (seconds)", required=False, min_value=0, max_value=40 * 24 * 3600
+        label="Deliver after (seconds)",
+        required=False,
+        min_value=0,
+        max_value=40 * 24 * 3600,
+        help_text="Up to 3,456,000, which is 40 days; empty: at once.",
     )
     properties = forms.CharField(
         label="Properties",

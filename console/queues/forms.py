@@ -98,8 +98,14 @@ class SendForm(forms.Form):
 class ReceiveForm(forms.Form):
     """A receive by hand."""
 
-    most = forms.IntegerField(label="Messages, at most", min_value=1, max_value=MAX_BATCH, initial=1)
-    wait_s = forms.IntegerField(label="Wait (seconds)", min_value=0, max_value=WAIT_SECONDS, initial=0)
+    most = forms.IntegerField(
+        label="Messages, at most", min_value=1, max_value=MAX_BATCH, initial=1,
+        help_text=f"1 to {MAX_BATCH}. They are hidden from all others for the queue's visibility timeout.",
+    )  # fmt: skip
+    wait_s = forms.IntegerField(
+        label="Wait (seconds)", min_value=0, max_value=WAIT_SECONDS, initial=0,
+        help_text=f"For a message to come, up to {WAIT_SECONDS}.",
+    )  # fmt: skip
     base64 = forms.BooleanField(label="Decode Base64", required=False)
 
 

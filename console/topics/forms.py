@@ -8,6 +8,7 @@ from django import forms
 
 from console.topics.models import DeliveryOrder, OrderType, Permission, Relation
 
+_REMARK = "What others read in lists, up to 256 characters."
 _NAME = {"autocomplete": "off", "spellcheck": "false", "autofocus": True}
 
 
@@ -31,8 +32,9 @@ class TopicForm(forms.Form):
             (OrderType.TRANSACTIONAL, "Transactional: delivered when the sender's transaction is committed"),
             (OrderType.DELAYED, "Scheduled or delayed: delivered at a time"),
         ],
+        help_text="It cannot be changed: producers and consumers are written for one type.",
     )
-    remark = forms.CharField(label="Description", max_length=256, required=False)
+    remark = forms.CharField(label="Description", max_length=256, required=False, help_text=_REMARK)
 
     def __init__(self, *args: Any, most: int, **kwargs: Any) -> None:
         """`most` are the characters that the instance has room for in a name."""
@@ -79,7 +81,7 @@ class GroupForm(forms.Form):
         widget=forms.RadioSelect,
         help_text="For gRPC clients, and others that pop. Consumers that lock queues keep the order themselves.",
     )
-    remark = forms.CharField(label="Description", max_length=256, required=False)
+    remark = forms.CharField(label="Description", max_length=256, required=False, help_text=_REMARK)
 
     def clean_delivery_order(self) -> str:
         return self.cleaned_data["delivery_order"] or DeliveryOrder.AUTOMATIC

@@ -126,7 +126,10 @@ class GroupForm(forms.Form):
         widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
         help_text="1 to 64 letters, digits, points, hyphens and underscores.",
     )
-    account = forms.CharField(label="Account", max_length=64, widget=forms.TextInput(attrs=_PLAIN))
+    account = forms.CharField(
+        label="Account", max_length=64, widget=forms.TextInput(attrs=_PLAIN),
+        help_text="A name of your choice, with which who reads by the group signs in.",
+    )  # fmt: skip
     password = forms.CharField(
         label="Password",
         min_length=8,
