@@ -22,6 +22,7 @@ from tests.bench import (
     smq_beside,
     soak,
     sql,
+    weight,
 )
 
 
@@ -31,6 +32,7 @@ def main() -> None:
     kinds = (
         *("broker", "soak", "sql", "pages", "console", "scale", "fairness", "smq", "smq-beside", "pipelines", "inflow"),
         "adoption",
+        "weight",
         "all",
     )
     parser.add_argument("what", nargs="?", choices=kinds, default="all")
@@ -70,6 +72,8 @@ def main() -> None:
         print("\n" + sql.main(), flush=True)
     if arguments.what in ("pages", "all"):
         print("\n" + pages.main(arguments.demo), flush=True)
+    if arguments.what in ("weight", "all"):
+        print("\n" + weight.main(arguments.demo), flush=True)
     if arguments.what in ("console", "all"):
         print("\n" + console.main(), flush=True)
     if arguments.what in ("scale", "all"):

@@ -18,15 +18,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, 
 from tests.compat.programs import Keys, Toolbox, build_programs
 from tests.compat.servers import wants_apache
 from tests.e2e.cluster import cluster_environment, cluster_of
+from tests.support.chromium import ARGUMENTS
 from tests.support.needs import need_tool
 from tests.support.product import ROOT, SLOWNESS, Product
 
 SCREENSHOTS = ROOT / "test-results" / "screenshots"
-# Chromium's own calls home fail on a closed network and would only disturb.
-CHROMIUM = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,7 +83,7 @@ def browser() -> Iterator[Browser]:
     SCREENSHOTS.mkdir(parents=True)
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=str(chromium), args=CHROMIUM)
+        yield playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from console.accounts.models import User
 from console.audit.models import Entry
 from tests.support.cast import PASSWORD, Cast
+from tests.support.chromium import ARGUMENTS
 from tests.support.needs import need_tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,7 +59,7 @@ def browser(people: Cast, live_server: Any) -> Iterator[Browser]:
     chromium = need_tool("chromium")
     expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
-        chrome = playwright.chromium.launch(executable_path=str(chromium), args=["--no-sandbox", "--disable-gpu"])
+        chrome = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
         # Keys are bound to host names; an address has none.
         yield Browser(chrome.new_page(), live_server.url.replace("127.0.0.1", "localhost"))
         chrome.close()

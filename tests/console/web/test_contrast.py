@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from tests.support.chromium import ARGUMENTS
 from tests.support.needs import need_tool
 
 #: It starts a browser.
@@ -67,7 +68,7 @@ def pieces() -> str:
 def page() -> Iterator[Page]:
     chromium = need_tool("chromium")
     with sync_playwright() as playwright:
-        chrome = playwright.chromium.launch(executable_path=str(chromium), args=["--no-sandbox", "--disable-gpu"])
+        chrome = playwright.chromium.launch(executable_path=str(chromium), args=ARGUMENTS)
         page = chrome.new_page()
         page.set_content(f"<!doctype html><html><body>{pieces()}</body></html>")
         for sheet in SHEETS:

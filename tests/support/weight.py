@@ -1,0 +1,59 @@
+"""What a page costs a browser: requests, and bytes as they come over the wire, with heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.sync_api import Page
+
+
+@dataclass
+class Cost:
+    """What was asked for since the count began; what the browser had kept is no request."""
+
+    addresses: list[str] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def requests(self) -> int:
+        """How many requests went out."""
+        return len(self.addresses)
+
+
+class Meter:
+    """Counts what a page asks for, as Chromium's network sees it."""
+
+    def __init__(self, page: Page) -> None:
+        self.cost = Cost()
+        self._asked: dict[str, str] = {}
+        session = page.context.new_cdp_session(page)
+        session.send("Network.enable")
+        session.on("Network.requestWillBeSent", self._sent)
+        session.on("Network.requestServedFromCache", self._kept)
+        session.on("Network.responseReceived", self._received)
+        session.on("Network.loadingFinished", self._finished)
+
+    def of(self, act: Callable[[], object]) -> Cost:
+        """What `act` costs."""
+        self.cost = Cost()
+        self._asked.clear()
+        act()
+        return self.cost
+
+    def _sent(self, event: dict[str, Any]) -> None:
+        if event["request"]["url"].startswith("http"):
+            self._asked[event["requestId"]] = event["request"]["url"]
+
+    def _kept(self, event: dict[str, Any]) -> None:
+        self._asked.pop(event["requestId"], None)
+
+    def _received(self, event: dict[str, Any]) -> None:
+        if event["response"].get("fromDiskCache"):
+            self._kept(event)
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        if address := self._asked.pop(event["requestId"], ""):
+            self.cost.addresses.append(address)
+            self.cost.size += int(event["encodedDataLength"])
