@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.e2e.conftest import Visitor
 from tests.support.product import Product, eventually
@@ -196,6 +196,47 @@ def test_a_dead_letter_is_inspected_and_sent_again(visitor: Visitor, traffic: Pa
     page.locator("a[href*='/dead-letters/']").filter(has_text=re.compile("^[0-9A-F]{32}")).first.click()
     expect(page.get_by_text("CARRIER", exact=False).or_(page.get_by_text("carrier", exact=False)).first).to_be_visible()
     visitor.shoot("dead-letter")
+
+
+def test_who_is_on_call_needs_few_clicks(visitor: Visitor, traffic: Path) -> None:
+    page, clicks = visitor.page, 0
+
+    def click(what: Locator) -> None:
+        nonlocal clicks
+        clicks += 1
+        what.click()
+
+    def begin() -> None:
+        nonlocal clicks
+        clicks = 0
+        visitor.go("/")
+
+    begin()  # how far is a group behind, and where
+    click(page.locator("#backlogs").get_by_role("link", name="GID_flights", exact=True))
+    expect(page.get_by_role("heading", name="Progress")).to_be_visible()
+    expect(page.get_by_text("age of the oldest message waiting")).to_be_visible()
+    assert clicks <= 2
+    begin()  # all dead letters once more
+    click(page.locator("#attention").get_by_role("link", name=re.compile("^Inspect: .* in GID_flights")))
+    click(page.get_by_role("button", name="Resend all…"))
+    click(page.get_by_role("dialog").get_by_role("button", name="Resend"))
+    expect(page.locator("#resend-results").get_by_text("resent", exact=True).first).to_be_visible()
+    assert clicks <= 4
+    visitor.go("~/create-topic/")
+    page.get_by_label("Name").fill("short-lived")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("link", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("textbox").fill("short-lived")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Topics", exact=True)).to_be_visible()
+    begin()  # who deleted a topic
+    click(page.get_by_role("navigation", name="Main").get_by_role("link", name="Audit"))
+    page.get_by_label("Search", exact=True).fill("deleted topic short-lived")
+    page.keyboard.press("Enter")
+    expect(
+        page.get_by_role("row").filter(has_text="topics.topic.delete").filter(has_text="short-lived")
+    ).to_be_visible()
+    assert clicks <= 2
 
 
 def test_the_curves_of_topic_and_group_are_drawn(visitor: Visitor, traffic: Path) -> None:
