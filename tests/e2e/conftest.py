@@ -71,6 +71,9 @@ def traffic(product: Product) -> Iterator[Path]:
         process.wait(30)
 
 
+#: How htmx tells that a request was given up: the page was left, or a later letter of a search took its place.
+#: What fails it tells with another line beside these.
+_GIVEN_UP = ("htmx:sendAbort", "htmx:afterRequest")
 #: A busy machine is slow, not broken: only what never comes fails. An engine that is started anew has its time in it.
 PATIENCE_MS = 120_000 * SLOWNESS
 
@@ -101,7 +104,7 @@ class Visitor:
         self.page.set_default_timeout(PATIENCE_MS)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and not message.text.startswith(_GIVEN_UP):
             self.troubles.append(f"{message.type} on {self.page.url}: {message.text}")
 
     def _failed(self, request: Request) -> None:
