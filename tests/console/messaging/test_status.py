@@ -109,7 +109,7 @@ def test_an_offline_group_has_nothing_to_diagnose(live: Live) -> None:
 def track_of(live: Live, topic: Topic, group: Group, message_id: str) -> tuple[TrackType, str]:
     (record,) = queries.find_by_id(Source.of_topic(topic), message_id)
     found = consumption.delivery_tracks(live.admin, topic, record, live.instance.tenant)
-    return next((t.track_type, t.explanation) for t in found.tracks if t.group_id == group.group_id)
+    return next((t.track_type, t.explanation) for t in found.tracks if t.group == group)
 
 
 def test_it_tells_what_became_of_a_message_in_each_group(live: Live) -> None:
