@@ -39,7 +39,8 @@ from console.catalog import buckets
 from console.feeds.middleware import PREFIX as HOOKS
 from console.openapi import envelope
 from console.openapi.calls import MAX_BODY_BYTES
-from console.openapi.rpc.middleware import RPC_PATH
+from console.openapi.mcp.protocol import REFUSED, RpcError
+from console.openapi.rpc.middleware import MCP_PATH, RPC_PATH
 from console.openapi.rpc.responses import answer
 from console.web.connections import Connections, client_of, is_trusted, network_of, peer_of
 from console.web.fair_queue import TooManyWaiting, Turn, Turns
@@ -331,7 +332,7 @@ class _Answer:
 def is_api(scope: Scope) -> bool:
     """True for the addresses of the management API, which no session speaks for."""
     path: str = "/" + scope["path"].lstrip("/")
-    return path.startswith("/json/") or path == RPC_PATH or (path == "/" and scope["method"] == "POST")
+    return path.startswith("/json/") or path in (RPC_PATH, MCP_PATH) or (path == "/" and scope["method"] == "POST")
 
 
 def is_hook(scope: Scope) -> bool:
@@ -390,6 +391,8 @@ def _in_words(scope: Scope, refusal: Refusal) -> HttpResponse:
     if path.startswith("/json/"):
         symbol = envelope.THROTTLED if busy else envelope.FIELD
         return envelope.failure(symbol, sentence, request_id, status=status)
+    if path == MCP_PATH:
+        return RpcError(REFUSED, sentence, status=status).response()
     if is_api(scope):
         slow = refusal.status is HTTPStatus.REQUEST_TIMEOUT
         code = "Throttling.User" if busy else "RequestTimeout" if slow else "RequestEntityTooLarge"

@@ -156,6 +156,8 @@ TOPIC_NAME_MAX = env_int("GANTRY_TOPIC_NAME_MAX", 127, low=3, high=127)
 API_DEFAULT_REGION = env_bool("GANTRY_API_DEFAULT_REGION", False)
 # Symbols that the vendor does not have are answered as the nearest one that it has.
 API_STRICT_CODES = env_bool("GANTRY_API_STRICT_CODES", False)
+# Whether assistants find the operations of the management API as tools at /mcp.
+MCP = env_bool("GANTRY_MCP", True)
 # Calls a minute of one AccessKey; 0 is no limit.
 API_STATUS_PER_MINUTE = env_int("GANTRY_API_STATUS_PER_MINUTE", 60, low=0)
 API_QUERIES_PER_MINUTE = env_int("GANTRY_API_QUERIES_PER_MINUTE", 600, low=0)

@@ -182,6 +182,17 @@ def allowed_among(grantee: Grantee, action: str, resources: Collection[str], con
     }
 
 
+def could_allow(grantee: Grantee, action: str, context: Context = _UNKNOWN) -> bool:
+    """Whether there may be a resource on which `decide` lets `grantee` do `action`: for lists of what one can try.
+
+    False is certain, but for what only the maker of a group may do. True is not: what a statement allows may not exist,
+    or a denial of some resources may cover it.
+    """
+    rows = [s for s in (*grantee.statements, *grantee.grants) if s.matches_action_name(action)]
+    rows = [s for s in rows if s.conditions_hold(context)]
+    return any(s.allow for s in rows) and not any(not s.allow and "*" in s.resources for s in rows)
+
+
 def is_too_long(resource: str) -> bool:
     """True for the name of nothing: it is held against no pattern."""
     size = len(resource)

@@ -11,7 +11,17 @@ import orjson
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 
-from brokercore.policy import Context, Decision, Grantee, Statement, allowed_among, decide, mq_resource, parse_policy
+from brokercore.policy import (
+    Context,
+    Decision,
+    Grantee,
+    Statement,
+    allowed_among,
+    could_allow,
+    decide,
+    mq_resource,
+    parse_policy,
+)
 from console.accounts.models import Organization, Policy, Role, Tenant, User
 from console.accounts.resources import resources
 
@@ -130,6 +140,17 @@ class Actor:
         if not grantee.statements and not grantee.grants and not grantee.holders:
             return set()
         return allowed_among(grantee, action, holders.keys(), self.context)
+
+    def could(self, action: str, place: str = "") -> bool:
+        """Whether there may be a resource on which the actor may do `action`, of the platform one below `place`.
+
+        False is certain, but for groups that a RAM user made, which it may use without a policy; True is not.
+        """
+        if action.startswith("platform:"):
+            return self.decide(action, platform_resource(f"{place}*"), owner=None).allowed
+        if self.own_tenant is None:
+            return False
+        return could_allow(self.grantee("", owner=self.own_tenant), action, self.context)
 
     def grantee(self, resource: str, *, owner: Tenant | None, holder: str = "") -> Grantee:
         """Everything that counts for the caller in a decision on `resource`."""

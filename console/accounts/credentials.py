@@ -37,7 +37,7 @@ OLD_AFTER = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True)
 class KeyUse:
-    """One use: `channel` is broker, api or sql; both texts are empty for a use that only left its time."""
+    """One use: `channel` is broker, api, mcp or sql; both texts are empty for a use that only left its time."""
 
     at: datetime
     channel: str = ""

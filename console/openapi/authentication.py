@@ -167,12 +167,12 @@ def authenticate(request: Request, parameters: Mapping[str, str], operation: Ope
     return accepted(request, key)
 
 
-def accepted(request: Request, key: AccessKey) -> Actor:
-    """The actor of a key whose signature was found right."""
+def accepted(request: Request, key: AccessKey, channel: str = "api") -> Actor:
+    """The actor of a key whose signature, or secret, was found right."""
     address = request.META.get("REMOTE_ADDR", "")
-    note_use(key, "api", address)
+    note_use(key, channel, address)
     secure, request_id = request.is_secure(), request.request_id
-    actor = actor_of(key, channel="api", source_ip=address, secure=secure, request_id=request_id)
+    actor = actor_of(key, channel=channel, source_ip=address, secure=secure, request_id=request_id)
     request_owners.tell_key(request, key.access_key_id, _account_of(actor))
     return actor
 
@@ -195,7 +195,7 @@ def _problem(request: Request, parameters: Mapping[str, str], key: AccessKey | N
     return "" if token_fits(key, token) else "the security token is missing or wrong"
 
 
-def note_refusal(request: Request, access_key_id: str, problem: str) -> None:
+def note_refusal(request: Request, access_key_id: str, problem: str, channel: str = "api") -> None:
     """Count and record an attempt that is refused. Keys that nobody has leave no trace but the count.
 
     Raises Refused BIZ_THROTTLED after too many.
@@ -207,7 +207,7 @@ def note_refusal(request: Request, access_key_id: str, problem: str) -> None:
     known = AccessKey.objects.select_related("user__tenant", "role__tenant", "organization", "tenant")
     key = known.filter(access_key_id=access_key_id).first()
     if key is not None:
-        actor = actor_of(key, channel="api", source_ip=address, request_id=request.request_id)
+        actor = actor_of(key, channel=channel, source_ip=address, request_id=request.request_id)
         audit.record_refused_key(actor, problem)
 
 

@@ -18,7 +18,7 @@ from console.accounts.organizations import Scope, scope_of
 from console.audit.record import attempts as audit
 from console.openapi import envelope, throttle
 from console.openapi.envelope import Page
-from console.openapi.registry import Call, Operation
+from console.openapi.registry import Call, Operation, Parameters
 from console.web import full_disk
 from console.web.errors import Refused
 
@@ -93,7 +93,7 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
     except Refused as refused:
         return Failure(refused.symbol, refused.message)
     except ValidationError as invalid:
-        return Failure(envelope.FIELD, _first_error(invalid))
+        return Failure(envelope.FIELD, first_error(invalid))
     except PermissionDenied as denied:
         return Failure(envelope.PERMISSION, str(denied))
     except (ClientError, QueueServiceUnavailable) as error:
@@ -111,11 +111,27 @@ def attempt(path: str, work: Callable[[], Any]) -> Any | Failure:
 
 def run(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Any | Page:
     """Count, validate, run, and turn the result into JSON values. Raises what `attempt` knows."""
-    throttle.check_call(operation.limit, call.actor)
-    given = operation.parameters.model_validate(dict(parameters))
-    names = [parameters[name] for name in ("instanceId", "topic", "groupId", "queue", "job") if parameters.get(name)]
-    with audit.attempt(call.actor, f"openapi.{operation.path}", "%".join(names), reads=not operation.changes):
+    given = checked(operation, call, parameters)
+    action, resource = attempted(operation, parameters)
+    with audit.attempt(call.actor, action, resource, reads=not operation.changes):
         result = operation.handler(call, given)
+    return in_json(result)
+
+
+def checked(operation: Operation, call: Call, parameters: Mapping[str, str]) -> Parameters:
+    """The parameters of a call, which is counted. Raises Refused BIZ_THROTTLED, ValidationError."""
+    throttle.check_call(operation.limit, call.actor)
+    return operation.parameters.model_validate(dict(parameters))
+
+
+def attempted(operation: Operation, parameters: Mapping[str, str]) -> tuple[str, str]:
+    """What the audit trail calls a call of which nothing else is recorded, and what it is about."""
+    names = [parameters[name] for name in ("instanceId", "topic", "groupId", "queue", "job") if parameters.get(name)]
+    return f"openapi.{operation.path}", "%".join(names)
+
+
+def in_json(result: Any) -> Any | Page:
+    """What a handler returned as JSON values."""
     if isinstance(result, Page):
         return Page([_plain(entry) for entry in result.entries], result.number, result.size, result.total)
     return _plain(result)
@@ -125,7 +141,8 @@ def _plain(value: Any) -> Any:
     return _ANYTHING.dump_python(value, mode="json", by_alias=True)
 
 
-def _first_error(invalid: ValidationError) -> str:
+def first_error(invalid: ValidationError) -> str:
+    """What is wrong with the parameters, in one sentence that tells none of their values."""
     error = invalid.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing" or (error["type"] == "string_too_short" and not error["input"]):

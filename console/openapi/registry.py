@@ -57,6 +57,8 @@ class Operation:
     """Type of `data`: a Result, a list of them, text; None when there is none."""
     paged: bool = False
     """The handler returns an envelope.Page, whose entries are `result`."""
+    needs: tuple[str, ...] = ()
+    """Actions that every caller needs on something at least, of `a|b` one; empty: it is open to everybody."""
     changes: bool = False
     errors: tuple[str, ...] = ()
     """Symbols beyond those that every operation can answer."""

@@ -119,6 +119,13 @@ def instance(request: Request, instance_id: str, action: str) -> Instance:
     return grant.topic.instance if grant is not None else instances.instance(request, instance_id, action)
 
 
+def uses_groups_without_policy(actor: Actor) -> bool:
+    """True for a RAM user who made a group, or may make one where a topic was granted: it uses that as its maker."""
+    if actor.user is None or actor.is_account or actor.own_tenant is None:
+        return False
+    return Group.objects.filter(creator=actor.user, owner=actor.tenant).exists() or received_grants(actor).exists()
+
+
 def received_grants(actor: Actor) -> QuerySet[Grant]:
     """Grants to the actor's account or to the user itself."""
     holder = Q(tenant=actor.tenant)

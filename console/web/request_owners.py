@@ -7,6 +7,7 @@ holds for the network in which it was proven, and not for a while after a wrong 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import time
@@ -130,7 +131,23 @@ def key_digest(peer: str, access_key_id: str) -> bytes:
 
 def claimed_key(authorization: str, query: str, form: str) -> str:
     """The id of the AccessKey with which a call of the management API says it is signed; empty when none is found."""
+    if access_key_id := presented(authorization)[0]:
+        return access_key_id
     for pattern, text in ((_CREDENTIAL, authorization), (_PARAMETER, query), (_PARAMETER, form)):
         if found := pattern.search(text):
             return found[1]
     return ""
+
+
+def presented(authorization: str) -> tuple[str, str]:
+    """The id of an AccessKey and what follows it, in `Bearer <id>:<secret>` or in Basic; else two empty texts."""
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            given = base64.b64decode(given.strip(), validate=True).decode()
+        except ValueError:
+            return "", ""
+    elif scheme.lower() != "bearer":
+        return "", ""
+    access_key_id, _, rest = given.strip().partition(":")
+    return (access_key_id[:200], rest) if access_key_id and rest else ("", "")

@@ -53,6 +53,7 @@ class FilterForm(forms.Form):
             ("", "Any channel"),
             ("page", "Page"),
             ("api", "API"),
+            ("mcp", "MCP"),
             ("sql", "SQL"),
             ("broker", "Broker"),
             ("queues", "Queue service"),

@@ -247,6 +247,7 @@ class RuleDo(Result):
     parameters=ChosenPage,
     result=UnownedDo,
     paged=True,
+    needs=(_LOOK,),
     errors=_CLUSTER_MISSES,
     extension=True,
 )
@@ -267,6 +268,7 @@ def list_unowned(call: Call, parameters: ChosenPage) -> Page:
     parameters=AdoptedPage,
     result=AdoptedDo,
     paged=True,
+    needs=(f"{_LOOK}|mq:QueryInstance",),
     errors=(*_CLUSTER_MISSES, "BIZ_INSTANCE_NOT_FOUND"),
     extension=True,
 )
@@ -287,6 +289,7 @@ def list_adopted(call: Call, parameters: AdoptedPage) -> Page:
     description="Nothing is changed. The names themselves are told by `adoption/list`.",
     parameters=Target,
     result=PreviewDo,
+    needs=(_ADOPT,),
     errors=_TARGET_MISSES,
     extension=True,
 )
@@ -306,6 +309,7 @@ def show_preview(call: Call, parameters: Target) -> PreviewDo:
     "left out; more than the account's limits allow are refused as a whole.",
     parameters=Adopt,
     result=RunDo,
+    needs=(_ADOPT,),
     changes=True,
     errors=(*_TARGET_MISSES, *_TOO_MANY, "BIZ_INSTANCE_EXISTED", "BIZ_INSTANCE_QUOTA_EXCEEDED"),
     extension=True,
@@ -328,6 +332,7 @@ def adopt(call: Call, parameters: Adopt) -> RunDo:
     "adopts them again. At least one name or pattern is needed. A run for each account's instance.",
     parameters=Chosen,
     result=list[RunDo],
+    needs=(_ADOPT,),
     changes=True,
     errors=_CLUSTER_MISSES,
     extension=True,
@@ -346,6 +351,7 @@ def forget(call: Call, parameters: Chosen) -> list[RunDo]:
     summary="Forget what a run has adopted",
     parameters=RunOnly,
     result=RunDo,
+    needs=(_ADOPT,),
     changes=True,
     errors=_RUN_MISSES,
     extension=True,
@@ -362,6 +368,7 @@ def forget_run(call: Call, parameters: RunOnly) -> RunDo:
     parameters=OnCluster,
     result=RunDo,
     paged=True,
+    needs=(_LOOK,),
     errors=_CLUSTER_MISSES,
     extension=True,
 )
@@ -376,6 +383,7 @@ def list_runs(call: Call, parameters: OnCluster) -> Page:
     summary="How far a run is",
     parameters=RunOnly,
     result=RunDo,
+    needs=(_LOOK,),
     errors=_RUN_MISSES,
     extension=True,
 )
@@ -391,6 +399,7 @@ def show_run(call: Call, parameters: RunOnly) -> RunDo:
     parameters=RunNames,
     result=RunNameDo,
     paged=True,
+    needs=(_LOOK,),
     errors=_RUN_MISSES,
     extension=True,
 )
@@ -410,6 +419,7 @@ def run_names(call: Call, parameters: RunNames) -> Page:
     parameters=OnCluster,
     result=RuleDo,
     paged=True,
+    needs=(_LOOK,),
     errors=_CLUSTER_MISSES,
     extension=True,
 )
@@ -426,6 +436,7 @@ def list_rules(call: Call, parameters: OnCluster) -> Page:
     "it, then the oldest.",
     parameters=RuleCreate,
     result=RuleDo,
+    needs=("platform:CreateRule",),
     changes=True,
     errors=(*_TARGET_MISSES, "BIZ_RULE_EXISTED", "BIZ_INSTANCE_EXISTED", "BIZ_INSTANCE_QUOTA_EXCEEDED"),
     extension=True,
@@ -451,6 +462,7 @@ def create_rule(call: Call, parameters: RuleCreate) -> RuleDo:
     description="What it has adopted stays where it is.",
     parameters=RuleOnly,
     result=Nothing,
+    needs=("platform:DeleteRule",),
     changes=True,
     errors=("BIZ_RULE_NOT_FOUND",),
     extension=True,

@@ -165,6 +165,7 @@ class RecipientDo(Result):
     parameters=AlarmList,
     result=AlarmDo,
     paged=True,
+    needs=(access.QUERY,),
     extension=True,
 )
 def list_alarms(call: Call, parameters: AlarmList) -> Page:
@@ -182,6 +183,7 @@ def list_alarms(call: Call, parameters: AlarmList) -> Page:
     summary="Say that one sees to an alarm",
     parameters=AlarmOnly,
     result=Nothing,
+    needs=(access.ACKNOWLEDGE,),
     changes=True,
     errors=(*_MISSES, "BIZ_ALARM_STATE_INVALID"),
     extension=True,
@@ -202,6 +204,7 @@ def acknowledge(call: Call, parameters: AlarmOnly) -> dict[str, Any]:
     summary="Alarm rules",
     description="By name.",
     result=list[RuleDo],
+    needs=(access.QUERY,),
     extension=True,
 )
 def rules(call: Call, parameters: Parameters) -> list[RuleDo]:
@@ -215,6 +218,7 @@ def rules(call: Call, parameters: Parameters) -> list[RuleDo]:
     description="What is left out is as in a new rule. With another condition, instance or names what fires ends.",
     parameters=RulePut,
     result=RuleDo,
+    needs=(access.PUT,),
     changes=True,
     errors=(*_MISSES, "BIZ_INSTANCE_NOT_FOUND", "BIZ_ALARM_QUOTA_EXCEEDED"),
     extension=True,
@@ -241,6 +245,7 @@ def put_rule(call: Call, parameters: RulePut) -> RuleDo:
     description="What it told stays in the history.",
     parameters=RuleOnly,
     result=Nothing,
+    needs=(access.DELETE,),
     changes=True,
     errors=_MISSES,
     extension=True,
@@ -260,6 +265,7 @@ def delete_rule(call: Call, parameters: RuleOnly) -> dict[str, Any]:
     summary="Who alarms are told to",
     description="By name, each with what became of the last notice.",
     result=list[RecipientDo],
+    needs=(access.QUERY,),
     extension=True,
 )
 def recipients(call: Call, parameters: Parameters) -> list[RecipientDo]:
@@ -272,6 +278,7 @@ def recipients(call: Call, parameters: Parameters) -> list[RecipientDo]:
     summary="Make somebody who is told, or change the one of that name",
     parameters=RecipientPut,
     result=Nothing,
+    needs=(access.PUT_RECIPIENT,),
     changes=True,
     errors=("BIZ_INSTANCE_NOT_FOUND", "BIZ_ALARM_QUOTA_EXCEEDED"),
     extension=True,
@@ -308,6 +315,7 @@ def put_recipient(call: Call, parameters: RecipientPut) -> dict[str, Any]:
     description="It leaves the rules that tell it; the last one of a rule stays.",
     parameters=RecipientOnly,
     result=Nothing,
+    needs=(access.DELETE_RECIPIENT,),
     changes=True,
     errors=(*_MISSES, "BIZ_ALARM_STATE_INVALID"),
     extension=True,
@@ -326,6 +334,7 @@ def delete_recipient(call: Call, parameters: RecipientOnly) -> dict[str, Any]:
     description="At most every 30 seconds; `alarm/recipients` tells what became of it.",
     parameters=RecipientOnly,
     result=Nothing,
+    needs=(access.PUT_RECIPIENT,),
     changes=True,
     errors=(*_MISSES, "BIZ_ALARM_STATE_INVALID"),
     extension=True,

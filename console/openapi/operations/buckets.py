@@ -97,6 +97,7 @@ class SentAgain(Result):
     parameters=BucketList,
     result=BucketDo,
     paged=True,
+    needs=(f"{buckets.LIST}|{buckets.READ}",),
     extension=True,
 )
 def list_buckets(call: Call, parameters: BucketList) -> Page:
@@ -113,6 +114,7 @@ def list_buckets(call: Call, parameters: BucketList) -> Page:
     "accounts.",
     parameters=BucketOnly,
     result=Nothing,
+    needs=(buckets.CREATE,),
     changes=True,
     errors=("BIZ_BUCKET_EXISTED",),
     extension=True,
@@ -132,6 +134,7 @@ def create(call: Call, parameters: BucketOnly) -> dict[str, Any]:
     description="By name, with how their events fare.",
     parameters=BucketOnly,
     result=list[RuleDo],
+    needs=(bucket_rules.READ,),
     errors=_BUCKET_MISSES,
     extension=True,
 )
@@ -146,6 +149,10 @@ def list_rules(call: Call, parameters: BucketOnly) -> list[RuleDo]:
     description=f"At most {bucket_rules.MOST_RULES} rules a bucket. The caller needs the right to send to the queue.",
     parameters=RuleCreate,
     result=Nothing,
+    needs=(
+        bucket_rules.CHANGE,
+        "mns:SendMessage",
+    ),
     changes=True,
     errors=(*_BUCKET_MISSES, "BIZ_QUEUE_NOT_FOUND", "BIZ_RULE_EXISTED", "BIZ_RULE_QUOTA_EXCEEDED"),
     extension=True,
@@ -175,6 +182,7 @@ def create_rule(call: Call, parameters: RuleCreate) -> dict[str, Any]:
     description="Events that wait are still delivered.",
     parameters=RuleOnly,
     result=Nothing,
+    needs=(bucket_rules.CHANGE,),
     changes=True,
     errors=_MISSES,
     extension=True,
@@ -191,6 +199,7 @@ def delete_rule(call: Call, parameters: RuleOnly) -> dict[str, Any]:
     description="Tries for another 24 hours.",
     parameters=RuleOnly,
     result=SentAgain,
+    needs=(bucket_rules.CHANGE,),
     changes=True,
     errors=_MISSES,
     extension=True,

@@ -293,6 +293,7 @@ class ResetOffset(TimeSpanQuery):
     description="Works while the group is offline too: then from its committed offsets.",
     parameters=AccumulateQuery,
     result=Accumulate,
+    needs=("mq:QueryGroup",),
     errors=_MISSES,
     rpc="OnsConsumerAccumulate",
 )
@@ -317,6 +318,7 @@ def accumulate(call: Call, parameters: AccumulateQuery) -> Accumulate:
     "`subscriptionSame` and `rebalanceOK` are null when the others do not tell.",
     parameters=StatusQuery,
     result=ConsumerStatus,
+    needs=("mq:QueryGroup",),
     errors=_MISSES,
     rpc="OnsConsumerStatus",
     limit="status",
@@ -333,6 +335,7 @@ def status(call: Call, parameters: StatusQuery) -> ConsumerStatus:
     summary="Online consumers of a group",
     parameters=GroupQuery,
     result=list[ConnectionDo],
+    needs=("mq:QueryGroup",),
     errors=(*_MISSES, "BIZ_CONSUMER_NOT_ONLINE"),
     rpc="OnsConsumerGetConnection",
 )
@@ -351,6 +354,10 @@ def get_connection(call: Call, parameters: GroupQuery) -> list[ConnectionDo]:
     description="minTimeStamp is the earliest, maxTimeStamp the latest stored message; 0 for an empty topic.",
     parameters=TimeSpanQuery,
     result=TimeSpanDo,
+    needs=(
+        "mq:QueryGroup",
+        "mq:QueryTopic",
+    ),
     errors=(*_MISSES, "BIZ_TOPIC_NOT_FOUND"),
     rpc="OnsConsumerTimeSpan",
 )
@@ -370,6 +377,7 @@ def timespan(call: Call, parameters: TimeSpanQuery) -> TimeSpanDo:
     "affected. A broadcasting group is refused: its clients keep their offsets.",
     parameters=ResetOffset,
     result=Nothing,
+    needs=("mq:ResetOffset",),
     changes=True,
     errors=(*_MISSES, "BIZ_TOPIC_NOT_FOUND"),
     rpc="OnsConsumerResetOffset",

@@ -94,6 +94,7 @@ class GrantDo(Result):
     summary="Grant a topic to another tenant account",
     description="Only the owner of the topic may. The account that receives it creates a group of its own.",
     parameters=Empower,
+    needs=("mq:Empower",),
     changes=True,
     errors=("EMPOWER_EXIST_ERROR", *_OWNER),
 )
@@ -109,6 +110,7 @@ def create(call: Call, parameters: Empower) -> None:
     summary="Grant a topic to a RAM user",
     description="Only the owner of the topic may, and only to RAM users of its account.",
     parameters=EmpowerSub,
+    needs=("mq:Empower",),
     changes=True,
     errors=("EMPOWER_EXIST_ERROR", *_OWNER),
 )
@@ -124,6 +126,7 @@ def create_by_sub(call: Call, parameters: EmpowerSub) -> None:
     summary="Revoke a grant",
     description="Clients of the receiver are refused within two seconds.",
     parameters=EmpowerDelete,
+    needs=("mq:Empower",),
     changes=True,
     errors=(*_OWNER, "EMPOWER_NOT_FOUND"),
 )
@@ -143,6 +146,7 @@ def delete(call: Call, parameters: EmpowerDelete) -> None:
     description="Those of one account or RAM user, or all of them. Without a grant the list is empty.",
     parameters=EmpowerList,
     result=list[GrantDo],
+    needs=("mq:QueryTopic",),
     errors=_OWNER,
 )
 def list_all(call: Call, parameters: EmpowerList) -> list[GrantDo]:
@@ -203,6 +207,7 @@ class PolicyDo(Result):
     description="The grants that the account of the caller has given.",
     parameters=InstanceOnly,
     result=list[GrantDo],
+    needs=("mq:QueryGrant",),
     errors=("BIZ_INSTANCE_NOT_FOUND",),
     extension=True,
 )
@@ -218,6 +223,7 @@ def grants_in_instance(call: Call, parameters: InstanceOnly) -> list[GrantDo]:
     summary="List the policies of the account",
     description="System policies and the account's own, by name.",
     result=list[PolicyDo],
+    needs=("ram:ListPolicies",),
     extension=True,
 )
 def list_policies(call: Call, parameters: Parameters) -> list[PolicyDo]:
@@ -231,6 +237,7 @@ def list_policies(call: Call, parameters: Parameters) -> list[PolicyDo]:
     summary="One policy of the account",
     parameters=PolicyOnly,
     result=PolicyDo,
+    needs=("ram:GetPolicy",),
     errors=_POLICY_ERRORS,
     extension=True,
 )
@@ -244,6 +251,7 @@ def get_policy(call: Call, parameters: PolicyOnly) -> PolicyDo:
     summary="Create a policy",
     description="It grants nothing until it is attached to a user, a user group or a role.",
     parameters=PolicyContent,
+    needs=("ram:CreatePolicy",),
     changes=True,
     errors=_POLICY_ERRORS,
     extension=True,
@@ -264,6 +272,7 @@ def create_policy(call: Call, parameters: PolicyContent) -> None:
     summary="Change the document of a policy",
     description="Takes effect at once for everyone it is attached to.",
     parameters=PolicyContent,
+    needs=("ram:UpdatePolicy",),
     changes=True,
     errors=_POLICY_ERRORS,
     extension=True,
@@ -283,6 +292,7 @@ def update_policy(call: Call, parameters: PolicyContent) -> None:
     summary="Delete a policy",
     description="Only one that is attached to nobody.",
     parameters=PolicyOnly,
+    needs=("ram:DeletePolicy",),
     changes=True,
     errors=_POLICY_ERRORS,
     extension=True,

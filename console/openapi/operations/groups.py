@@ -106,6 +106,7 @@ class GroupSubDetail(Result):
     "instance of the topic.",
     parameters=GroupCreate,
     result=CreatedGroup,
+    needs=("mq:CreateGroup",),
     changes=True,
     errors=(
         "BIZ_SUBSCRIPTION_EXISTED",
@@ -140,6 +141,7 @@ def create(call: Call, parameters: GroupCreate) -> CreatedGroup:
     "deleted with it.",
     parameters=GroupOnly,
     result=Nothing,
+    needs=("mq:DeleteGroup",),
     changes=True,
     errors=_MISSES,
     rpc="OnsGroupDelete",
@@ -157,6 +159,7 @@ def delete(call: Call, parameters: GroupOnly) -> dict[str, Any]:
     description="Sorted. Legacy producer IDs are not listed.",
     parameters=GroupList,
     result=list[SubscribeInfo],
+    needs=("mq:QueryInstance",),
     errors=("BIZ_INSTANCE_NOT_FOUND",),
     rpc="OnsGroupList",
 )
@@ -184,6 +187,7 @@ def list_all(call: Call, parameters: GroupList) -> list[dict[str, Any]]:
     description="Nothing can be told while the group is offline: the list is empty then.",
     parameters=GroupOnly,
     result=GroupSubDetail,
+    needs=("mq:QueryGroup",),
     errors=_MISSES,
     rpc="OnsGroupSubDetail",
 )
@@ -208,6 +212,7 @@ def sub_detail(call: Call, parameters: GroupOnly) -> GroupSubDetail:
     description="Connected consumers then receive nothing; offsets stay.",
     parameters=ConsumerUpdate,
     result=Nothing,
+    needs=("mq:UpdateGroup",),
     changes=True,
     errors=_MISSES,
     rpc="OnsGroupConsumerUpdate",
@@ -226,6 +231,7 @@ def consumer_update(call: Call, parameters: ConsumerUpdate) -> dict[str, Any]:
     "themselves.",
     parameters=GroupUpdate,
     result=Nothing,
+    needs=("mq:UpdateGroup",),
     changes=True,
     errors=_MISSES,
     extension=True,

@@ -228,6 +228,7 @@ class Tried(Result):
     parameters=TaskList,
     result=TaskRow,
     paged=True,
+    needs=(access.QUERY,),
     extension=True,
 )
 def list_tasks(call: Call, parameters: TaskList) -> Page:
@@ -243,6 +244,7 @@ def list_tasks(call: Call, parameters: TaskList) -> Page:
     summary="A message inflow task with its document",
     parameters=TaskOnly,
     result=TaskDo,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -257,6 +259,7 @@ def get(call: Call, parameters: TaskOnly) -> TaskDo:
     description="It is started unless told otherwise, and runs with the rights of who creates it.",
     parameters=TaskCreate,
     result=TaskMade,
+    needs=(access.CREATE,),
     changes=True,
     errors=("BIZ_INFLOW_TASK_EXISTED", *_WRONG, *_FULL),
     extension=True,
@@ -283,6 +286,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskMade:
     description="The whole document. A task that runs goes on with it where it was; of another source it begins anew.",
     parameters=TaskSave,
     result=TaskDo,
+    needs=(access.UPDATE,),
     changes=True,
     errors=(*_STATES, *_WRONG),
     extension=True,
@@ -307,6 +311,7 @@ def update(call: Call, parameters: TaskSave) -> TaskDo:
     description="It goes on where it stopped, with the rights of who starts it.",
     parameters=StartOf,
     result=Nothing,
+    needs=(access.START,),
     changes=True,
     errors=(*_STATES, *_WRONG, *_FULL),
     extension=True,
@@ -325,6 +330,7 @@ def start(call: Call, parameters: StartOf) -> dict[str, Any]:
     description="It has stopped when inflow/get says Paused; it keeps its position.",
     parameters=TaskOnly,
     result=Nothing,
+    needs=(access.STOP,),
     changes=True,
     errors=_STATES,
     extension=True,
@@ -343,6 +349,7 @@ def stop(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     description="In every state: one that runs delivers what it has begun, and nothing behind that.",
     parameters=TaskOnly,
     result=Nothing,
+    needs=(access.DELETE,),
     changes=True,
     errors=_MISSES,
     extension=True,
@@ -361,6 +368,7 @@ def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     description="It is told this once. What was there before is refused from then on.",
     parameters=WebhookRenew,
     result=WebhookDo,
+    needs=(access.UPDATE,),
     changes=True,
     errors=(*_MISSES, "BIZ_INFLOW_TASK_REFUSED"),
     extension=True,
@@ -380,6 +388,7 @@ def renew_webhook(call: Call, parameters: WebhookRenew) -> WebhookDo:
     parameters=TaskPage,
     result=history.VersionRow,
     paged=True,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -393,6 +402,7 @@ def versions(call: Call, parameters: TaskPage) -> Page:
     summary="The document of a version",
     parameters=TaskVersion,
     result=history.VersionDo,
+    needs=(access.QUERY,),
     errors=(*_MISSES, history.NO_VERSION),
     extension=True,
 )
@@ -407,6 +417,7 @@ def version(call: Call, parameters: TaskVersion) -> history.VersionDo:
     parameters=TaskPage,
     result=history.EventDo,
     paged=True,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -421,6 +432,7 @@ def events(call: Call, parameters: TaskPage) -> Page:
     description=history.ABOUT_LOG,
     parameters=TaskLog,
     result=list[history.LogLine],
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -435,6 +447,7 @@ def log(call: Call, parameters: TaskLog) -> list[history.LogLine]:
     description="Of its curves: a moment every 10 s, kept for a day; of long ranges fewer. The oldest first.",
     parameters=TaskRange,
     result=list[SampleDo],
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -456,6 +469,7 @@ def statistics(call: Call, parameters: TaskRange) -> list[SampleDo]:
     description="Pattern, transform and message; a function is asked. Nothing is saved or delivered.",
     parameters=TaskTest,
     result=Tried,
+    needs=(access.CREATE,),
     errors=("BIZ_INFLOW_TASK_REFUSED",),
     extension=True,
 )

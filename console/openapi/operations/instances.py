@@ -161,6 +161,10 @@ class TunnelSwitch(Parameters):
     "would affect a whole cluster, so no policy of the service `mq` allows it to RAM users.",
     parameters=TunnelSwitch,
     result=str,
+    needs=(
+        "mq:QueryInstance",
+        "vpc:SwitchTunnel",
+    ),
     changes=True,
     errors=("BIZ_INSTANCE_NOT_FOUND", "BIZ_TUNNEL_SWITCH_BLOCKED", "ONS_SERVICE_UNSUPPORTED"),
 )
@@ -255,6 +259,7 @@ class InstanceVO(Place):
     description="At most 500 a region and account, and at most one of them without a namespace.",
     parameters=InstanceCreate,
     result=CreatedInstance,
+    needs=("mq:CreateInstance",),
     changes=True,
     errors=(
         "BIZ_CLUSTER_NOT_FOUND",
@@ -288,6 +293,7 @@ def create(call: Call, parameters: InstanceCreate) -> CreatedInstance:
     description="Only an instance without topics and group IDs can be deleted.",
     parameters=InstanceOnly,
     result=Nothing,
+    needs=("mq:DeleteInstance",),
     changes=True,
     errors=("BIZ_INSTANCE_NOT_FOUND", "BIZ_INSTANCE_NOT_EMPTY"),
     rpc="OnsInstanceDelete",
@@ -305,6 +311,7 @@ def delete(call: Call, parameters: InstanceOnly) -> dict[str, Any]:
     description="Nothing else of an instance can change.",
     parameters=InstanceUpdate,
     result=Nothing,
+    needs=("mq:UpdateInstance",),
     changes=True,
     errors=("BIZ_INSTANCE_NOT_FOUND", "BIZ_INSTANCE_EXISTED"),
     rpc="OnsInstanceUpdate",
@@ -325,6 +332,7 @@ def update(call: Call, parameters: InstanceUpdate) -> dict[str, Any]:
     description="Those of the region `_regionId` that the caller may see, narrowed by the headers of organization and "
     "resource set.",
     result=list[InstanceVO],
+    needs=("mq:QueryInstance",),
     rpc="OnsInstanceInServiceList",
 )
 def list_all(call: Call, parameters: Parameters) -> list[InstanceVO]:
@@ -354,6 +362,7 @@ def list_all(call: Call, parameters: Parameters) -> list[InstanceVO]:
     description="With the address that clients use for sending and receiving.",
     parameters=InstanceOnly,
     result=InstanceBaseInfo,
+    needs=("mq:QueryInstance",),
     errors=("BIZ_INSTANCE_NOT_FOUND",),
     rpc="OnsInstanceBaseInfo",
 )

@@ -57,6 +57,7 @@ class VariableDo(Result):
     parameters=Paged,
     result=SecretDo,
     paged=True,
+    needs=(access.LIST_SECRETS,),
     extension=True,
 )
 def secrets(call: Call, parameters: Paged) -> Page:
@@ -72,6 +73,7 @@ def secrets(call: Call, parameters: Paged) -> Page:
     description="A text names it as `${secret_values.<name>}`; jobs have it from their next start on.",
     parameters=SecretPut,
     result=Nothing,
+    needs=(access.PUT_SECRET,),
     changes=True,
     extension=True,
 )
@@ -88,6 +90,7 @@ def put_secret(call: Call, parameters: SecretPut) -> dict[str, Any]:
     summary="Delete a secret of SQL jobs",
     parameters=SecretOnly,
     result=Nothing,
+    needs=(access.DELETE_SECRET,),
     changes=True,
     errors=("BIZ_SECRET_NOT_FOUND",),
     extension=True,
@@ -106,6 +109,7 @@ def delete_secret(call: Call, parameters: SecretOnly) -> dict[str, Any]:
     parameters=Paged,
     result=VariableDo,
     paged=True,
+    needs=(access.LIST_SECRETS,),
     extension=True,
 )
 def variables(call: Call, parameters: Paged) -> Page:
@@ -120,6 +124,7 @@ def variables(call: Call, parameters: Paged) -> Page:
     description="A text names it as `${<name>}`.",
     parameters=VariablePut,
     result=Nothing,
+    needs=(access.PUT_SECRET,),
     changes=True,
     extension=True,
 )
@@ -136,6 +141,7 @@ def put_variable(call: Call, parameters: VariablePut) -> dict[str, Any]:
     summary="Delete a variable of SQL jobs",
     parameters=VariableOnly,
     result=Nothing,
+    needs=(access.DELETE_SECRET,),
     changes=True,
     errors=("BIZ_VARIABLE_NOT_FOUND",),
     extension=True,

@@ -254,6 +254,7 @@ class SavepointDo(Result):
     parameters=JobList,
     result=JobRow,
     paged=True,
+    needs=(access.QUERY,),
     extension=True,
 )
 def list_jobs(call: Call, parameters: JobList) -> Page:
@@ -272,6 +273,7 @@ def list_jobs(call: Call, parameters: JobList) -> Page:
     "count.",
     parameters=JobOnly,
     result=JobDo,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -287,6 +289,7 @@ def get(call: Call, parameters: JobOnly) -> JobDo:
     "underscores.",
     parameters=JobCreate,
     result=JobDo,
+    needs=(access.CREATE,),
     changes=True,
     errors=("BIZ_JOB_EXISTED", "BIZ_JOB_QUOTA_EXCEEDED", "BIZ_JOB_TEXT_REFUSED"),
     extension=True,
@@ -305,6 +308,7 @@ def create(call: Call, parameters: JobCreate) -> JobDo:
     description="Right or wrong: what is wrong is told in `refusals`. What runs stays as it is.",
     parameters=JobWithText,
     result=Kept,
+    needs=(access.UPDATE,),
     changes=True,
     errors=(*_MISSES, "BIZ_JOB_TEXT_REFUSED"),
     extension=True,
@@ -323,6 +327,7 @@ def update(call: Call, parameters: JobWithText) -> Kept:
     description="Nothing is saved, and no job is needed.",
     parameters=TextOnly,
     result=Validated,
+    needs=(access.QUERY,),
     extension=True,
 )
 def validate(call: Call, parameters: TextOnly) -> Validated:
@@ -339,6 +344,7 @@ def validate(call: Call, parameters: TextOnly) -> Validated:
     "new version.",
     parameters=JobWithText,
     result=history.VersionRow,
+    needs=(access.UPDATE,),
     changes=True,
     errors=(*_MISSES, "BIZ_JOB_TEXT_REFUSED"),
     extension=True,
@@ -356,6 +362,7 @@ def deploy(call: Call, parameters: JobWithText) -> history.VersionRow:
     description="It runs with the rights of who starts it. A start from what does not fit the version is refused.",
     parameters=JobStart,
     result=Nothing,
+    needs=(access.START,),
     changes=True,
     errors=(
         *_STATES,
@@ -387,6 +394,7 @@ def start(call: Call, parameters: JobStart) -> dict[str, Any]:
     description="It has stopped when job/get says so. A savepoint takes room in the lake.",
     parameters=JobStop,
     result=Nothing,
+    needs=(access.STOP,),
     changes=True,
     errors=(*_STATES, "BIZ_LAKE_QUOTA_EXCEEDED"),
     extension=True,
@@ -404,6 +412,7 @@ def stop(call: Call, parameters: JobStop) -> dict[str, Any]:
     summary="Delete a SQL job with its versions and savepoints",
     parameters=JobOnly,
     result=Nothing,
+    needs=(access.DELETE,),
     changes=True,
     errors=_STATES,
     extension=True,
@@ -422,6 +431,7 @@ def delete(call: Call, parameters: JobOnly) -> dict[str, Any]:
     parameters=JobPage,
     result=history.VersionRow,
     paged=True,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -435,6 +445,7 @@ def versions(call: Call, parameters: JobPage) -> Page:
     summary="The text of a version",
     parameters=JobVersion,
     result=history.VersionDo,
+    needs=(access.QUERY,),
     errors=(*_MISSES, history.NO_VERSION),
     extension=True,
 )
@@ -449,6 +460,7 @@ def version(call: Call, parameters: JobVersion) -> history.VersionDo:
     parameters=JobPage,
     result=history.EventDo,
     paged=True,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -463,6 +475,7 @@ def events(call: Call, parameters: JobPage) -> Page:
     description=history.ABOUT_LOG,
     parameters=JobLog,
     result=list[history.LogLine],
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -477,6 +490,7 @@ def log(call: Call, parameters: JobLog) -> list[history.LogLine]:
     parameters=JobPage,
     result=SavepointDo,
     paged=True,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -501,6 +515,7 @@ def savepoints(call: Call, parameters: JobPage) -> Page:
     description="With its files. What runs has a copy of its own; while a start from it is under way it is refused.",
     parameters=SavepointOnly,
     result=Nothing,
+    needs=(access.DELETE_SAVEPOINT,),
     changes=True,
     errors=(*_STATES, "BIZ_SAVEPOINT_NOT_FOUND"),
     extension=True,

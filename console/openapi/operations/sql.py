@@ -37,6 +37,8 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _PLAN_LINES = 10_000
 
 _READ = "dla:QueryTask"
+_RUN = "dla:SubmitQuery|dla:CreateSchema"
+"""What some statement can be run with; the statement says what it needs itself."""
 _MOST_PARAMETERS = 1000
 #: How often a call that waits looks at its task, seconds: at first often, since most statements are short.
 _LOOKS = (0.05, 0.1, 0.2, 0.5)
@@ -301,6 +303,7 @@ class TaskList(Parameters):
     "once and no task. A notification is asked for by the hint in front of the statement.",
     parameters=Submission,
     result=Answered,
+    needs=(_RUN,),
     changes=True,
     errors=_STATEMENT_ERRORS,
     extension=True,
@@ -318,6 +321,7 @@ def submit(call: Call, parameters: Submission) -> Answered:
     "the status FAILURE and the reason in `reason`.",
     parameters=Question,
     result=Outcome,
+    needs=(_RUN,),
     changes=True,
     errors=_STATEMENT_ERRORS,
     extension=True,
@@ -336,6 +340,7 @@ def query(call: Call, parameters: Question) -> Outcome:
     description="Runs nothing. Waits as sql/query.",
     parameters=Explanation,
     result=Plan,
+    needs=(_RUN,),
     changes=True,
     errors=_STATEMENT_ERRORS,
     extension=True,
@@ -352,6 +357,7 @@ def explain(call: Call, parameters: Explanation) -> Plan:
     description="The 27 columns of `show query_task` under their names, and how far a running statement is.",
     parameters=TaskOnly,
     result=TaskRow,
+    needs=(_READ,),
     errors=("BIZ_TASK_NOT_FOUND",),
     extension=True,
 )
@@ -367,6 +373,7 @@ def task(call: Call, parameters: TaskOnly) -> Result:
     parameters=TaskList,
     result=TaskRow,
     paged=True,
+    needs=(_READ,),
     extension=True,
 )
 def tasks(call: Call, parameters: TaskList) -> Page:
@@ -386,6 +393,10 @@ def tasks(call: Call, parameters: TaskList) -> Page:
     "it had ended before.",
     parameters=TaskOnly,
     result=Cancelled,
+    needs=(
+        _READ,
+        services.CANCEL,
+    ),
     changes=True,
     errors=("BIZ_TASK_NOT_FOUND",),
     extension=True,
@@ -401,6 +412,7 @@ def cancel(call: Call, parameters: TaskOnly) -> Cancelled:
     description="Tries for another 24 hours. `sentAgain` is false when the task has no notification that failed.",
     parameters=TaskOnly,
     result=SentAgain,
+    needs=(_READ,),
     changes=True,
     errors=("BIZ_TASK_NOT_FOUND",),
     extension=True,
@@ -493,6 +505,7 @@ class TableOnly(SchemaOnly):
     "has all of them.",
     parameters=ResultQuery,
     result=ResultPage,
+    needs=(_READ,),
     errors=("BIZ_TASK_NOT_FOUND", "BIZ_RESULT_NOT_FOUND"),
     extension=True,
 )
@@ -520,6 +533,7 @@ def result(call: Call, parameters: ResultQuery) -> ResultPage:
     "size.",
     parameters=TaskOnly,
     result=Download,
+    needs=(_READ,),
     errors=("BIZ_TASK_NOT_FOUND", "BIZ_RESULT_NOT_FOUND"),
     extension=True,
 )
@@ -536,6 +550,7 @@ def download(call: Call, parameters: TaskOnly) -> Download:
     summary="Schemas that the caller may query",
     description="`mq` has the messages of topics, `gantry` has samples, tasks and the audit trail.",
     result=list[str],
+    needs=(_READ,),
     extension=True,
 )
 def schemas(call: Call, parameters: Parameters) -> list[str]:
@@ -550,6 +565,7 @@ def schemas(call: Call, parameters: Parameters) -> list[str]:
     description="The first 1,000 by name whose name has the text.",
     parameters=TableSearch,
     result=list[str],
+    needs=(_READ,),
     errors=("BIZ_SCHEMA_NOT_FOUND",),
     extension=True,
 )
@@ -564,6 +580,7 @@ def tables(call: Call, parameters: TableSearch) -> list[str]:
     summary="Columns of a table",
     parameters=TableOnly,
     result=list[SqlColumn],
+    needs=(_READ,),
     errors=("BIZ_SCHEMA_NOT_FOUND", "BIZ_TABLE_NOT_FOUND"),
     extension=True,
 )

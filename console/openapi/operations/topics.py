@@ -99,6 +99,7 @@ class TopicSubDetail(Result):
     description="The caller's account becomes its owner.",
     parameters=TopicCreate,
     result=Nothing,
+    needs=("mq:CreateTopic",),
     changes=True,
     errors=("BIZ_TOPIC_EXISTED", "BIZ_INSTANCE_NOT_FOUND", "BIZ_TOPIC_QUOTA_EXCEEDED"),
     rpc="OnsTopicCreate",
@@ -121,6 +122,7 @@ def create(call: Call, parameters: TopicCreate) -> dict[str, Any]:
     description="Its messages, the subscriptions and the grants on it are deleted with it.",
     parameters=TopicOnly,
     result=Nothing,
+    needs=("mq:DeleteTopic",),
     changes=True,
     errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
     rpc="OnsTopicDelete",
@@ -138,6 +140,7 @@ def delete(call: Call, parameters: TopicOnly) -> dict[str, Any]:
     description="With 4 sends are refused; with 2 consumers get nothing, and they keep their offsets.",
     parameters=TopicUpdate,
     result=Nothing,
+    needs=("mq:UpdateTopic",),
     changes=True,
     errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
     rpc="OnsTopicUpdate",
@@ -155,6 +158,7 @@ def update(call: Call, parameters: TopicUpdate) -> dict[str, Any]:
     description="Own topics and granted ones.",
     parameters=TopicOnly,
     result=TopicDo,
+    needs=("mq:QueryTopic",),
     errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
 )
 def get(call: Call, parameters: TopicOnly) -> TopicDo:
@@ -171,6 +175,7 @@ def get(call: Call, parameters: TopicOnly) -> TopicDo:
     parameters=TopicListInPage,
     result=TopicDo,
     paged=True,
+    needs=("mq:QueryInstance",),
     errors=("BIZ_INSTANCE_NOT_FOUND",),
     rpc="OnsTopicList",
 )
@@ -189,6 +194,7 @@ def list_in_page(call: Call, parameters: TopicListInPage) -> Page:
     description="Sorted; those of the account in this instance, without topics that others granted.",
     parameters=InstanceChoice,
     result=list[str],
+    needs=("mq:QueryInstance",),
     errors=("BIZ_INSTANCE_NOT_FOUND",),
 )
 def list_names(call: Call, parameters: InstanceChoice) -> list[str]:
@@ -203,6 +209,7 @@ def list_names(call: Call, parameters: InstanceChoice) -> list[str]:
     description="The caller's own groups; those of other accounts are not shown.",
     parameters=TopicOnly,
     result=TopicSubDetail,
+    needs=("mq:QueryTopic",),
     errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
     rpc="OnsTopicSubDetail",
 )

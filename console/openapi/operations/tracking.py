@@ -239,6 +239,7 @@ class GroupDo(Result):
     parameters=TaskList,
     result=TaskRow,
     paged=True,
+    needs=(access.QUERY,),
     extension=True,
 )
 def list_tasks(call: Call, parameters: TaskList) -> Page:
@@ -252,6 +253,7 @@ def list_tasks(call: Call, parameters: TaskList) -> Page:
     summary="A change tracking task",
     parameters=TaskOnly,
     result=TaskDo,
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -266,6 +268,7 @@ def get(call: Call, parameters: TaskOnly) -> TaskDo:
     description="It begins at once. A host must be public, or one that the platform's administrator allows.",
     parameters=TaskCreate,
     result=TaskDo,
+    needs=(access.CREATE,),
     changes=True,
     errors=("BIZ_TRACKING_TASK_EXISTED", "BIZ_TRACKING_TASK_QUOTA_EXCEEDED"),
     extension=True,
@@ -287,6 +290,7 @@ def create(call: Call, parameters: TaskCreate) -> TaskDo:
     "and nothing is left in the database.",
     parameters=Connection,
     result=list[Fault],
+    needs=(access.CREATE,),
     extension=True,
 )
 def test(call: Call, parameters: Connection) -> list[Fault]:
@@ -303,6 +307,7 @@ def test(call: Call, parameters: Connection) -> list[Fault]:
     description="As `tracking/test`, for a task as it is and by the password that is kept for it.",
     parameters=TaskOnly,
     result=list[Fault],
+    needs=(access.UPDATE,),
     errors=_MISSES,
     extension=True,
 )
@@ -324,6 +329,7 @@ def check(call: Call, parameters: TaskOnly) -> list[Fault]:
     description="The newest first; rows of the database stand in them, so they take a right of their own.",
     parameters=EventsOf,
     result=list[ChangeDo],
+    needs=(access.EVENTS,),
     errors=_STATES,
     extension=True,
 )
@@ -353,6 +359,7 @@ def events(call: Call, parameters: EventsOf) -> list[ChangeDo]:
     description="What is left out stays; it goes on where it was. Kind and database stay what they are.",
     parameters=TaskUpdate,
     result=TaskDo,
+    needs=(access.UPDATE,),
     changes=True,
     errors=(*_MISSES, "BIZ_TRACKING_TASK_EXISTED"),
     extension=True,
@@ -371,6 +378,7 @@ def update(call: Call, parameters: TaskUpdate) -> TaskDo:
     description="PostgreSQL goes on keeping its log for the task.",
     parameters=TaskOnly,
     result=Nothing,
+    needs=(access.PAUSE,),
     changes=True,
     errors=_STATES,
     extension=True,
@@ -388,6 +396,7 @@ def pause(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     summary="Go on with a change tracking task, or try again at once",
     parameters=TaskResume,
     result=Nothing,
+    needs=(access.RESUME,),
     changes=True,
     errors=_STATES,
     extension=True,
@@ -406,6 +415,7 @@ def resume(call: Call, parameters: TaskResume) -> dict[str, Any]:
     description="What it has made in the database is removed soon, where that can be reached.",
     parameters=TaskOnly,
     result=Nothing,
+    needs=(access.DELETE,),
     changes=True,
     errors=_STATES,
     extension=True,
@@ -423,6 +433,7 @@ def delete(call: Call, parameters: TaskOnly) -> dict[str, Any]:
     summary="Consumer groups of a change tracking task",
     parameters=TaskOnly,
     result=list[GroupDo],
+    needs=(access.QUERY,),
     errors=_MISSES,
     extension=True,
 )
@@ -436,6 +447,7 @@ def groups(call: Call, parameters: TaskOnly) -> list[GroupDo]:
     summary="Create a consumer group",
     parameters=GroupCreate,
     result=GroupDo,
+    needs=(access.CREATE_GROUP,),
     changes=True,
     errors=(*_MISSES, "BIZ_TRACKING_TASK_EXISTED"),
     extension=True,
@@ -459,6 +471,7 @@ def create_group(call: Call, parameters: GroupCreate) -> GroupDo:
     summary="Delete a consumer group",
     parameters=GroupOnly,
     result=Nothing,
+    needs=(access.DELETE_GROUP,),
     changes=True,
     errors=(*_STATES, "BIZ_CONSUMER_GROUP_NOT_FOUND"),
     extension=True,

@@ -58,6 +58,7 @@ class Trend(Result):
     "most 7 days.",
     parameters=TopicTrend,
     result=Trend,
+    needs=("mq:QueryTrend",),
     errors=("BIZ_TOPIC_NOT_FOUND", "BIZ_INSTANCE_NOT_FOUND"),
     rpc="OnsTrendTopicInputTps",
     limit="query",
@@ -83,6 +84,7 @@ def topic_input(call: Call, parameters: TopicTrend) -> Trend:
     description="Points as in trend/topicInputTps. The caller needs the rights on the group and on the topic.",
     parameters=GroupTrend,
     result=Trend,
+    needs=("mq:QueryTrend",),
     errors=(
         "BIZ_TOPIC_NOT_FOUND",
         "BIZ_SUBSCRIPTION_NOT_FOUND",

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from console.openapi.calls import FORM, too_large
 
 RPC_PATH = "/rpc/"
+MCP_PATH = "/mcp"
 
 
 class ApiMiddleware:
@@ -24,7 +25,7 @@ class ApiMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path_info == "/" and is_rpc(request):
             request.path_info = RPC_PATH
-        if request.path_info == RPC_PATH or request.path_info.startswith("/json/"):
+        if request.path_info in (RPC_PATH, MCP_PATH) or request.path_info.startswith("/json/"):
             request.COOKIES = {}
             request.META.pop("HTTP_COOKIE", None)
         return self.get_response(request)
