@@ -188,9 +188,13 @@ def could_allow(grantee: Grantee, action: str, context: Context = _UNKNOWN) -> b
     False is certain, but for what only the maker of a group may do. True is not: what a statement allows may not exist,
     or a denial of some resources may cover it.
     """
-    rows = [s for s in (*grantee.statements, *grantee.grants) if s.matches_action_name(action)]
-    rows = [s for s in rows if s.conditions_hold(context)]
-    return any(s.allow for s in rows) and not any(not s.allow and "*" in s.resources for s in rows)
+    # Grants count beyond the reach of policies, so that each allows what it does by itself.
+    return _could_allow(grantee.statements, action, context) or _could_allow(grantee.grants, action, context)
+
+
+def _could_allow(statements: Iterable[Statement], action: str, context: Context) -> bool:
+    about = [s for s in statements if s.matches_action_name(action) and s.conditions_hold(context)]
+    return any(s.allow for s in about) and not any(not s.allow and "*" in s.resources for s in about)
 
 
 def is_too_long(resource: str) -> bool:

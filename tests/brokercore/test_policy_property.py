@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -15,6 +16,7 @@ from brokercore.policy import (
     Grantee,
     PolicyError,
     allowed_among,
+    could_allow,
     decide,
     examine,
     explain,
@@ -310,3 +312,14 @@ def test_of_many_those_are_allowed_that_are_allowed_each(
         grantee = grantee_of(who | {"statements": kept})
         each = {resource for resource in among if decide(grantee, action, resource, context).allowed}
         assert allowed_among(grantee, action, among, context) == each
+
+
+@settings(max_examples=500, deadline=None)
+@given(callers, actions, resources, contexts)
+def test_what_is_allowed_somewhere_could_be(who: dict[str, Any], action: str, resource: str, context: Context) -> None:
+    grantee = replace(grantee_of(who), holders={})
+    if decide(grantee, action, resource, context).allowed:
+        assert could_allow(grantee, action, context)
+    deny = {"Effect": "Deny", "Action": [action], "Resource": ["*"]}
+    for statements in ([], [*who["statements"], deny]):
+        assert not could_allow(grantee_of(who | {"statements": statements, "grants": []}), action, context)

@@ -98,7 +98,9 @@ def test_a_form_of_a_stranger_that_is_small_is_read(web: WebServer) -> None:
         assert not first_line(client).startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.parametrize(("path", "form"), [("/json/topic/list", "dynamicCode"), ("/rpc/", "Code")])
+@pytest.mark.parametrize(
+    ("path", "form"), [("/json/topic/list", "dynamicCode"), ("/rpc/", "Code"), ("/mcp", "jsonrpc")]
+)
 def test_the_management_api_takes_a_mebibyte_and_says_so_in_its_own_form(web: WebServer, path: str, form: str) -> None:
     with web.connect(announced(path, MIB + 1)) as client:
         answer = first_line(client)

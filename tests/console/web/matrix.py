@@ -596,4 +596,7 @@ MATRIX: list[Row] = [
     # Management API: signed requests only, a session is worth nothing
     Row("openapi.call", ("no/such/operation",), Statuses(404, 404, 404, 404, 404, 404, 404)),
     Row("openapi.rpc", (), Statuses(400, 400, 400, 400, 400, 400, 400)),
+    # Assistants: an AccessKey in the header, a session is worth nothing
+    Row("openapi.mcp", (), Statuses(405, 405, 405, 405, 405, 405, 405)),
+    Row("openapi.mcp", (), Statuses(401, 401, 401, 401, 401, 401, 401), "post"),
 ]
