@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from brokercore.policy.conditions import Context
 from brokercore.policy.statements import Judged, Question, Statement, TrustStatement, compiled, has_wildcard
@@ -193,8 +194,14 @@ def could_allow(grantee: Grantee, action: str, context: Context = _UNKNOWN) -> b
 
 
 def _could_allow(statements: Iterable[Statement], action: str, context: Context) -> bool:
-    about = [s for s in statements if s.matches_action_name(action) and s.conditions_hold(context)]
+    about = [s for s in statements if _is_about(s, action) and s.conditions_hold(context)]
     return any(s.allow for s in about) and not any(not s.allow and "*" in s.resources for s in about)
+
+
+@lru_cache(maxsize=32_768)
+def _is_about(statement: Statement, action: str) -> bool:
+    """Kept: a list asks each statement about a hundred actions, and a statement may have hundreds of patterns."""
+    return statement.matches_action_name(action)
 
 
 def is_too_long(resource: str) -> bool:

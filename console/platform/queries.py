@@ -175,6 +175,7 @@ def _addresses(origin: str) -> Section:
     facts = [
         Fact("API address", f"{origin}/json/", "Management API: a path behind it is an operation", copied=True),
         Fact("API address, RPC style", f"{origin}/", "For the vendor's SDKs: set it as the endpoint", copied=True),
+        *([Fact("MCP address", f"{origin}/mcp", "For assistants", copied=True)] if settings.MCP else []),
     ]
     unresolved = ""
     for cluster in clusters(settings.REGION):

@@ -150,4 +150,4 @@ def presented(authorization: str) -> tuple[str, str]:
     elif scheme.lower() != "bearer":
         return "", ""
     access_key_id, _, rest = given.strip().partition(":")
-    return (access_key_id[:200], rest) if access_key_id and rest else ("", "")
+    return (access_key_id[:200], rest) if access_key_id.isprintable() and access_key_id and rest else ("", "")

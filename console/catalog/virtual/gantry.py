@@ -40,7 +40,7 @@ AUDIT: Columns = (
     ("at", "timestamp", "when"),
     ("actor", "string", "who"),
     ("access_key_id", "string", "with which AccessKey"),
-    ("channel", "string", "page, api, sql or command"),
+    ("channel", "string", "page, api, mcp, sql, broker, queues or command"),
     ("source_ip", "string", "from where"),
     ("action", "string", "what, as in topics.topic.create"),
     ("resource", "string", "to what"),

@@ -336,6 +336,7 @@ async def test_a_key_id_without_its_secret_takes_no_turn_of_its_account() -> Non
         ("Bearer LTAI8", "", "", ""),
         ("Basic !", "", "", ""),
         ("Basic /w==", "", "", ""),
+        ("Basic TFRBSQA6c2VjcmV0", "", "", ""),
         ("", "xAccessKeyId=1", "", ""),
         ("", "", "", ""),
     ],

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from jsonschema import Draft202012Validator
 
 from console.accounts.models import Policy
@@ -273,6 +278,19 @@ def test_limits_of_calls_are_those_of_the_api(cast: Cast, assistant: As, setting
 def test_a_tool_that_there_is_not_is_an_error_of_the_protocol(assistant: As) -> None:
     with pytest.raises(Exception, match="There is no tool topic_explode"):
         assistant("alice").call("topic_explode")
+
+
+def test_the_program_of_the_documentation_runs(cast: Cast, live_server: Any, keys: Callable[[str], IssuedKey]) -> None:
+    page = (Path(settings.BASE_DIR) / "docs/use/assistants.md").read_text()
+    program = re.findall("```python\n(.*?)```", page, re.DOTALL)[0]
+    given = authorization(keys("rita"))["Authorization"].removeprefix("Bearer ")
+    environment = os.environ | {"GANTRY_KEY": given, "GANTRY_MCP_URL": f"{live_server.url}/mcp"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "topic_listInPage" in ended.stdout
+    assert cast.instance.instance_id in ended.stdout
 
 
 # --- Who calls ------------------------------------------------------------------------------------------------------

@@ -40,7 +40,17 @@ def sentence(response: Any) -> str:
 # --- Who may speak --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "given",
-    ["", "Bearer", "Bearer LTAI", "Bearer LTAI:", "Bearer :secret", "Basic ///", "Basic TFRBSQ==", "Digest a:b"],
+    [
+        "",
+        "Bearer",
+        "Bearer LTAI",
+        "Bearer LTAI:",
+        "Bearer :secret",
+        "Basic ///",
+        "Basic TFRBSQ==",
+        "Basic TFRBSQA6c2VjcmV0",
+        "Digest a:b",
+    ],
 )
 def test_without_an_access_key_it_says_how_to_sign_in(cast: Cast, given: str) -> None:
     django_cache.clear()
