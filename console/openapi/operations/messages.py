@@ -341,6 +341,7 @@ class PushDo(Result):
     "it, and its answer is the result. The group must subscribe to the topic.",
     parameters=PushQuery,
     result=PushDo,
+    needs=("mq:QueryMessage", "mq:ResendDeadLetter"),
     changes=True,
     errors=(*_LETTER_MISSES, "BIZ_TOPIC_NOT_FOUND", "BIZ_CONSUMER_NOT_ONLINE"),
     rpc="OnsMessagePush",
