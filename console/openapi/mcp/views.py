@@ -58,9 +58,10 @@ def _served(request: Request) -> HttpResponse:
         raise RpcError(REFUSED, actor.message, status=_STATUSES.get(actor.symbol, 500))
     if request.content_type != "application/json":
         raise RpcError(REFUSED, "The Content-Type is not application/json.", status=415)
-    protocol.check_version(request.headers.get("MCP-Protocol-Version", ""))
+    version = request.headers.get("MCP-Protocol-Version", "")
+    protocol.check_version(version)
     asked = protocol.read(_body(request))
-    return HttpResponse(status=202) if asked is None else protocol.answer(request, actor, asked)
+    return HttpResponse(status=202) if asked is None else protocol.answer(request, actor, asked, version)
 
 
 def _body(request: Request) -> bytes:

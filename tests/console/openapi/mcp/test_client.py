@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from console.accounts.models import Policy
 from console.accounts.services import IssuedKey
 from console.audit.models import Entry
-from console.openapi.mcp.protocol import VERSIONS
+from console.openapi.mcp.protocol import HANDSHAKES, WITHOUT_HANDSHAKE
 from console.openapi.operations import OPERATIONS
 from console.topics.models import Topic
 from tests.console.openapi.mcp.conftest import BASIC, Assistant, authorization
@@ -45,13 +45,13 @@ def allow(cast: Cast, name: str, *actions: str, effect: str = "Allow", resource:
 
 
 # --- The handshake --------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_it_connects_and_learns_what_this_is(assistant: As, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "revision"), [("auto", WITHOUT_HANDSHAKE), ("legacy", HANDSHAKES[-1])])
+def test_it_connects_and_learns_what_this_is(assistant: As, mode: str, revision: str) -> None:
     async def told(client: Any) -> tuple[Any, ...]:
         return client.protocol_version, client.server_info.name, client.server_capabilities, client.instructions
 
     version, name, capabilities, instructions = assistant("rita").do(told, mode)
-    assert (version, name) == (VERSIONS[-1], "gantry")
+    assert (version, name) == (revision, "gantry")
     assert capabilities.tools is not None
     assert capabilities.resources is None and capabilities.prompts is None
     assert "instance_list" in instructions
@@ -60,6 +60,15 @@ def test_it_connects_and_learns_what_this_is(assistant: As, mode: str) -> None:
 @pytest.mark.filterwarnings("ignore:ping is removed")
 def test_a_ping_is_answered(assistant: As) -> None:
     assistant("nora").do(lambda client: client.send_ping(), "legacy")
+
+
+def test_who_shakes_hands_finds_the_same(cast: Cast, assistant: As) -> None:
+    rita = assistant("rita")
+    shown = rita.do(lambda client: client.list_tools(), "legacy").tools
+    assert {tool.name: tool for tool in shown} == rita.tools()
+    result = rita.do(lambda client: client.call_tool("instance_list", {}), "legacy")
+    assert [one["instanceId"] for one in result.structured_content["data"]] == [cast.instance.instance_id]
+    assert rita.do(lambda client: client.call_tool("topic_get", {}), "legacy").is_error
 
 
 # --- What is listed -------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from console.accounts.models import AccessKey
 from console.accounts.services import IssuedKey
 from console.audit.models import Entry
 from console.openapi.calls import MAX_BODY_BYTES
+from console.openapi.mcp.protocol import VERSIONS, WITHOUT_HANDSHAKE
 from tests.console.openapi.mcp.conftest import PING, authorization, post, request
 from tests.support.browser import browser
 from tests.support.cast import Cast
@@ -167,14 +168,14 @@ def test_another_content_type_is_refused(rita: dict[str, str], kind: str) -> Non
 
 @pytest.mark.parametrize(
     ("version", "status"),
-    [("2025-03-26", 200), ("2025-06-18", 200), ("2025-11-25", 200), ("2026-07-28", 400), ("x", 400)],
+    [("2025-03-26", 200), ("2025-06-18", 200), ("2025-11-25", 200), ("2024-11-05", 400), ("x", 400)],
 )
 def test_a_revision_that_is_not_spoken_is_told_which_are(rita: dict[str, str], version: str, status: int) -> None:
     response = post(PING, rita | {"MCP-Protocol-Version": version})
     assert response.status_code == status
     if status == 400:
         error = json.loads(response.content)["error"]
-        assert error["data"] == {"supported": ["2025-03-26", "2025-06-18", "2025-11-25"], "requested": version}
+        assert error["data"] == {"supported": [*VERSIONS], "requested": version}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,8 @@ def test_the_handshake_agrees_on_a_revision(rita: dict[str, str], asked: str, an
     result = json.loads(post(request("initialize", **client), rita).content)["result"]
     assert result["protocolVersion"] == answered
     assert result["capabilities"] == {"tools": {}}
-    assert "resultType" not in result
+    assert set(result) == {"protocolVersion", "capabilities", "serverInfo", "instructions"}
+    assert set(json.loads(post(request("tools/list"), rita).content)["result"]) == {"tools"}
 
 
 @pytest.mark.parametrize(
@@ -219,6 +221,59 @@ def test_what_is_no_request_is_told_so(rita: dict[str, str], body: object, statu
     assert told["id"] == (7 if status == 200 else None)
 
 
+# --- Without a handshake --------------------------------------------------------------------------------------------
+META = {
+    "io.modelcontextprotocol/protocolVersion": WITHOUT_HANDSHAKE,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def told(method: str, **more: str) -> dict[str, str]:
+    """The headers that say what the body says."""
+    return {"MCP-Protocol-Version": WITHOUT_HANDSHAKE, "Mcp-Method": method, **more}
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "status", "code"),
+    [
+        (request("server/discover", _meta=META), told("server/discover"), 200, 0),
+        (request("tools/list", _meta=META), told("tools/list"), 200, 0),
+        (
+            request("tools/call", _meta=META, name="region_list"),
+            told("tools/call", **{"Mcp-Name": "region_list"}),
+            200,
+            0,
+        ),
+        (request("tools/call", _meta=META, name="region_list"), told("tools/call"), 400, -32020),
+        (request("tools/call", _meta=META, name="region_list"), told("tools/call", **{"Mcp-Name": "x"}), 400, -32020),
+        (request("tools/call", _meta=META, name="x"), told("tools/call", **{"Mcp-Name": "x"}), 400, -32602),
+        (request("tools/list", _meta=META), told("tools/call"), 400, -32020),
+        (request("tools/list", _meta=META), {"MCP-Protocol-Version": WITHOUT_HANDSHAKE}, 400, -32020),
+        (request("tools/list", _meta=META | {next(iter(META)): "2025-11-25"}), told("tools/list"), 400, -32020),
+        (request("tools/list"), told("tools/list"), 400, -32602),
+        (request("tools/list", _meta={next(iter(META)): WITHOUT_HANDSHAKE}), told("tools/list"), 400, -32602),
+        (request("ping", _meta=META), told("ping"), 404, -32601),
+        (request("initialize", _meta=META), told("initialize"), 404, -32601),
+    ],
+)
+def test_each_request_says_what_it_is(
+    rita: dict[str, str], message: dict[str, Any], headers: dict[str, str], status: int, code: int
+) -> None:
+    response = post(message, rita | headers)
+    assert response.status_code == status
+    answered = json.loads(response.content)
+    assert answered["id"] == 7
+    if code:
+        assert answered["error"]["code"] == code
+        return
+    result = answered["result"]
+    assert result["resultType"] == "complete"
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "gantry"
+    if message["method"] != "tools/call":
+        assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+
+
+# --- Answers --------------------------------------------------------------------------------------------------------
 def test_a_notification_is_taken_and_not_answered(rita: dict[str, str]) -> None:
     response = post({"jsonrpc": "2.0", "method": "notifications/initialized"}, rita)
     assert (response.status_code, response.content) == (202, b"")
