@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpResponse, HttpResponseNotAllowed
 from django.utils.http import is_same_domain
 from django.views.decorators.cache import never_cache
@@ -60,18 +59,8 @@ def _served(request: Request) -> HttpResponse:
         raise RpcError(REFUSED, "The Content-Type is not application/json.", status=415)
     version = request.headers.get("MCP-Protocol-Version", "")
     protocol.check_version(version)
-    asked = protocol.read(_body(request))
+    asked = protocol.read(request.body)
     return HttpResponse(status=202) if asked is None else protocol.answer(request, actor, asked, version)
-
-
-def _body(request: Request) -> bytes:
-    try:
-        body = request.body
-    except RequestDataTooBig:
-        body = None
-    if body is None or len(body) > calls.MAX_BODY_BYTES:
-        raise RpcError(REFUSED, calls.TOO_LARGE, status=413)
-    return body
 
 
 def _refuse_foreign_pages(request: Request) -> None:

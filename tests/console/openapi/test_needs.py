@@ -47,7 +47,7 @@ def parameters(path: str, stage: Stage) -> dict[str, str]:
     schema: dict[str, Any] = body.get("content", {}).get(FORM, {}).get("schema", {})
     given = {name: _some(name, schema["properties"][name]) for name in schema.get("required", [])}
     there = {"instanceId": stage.instance_id, "InstanceId": stage.instance_id}
-    there |= {"groupId": "GID_orders", "GroupId": "GID_orders"}
+    there |= {"groupId": "GID_orders", "GroupId": "GID_orders", "topic": "orders"}
     given |= {name: value for name, value in there.items() if name in schema.get("properties", {})}
     return given | BELOW_A_RULE.get(path, {})
 
