@@ -70,6 +70,8 @@ _ONCE = (
     "openapi/test_errors",
     "openapi/test_extensions",
     "openapi/test_matrix",
+    "openapi/test_needs",
+    "openapi/mcp/test_client",
     "web/test_buttons",
     "web/test_csrf",
     "web/test_permissions",
