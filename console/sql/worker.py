@@ -186,6 +186,7 @@ def run(task_id: str) -> None:
 
 def run_alone() -> None:
     """Run the tasks that lost an engine before, one at a time, until there are no more; a process of its own."""
+    engine.ask_for_ports(broker.added_ports)
     idle_since = time.monotonic()
     while not _ending() and time.monotonic() - idle_since < _ALONE_IDLE_S:
         task = scheduling.claim(keeper.name, alone=True)

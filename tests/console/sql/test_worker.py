@@ -14,6 +14,7 @@ from django.utils import timezone
 from analytics import engine, errors
 from analytics.specs import Column, Progress, QueryResult, QuerySpec
 from console.accounts.models import Tenant, User
+from console.instances import broker
 from console.outbox.models import Notification
 from console.sql import heartbeats, lifecycle, services, worker
 from console.sql.models import QueryTask, TaskStatus
@@ -37,6 +38,7 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     exits: list[int] = []
     monkeypatch.setattr(worker, "_end_process", lambda: exits.append(worker.ENGINE_LOST_EXIT))
     monkeypatch.setattr(engine, "stop", lambda: None)
+    monkeypatch.setattr(engine, "ask_for_ports", lambda look: None)  # which every later engine of this process would ask
     yield exits
     worker._engine_lost.clear()
     worker._shutting_down.clear()
@@ -175,6 +177,14 @@ def test_one_that_was_only_near_a_lost_engine_ends_well(
     worker.run_alone()
     task.refresh_from_db()
     assert task.status == TaskStatus.SUCCESS
+
+
+def test_what_runs_alone_may_connect_to_the_clusters_that_were_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(engine, "ask_for_ports", told.append)
+    monkeypatch.setattr(worker, "_ALONE_IDLE_S", 0.0)
+    worker.run_alone()
+    assert told == [broker.added_ports]
 
 
 def test_what_had_only_begun_when_the_engine_died_is_no_suspect_the_first_time(
