@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analytics import lake, specs
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled
-from analytics.jvm import ask_for_ports
+from analytics.reach import ask_for_addresses
 from analytics.session import culprit, is_lost, was_ended_from_outside
 from analytics.specs import Column, QueryResult, QuerySpec, TableSpec
 from analytics.sql import csv_text, failures, insert, outline, result, running, sessions
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REFUSED_FUNCTIONS",
-    "ask_for_ports",
+    "ask_for_addresses",
     "cancel",
     "culprit",
     "discard_write",

@@ -15,23 +15,19 @@ import re
 import shlex
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from analytics import reach, stream_door, wall
 from analytics import settings as settings_module
-from analytics import stream_door, wall
 from analytics.errors import EngineUnavailable
-from brokercore.client import Admin, Credentials
-from brokercore.client.errors import ClientError
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -251,22 +247,6 @@ def _packages() -> list[Path]:
     return [root / "analytics", root / "brokercore"]
 
 
-def _no_ports() -> Iterable[int]:
-    return ()
-
-
-_further_ports: Callable[[], Iterable[int]] = _no_ports
-
-
-def ask_for_ports(look: Callable[[], Iterable[int]]) -> None:
-    """Let Spark connect to further TCP ports: `look` is asked for them each time that it starts, and raises nothing.
-
-    They are those of clusters that are not in the settings.
-    """
-    global _further_ports  # noqa: PLW0603  what the one engine of the process is told once
-    _further_ports = look
-
-
 def _rules(
     settings: settings_module.Settings, scratch: Path, java_home: Path, held: Sequence[int] | None
 ) -> wall.Rules:
@@ -278,17 +258,16 @@ def _rules(
     if settings.storage is None:
         settings.lake.mkdir(parents=True, exist_ok=True)
     lake = [] if settings.storage is not None else [settings.lake]
-    further = [] if held is None else sorted(set(_further_ports()))
+    # The executors of a cluster listen on any port.
+    opened = reach.Reach(None, names=True) if held is None else reach.of_a_start(settings)
     programs = [java_home, java, *_runtimes(), sys.prefix, sys.base_prefix, _spark_home()]
     return wall.Rules(
         programs=[str(path) for path in programs],
         reads=[str(path) for path in (*_packages(), *configuration, *spark, *jars, cores_folder(settings.home))],
         writes=[str(path) for path in (scratch, *lake)],
-        ports=None if held is None else [*held, *_ports(settings), *further],
+        ports=None if opened.ports is None else [*(held or ()), *sorted(opened.ports)],
         listens=held or (),
-        # Ports that were opened are of functions and endpoints, whose names have to be looked up.
-        names=held is None
-        or bool(settings.storage or os.environ.get("GANTRY_NAMESRV") or settings.engine_ports or further),
+        names=opened.names,
     )
 
 
@@ -298,37 +277,6 @@ def _runtimes() -> Iterable[Path]:
 
     runtime = java.bundled_runtime()
     return [] if runtime is None else [runtime]
-
-
-def _ports(settings: settings_module.Settings) -> list[int]:
-    """Where brokers and the queue service are, whose messages Python processes read, and the object storage."""
-    ports = [*settings.broker_ports, settings.queue_port, *_ports_of_cluster(settings.namesrv), *settings.engine_ports]
-    if settings.storage is not None:
-        address = urlsplit(settings.storage.endpoint or "https://s3")
-        ports.append(address.port or (80 if address.scheme == "http" else 443))
-        if not settings.storage.access_key_id:
-            ports.append(80)  # the machine's own role, from its cloud
-    return ports
-
-
-def _ports_of_cluster(namesrv: str) -> set[int]:
-    """Those that the brokers of a cluster listen on now, as its name servers tell."""
-    if not namesrv:
-        return set()
-    key = os.environ.get("GANTRY_BROKER_ACCESS_KEY_ID"), os.environ.get("GANTRY_BROKER_ACCESS_KEY_SECRET")
-    authority = os.environ.get("GANTRY_BROKER_CA")
-    try:
-        tls = ssl.create_default_context(cafile=authority) if authority else None
-        with Admin(namesrv, Credentials(key[0], key[1]) if key[0] and key[1] else None, tls=tls) as admin:
-            addresses = list(admin.brokers.addresses().values())
-    except (ClientError, OSError) as error:
-        log.warning(
-            "The name servers %s do not tell where the brokers are, so until it starts again the SQL engine reaches "
-            "none but those on the ports of GANTRY_ENGINE_PORTS and RocketMQ's own: %s", namesrv, error,
-        )  # fmt: skip
-        return set()
-    ports = {address.rpartition(":")[2] for address in addresses}
-    return {int(port) for port in ports if port.isdecimal()}
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], told: Path) -> "subprocess.Popen[bytes]":

@@ -225,12 +225,12 @@ def producer(cluster: Cluster) -> Producer:
     return _producers.of(cluster)
 
 
-def added_ports() -> set[int]:
-    """The ports of name servers and brokers of the clusters that were added, for the SQL engine. Raises nothing."""
-    found: set[int] = set()
+def added_addresses() -> set[str]:
+    """Where name servers and brokers of the clusters that were added are, for the SQL engine. Raises nothing."""
+    found: set[str] = set()
     try:
         for cluster in Cluster.objects.filter(origin=Origin.ADDED):
-            found |= _ports_of(cluster)
+            found |= addresses_of(cluster)
     except Error as error:
         log.warning("the database does not tell which clusters there are, so the SQL engine reaches none: %s", error)
     finally:
@@ -238,15 +238,15 @@ def added_ports() -> set[int]:
     return found
 
 
-def _ports_of(cluster: Cluster) -> set[int]:
-    addresses = parse_name_servers(cluster.namesrv)
+def addresses_of(cluster: Cluster) -> set[str]:
+    """`host:port` of a cluster's name servers, and of the brokers that these know now, if they answer."""
+    addresses = set(parse_name_servers(cluster.namesrv))
     try:
         with new_admin(cluster) as client:
-            addresses += client.brokers.addresses().values()
+            addresses.update(client.brokers.addresses().values())
     except ClientError as error:
         log.warning("%s does not tell its brokers, so the SQL engine does not reach them: %s", cluster.name, error)
-    ports = (address.rpartition(":")[2] for address in addresses)
-    return {int(port) for port in ports if port.isdecimal()}
+    return addresses
 
 
 def _new_producer(cluster: Cluster) -> Producer:

@@ -516,7 +516,7 @@ def _is_pipeline_worker() -> bool:
 def begin(**_: Any) -> None:
     """Look for pipelines, with or without a message of Celery's."""
     if _is_pipeline_worker():
-        engine.ask_for_ports(broker.added_ports)
+        engine.ask_for_addresses(broker.added_addresses)
         worker.start()
 
 

@@ -186,7 +186,7 @@ def run(task_id: str) -> None:
 
 def run_alone() -> None:
     """Run the tasks that lost an engine before, one at a time, until there are no more; a process of its own."""
-    engine.ask_for_ports(broker.added_ports)
+    engine.ask_for_addresses(broker.added_addresses)
     idle_since = time.monotonic()
     while not _ending() and time.monotonic() - idle_since < _ALONE_IDLE_S:
         task = scheduling.claim(keeper.name, alone=True)
@@ -282,7 +282,7 @@ def warm(sender: Any = None, **_: Any) -> None:
     """Start Spark before the first statement asks for it."""
     if _is_spark_worker():
         places.set_threads(sender.controller.concurrency)
-        engine.ask_for_ports(broker.added_ports)
+        engine.ask_for_addresses(broker.added_addresses)
         threading.Thread(target=_warm, name="warm", daemon=True).start()
 
 

@@ -181,11 +181,10 @@ def test_a_secret_of_another_master_key_is_an_outage_that_says_so(cast: Cast, ot
     assert "was stored with another GANTRY_MASTER_KEY" in trial.tried(other)[0].text
 
 
-def test_the_engine_may_reach_the_ports_of_clusters_that_were_added(cast: Cast, other: Cluster) -> None:
-    ports = {int(address.rpartition(":")[2]) for address in clients.admin(other).brokers.addresses().values()}
-    name_server = int(other.namesrv.rpartition(":")[2])
-    Cluster.objects.create(name="away", region=cast.cluster.region, namesrv="127.0.0.1:1")
-    assert clients.added_ports() == {name_server, *ports, 1}
+def test_the_engine_may_reach_the_addresses_of_clusters_that_were_added(cast: Cast, other: Cluster) -> None:
+    brokers = clients.admin(other).brokers.addresses().values()
+    Cluster.objects.create(name="away", region=cast.cluster.region, namesrv="127.0.0.1:1;mq.example.com:9876")
+    assert clients.added_addresses() == {other.namesrv, *brokers, "127.0.0.1:1", "mq.example.com:9876"}
 
 
 def test_a_trial_changes_nothing(cast: Cast, other: Cluster) -> None:

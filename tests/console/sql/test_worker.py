@@ -38,7 +38,8 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     exits: list[int] = []
     monkeypatch.setattr(worker, "_end_process", lambda: exits.append(worker.ENGINE_LOST_EXIT))
     monkeypatch.setattr(engine, "stop", lambda: None)
-    monkeypatch.setattr(engine, "ask_for_ports", lambda look: None)  # which every later engine of this process would ask
+    # Else every later engine of this process would ask the database.
+    monkeypatch.setattr(engine, "ask_for_addresses", lambda look: None)
     yield exits
     worker._engine_lost.clear()
     worker._shutting_down.clear()
@@ -181,10 +182,10 @@ def test_one_that_was_only_near_a_lost_engine_ends_well(
 
 def test_what_runs_alone_may_connect_to_the_clusters_that_were_added(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
-    monkeypatch.setattr(engine, "ask_for_ports", told.append)
+    monkeypatch.setattr(engine, "ask_for_addresses", told.append)
     monkeypatch.setattr(worker, "_ALONE_IDLE_S", 0.0)
     worker.run_alone()
-    assert told == [broker.added_ports]
+    assert told == [broker.added_addresses]
 
 
 def test_what_had_only_begun_when_the_engine_died_is_no_suspect_the_first_time(
