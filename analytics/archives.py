@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from analytics import lake
+from analytics import lake, uses
 from analytics.errors import LakeError, QueryFailed
 from analytics.lake import allowed_paths
 from analytics.specs import Archived, ArchiveRanges, ArchiveStep, QuerySpec, TableSpec
@@ -101,6 +101,11 @@ def clean_up(location: str, number: int) -> None:
 
 def _write_aside(spec: ArchiveStep) -> int:
     """Write the messages with Spark; returns how many."""
+    with uses.one():
+        return _written(spec)
+
+
+def _written(spec: ArchiveStep) -> int:
     from pyspark.sql import functions as F  # noqa: N812  Spark's documentation calls it so
 
     spark = Backend()

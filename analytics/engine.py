@@ -7,14 +7,15 @@ import io
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from analytics import lake, specs
+from analytics import lake, specs, uses
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError, QueryCancelled
 from analytics.reach import ask_for_addresses
-from analytics.session import culprit, is_lost, was_ended_from_outside
+from analytics.session import beyond, culprit, is_lost, was_ended_from_outside
 from analytics.specs import Column, QueryResult, QuerySpec, TableSpec
 from analytics.sql import csv_text, failures, insert, outline, result, running, sessions
 from analytics.sql.backend import Backend
@@ -24,6 +25,7 @@ from analytics.sql.moves import forget as forget_write
 from analytics.sql.moves import placed as files_of_write
 from analytics.sql.result import Written
 from analytics.sql.running import cancel, progress
+from analytics.uses import one as in_use
 from analytics.wall import shortcoming as wall_shortcoming
 
 if TYPE_CHECKING:
@@ -32,13 +34,16 @@ if TYPE_CHECKING:
 __all__ = [
     "REFUSED_FUNCTIONS",
     "ask_for_addresses",
+    "beyond",
     "cancel",
     "culprit",
     "discard_write",
     "files_of_write",
     "forget_write",
+    "in_use",
     "is_lost",
     "progress",
+    "renew",
     "run_query",
     "statement_kind",
     "stop",
@@ -83,8 +88,14 @@ def run_query(spec: QuerySpec) -> QueryResult:
     """Run a statement, write its result.csv, and tell what it cost; blocks until it ended.
 
     Raises QueryRefused (nothing was executed), QueryFailed (QueryTimedOut among them), QueryCancelled, LakeError,
-    EngineUnavailable, and EngineLost: then the process must end, for its Spark cannot be used again.
+    EngineUnavailable, EngineOutdated (`renew`), and EngineLost: then the process must end, for its Spark cannot be used
+    again.
     """
+    with uses.one():
+        return _run(spec)
+
+
+def _run(spec: QuerySpec) -> QueryResult:
     started = time.monotonic()
     engine_query_id = spec.engine_query_id or specs.new_query_id()
     writes_table = spec.target is not None and spec.explain is None
@@ -156,13 +167,22 @@ def stop() -> None:
     sessions.forget()
 
 
+def renew(addresses: Iterable[str]) -> None:
+    """Have an engine that may connect to these `host:port`: end one that may not, unless somebody is in it.
+
+    The next call that needs an engine starts another. Raises EngineOutdated while somebody is in it.
+    """
+    uses.renew(addresses, stop)
+
+
 def warm() -> None:
     """Start Spark and return when it takes statements; go on warming it in the background for some seconds.
 
     The first user's statement is then as fast as the later ones: the JVM has compiled what all of them use. Raises
     EngineUnavailable with one sentence that says what to do.
     """
-    spark_session.get()
+    with uses.one():
+        spark_session.get()
     threading.Thread(target=_warm_all, name="warm Spark").start()
 
 

@@ -9,12 +9,15 @@ AnalyticsError
 ├── PipelineFenced    a later runner has taken the pipeline over
 ├── PipelineFailed    a pipeline ended by an error of its source, its query or its sink
 │   ├── EngineBusy    … of the machine
+│   │   └── EngineOutdated the engine may not connect to brokers that it will reach once it has started again
 │   └── PipelineEnded  … that no further start helps; somebody has to change something first
 ├── EngineLost        the JVM died; the process must end, since a dead gateway cannot be used again
 ├── EngineUnavailable no Java, no Spark master; nothing was executed
 └── LakeError         a location is malformed or missing
     └── LakeUnavailable the storage behind the lake does not answer, or lets us not in
 """
+
+from collections.abc import Iterable
 
 
 class AnalyticsError(Exception):
@@ -101,6 +104,17 @@ class PipelineEnded(PipelineFailed):
 
 class EngineBusy(PipelineFailed):
     """The machine had no time, or a cluster no place, for a process of the engine; it says nothing of the pipeline."""
+
+
+class EngineOutdated(EngineBusy):
+    """The engine that runs may not connect to these `host:port`, and another one may; nothing was executed.
+
+    It started before they were known. What needs them waits, and is tried again.
+    """
+
+    def __init__(self, message: str, line: int | None = None, *, addresses: Iterable[str] = ()) -> None:
+        super().__init__(message, line)
+        self.addresses = tuple(addresses)
 
 
 class EngineLost(AnalyticsError):  # noqa: N818

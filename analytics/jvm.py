@@ -136,8 +136,8 @@ def start(
 ) -> "JavaGateway":
     """Start the JVM with a configuration of Spark, behind the wall where there is one.
 
-    Its gateway's `proc` is the process; `held_ports`, and the `stream_door` where there is one, are to be closed after
-    its end. Raises EngineUnavailable.
+    Its gateway's `proc` is the process, and `reach` is where it may connect to, None for everywhere; `held_ports`, and
+    the `stream_door` where there is one, are to be closed after its end. Raises EngineUnavailable.
     """
     try:
         walled = wall.is_wanted() and settings.spark_url.startswith(("local", "spark:"))
@@ -166,6 +166,7 @@ def start(
             door.close()
         raise
     gateway.held_ports, gateway.stream_door = held, door
+    gateway.reach = None if rules is None else _reach_of(rules)
     if door is not None:
         door.open(gateway.proc.pid)
     if walled:
@@ -269,6 +270,10 @@ def _rules(
         listens=held or (),
         names=opened.names,
     )
+
+
+def _reach_of(rules: wall.Rules) -> reach.Reach:
+    return reach.Reach(None if rules.ports is None else frozenset(rules.ports), rules.names)
 
 
 def _runtimes() -> Iterable[Path]:

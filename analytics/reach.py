@@ -55,7 +55,8 @@ def ask_for_addresses(look: Callable[[], Iterable[str]]) -> None:
 
 def of_a_start(settings: Settings) -> Reach:
     """What Spark that starts now on this machine has to reach. Asks the name servers, and raises nothing."""
-    further = [_split(address) for address in _further()]
+    advertised = os.environ.get("GANTRY_BROKER_ADVERTISE", "")
+    further = [_split(address) for address in (*_further(), *filter(None, [advertised]))]
     # Ports that were opened are of functions and endpoints, whose names have to be looked up.
     names = bool(settings.storage or settings.namesrv or settings.engine_ports)
     return Reach(

@@ -19,14 +19,14 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics import jvm, lake
+from analytics import jvm, lake, reach
 from analytics import settings as settings_module
-from analytics.errors import EngineUnavailable
+from analytics.errors import EngineOutdated, EngineUnavailable
 from analytics.java import JavaNotFound, find_java
 from analytics.lake import allowed_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -56,6 +56,10 @@ _STOP_S = 8
 #: is to end. Meanwhile it holds its tenant's share of the cores and no other's.
 TASK_PATIENCE_S = 30.0
 
+_OUTDATED = (
+    "The engine started before these brokers were known, and may not connect to them; it starts again as soon as"
+    " nothing else runs in it."
+)
 #: By these somebody ends a process that has done nothing. Java ends in order on most of them, with 128 and the number.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -183,6 +187,28 @@ def is_alive() -> bool:
     """Whether the JVM runs. False before the first `get`."""
     session = _session
     return session is not None and session.sparkContext._gateway.proc.poll() is None  # type: ignore[union-attr]
+
+
+def running() -> "SparkSession | None":
+    """The session, whether its JVM lives or not; None before the first `get` and after `stop`. Starts nothing."""
+    return _session
+
+
+def beyond(addresses: "Iterable[str]") -> bool:
+    """Whether there are some of these `host:port` to which the JVM may not connect, and one that starts now may.
+
+    False while none runs. Name servers and the database are asked for what there is now only where that counts.
+    """
+    session = _session
+    opened = None if session is None else session.sparkContext._gateway.reach  # type: ignore[union-attr]
+    missing = [] if opened is None else [address for address in addresses if not opened.has(address)]
+    return bool(missing) and any(map(reach.of_a_start(settings_module.load()).has, missing))
+
+
+def outdated(addresses: "Iterable[str]") -> EngineOutdated | None:
+    """What `beyond` tells, as an error for who needs these `host:port`."""
+    wanted = tuple(addresses)
+    return EngineOutdated(_OUTDATED, addresses=wanted) if beyond(wanted) else None
 
 
 def is_lost() -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analytics import session as spark_session
+from analytics import uses
 from analytics.errors import PipelineFailed, PipelineRefused
 from analytics.inflow.delivery import text_of
 from analytics.inflow.sql_rows import Made, Row
@@ -38,7 +39,7 @@ def tried(trial: Trial, events: Sequence[Event]) -> Transformed:
     texts = [text_of(event) for event in events]
     tag = f"trial-{uuid.uuid4().hex}"
     is_late = threading.Event()
-    with translated():
+    with uses.one(), translated():
         spark = sessions.with_own_catalog(spark_session.get())
 
         def end() -> None:

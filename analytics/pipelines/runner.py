@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from analytics import lake
+from analytics import lake, uses
 from analytics import session as spark_session
 from analytics.errors import (
     AnalyticsError,
@@ -701,7 +701,11 @@ def warm() -> None:
 
     Raises as `start`, and PipelineFailed.
     """
-    location = f"oss://{_WARM_BUCKET}/{uuid.uuid4().hex}/"
+    with uses.one():
+        _warm(f"oss://{_WARM_BUCKET}/{uuid.uuid4().hex}/")
+
+
+def _warm(location: str) -> None:
     numbers = Source("numbers", "datagen", (Column("n", "bigint"),), options={"rows-per-second": 10})
     sink = Sink("shown", "print", (Column("n", "bigint"), Column("times", "bigint")))
     insert = Insert(sink.name, "select n, count(*) from numbers where n > 0 group by n", "update")

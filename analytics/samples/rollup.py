@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING
 
-from analytics import lake
+from analytics import lake, uses
 from analytics import session as spark_session
 from analytics.lake import allowed_paths
 from analytics.lake.locations import DRAFT
@@ -113,7 +113,8 @@ def _only_one(day: date) -> Iterator[files.Day]:
 @contextmanager
 def session() -> Iterator["SparkSession"]:
     """The process's session, for as long as the block runs. Raises EngineUnavailable."""
-    spark = spark_session.get()
-    spark_session.ensure_pool(spark.sparkContext, _POOL)
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
-    yield spark
+    with uses.one():
+        spark = spark_session.get()
+        spark_session.ensure_pool(spark.sparkContext, _POOL)
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
+        yield spark

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from analytics.sources import trust
 from brokercore.client import Admin, MessageQueue, QueueStats, StoredMessage
 from brokercore.client.errors import ClientError, TopicNotExist
+from brokercore.client.session import parse_name_servers
 
 _MAX = 2**63 - 1
 #: Rows and body bytes of a batch: small enough to be given up soon when a statement is cancelled.
@@ -232,6 +233,8 @@ class Topic:
     reach: tuple[Reach, ...] = ()
     #: How the brokers are checked (`trust.tls`).
     ca: str = ""
+    #: `host:port` of its name servers, and of the brokers that have queues of it, as far as they were asked for.
+    addresses: tuple[str, ...] = ()
     task_messages: int = TASK_MESSAGES
 
     def admin(self) -> Admin:
@@ -311,13 +314,14 @@ def fix(options: Mapping[str, str]) -> Topic:
     begins: dict[str, int] = json.loads(options.get("begin", "{}"))
     ends: dict[str, int] | None = json.loads(options["end"]) if "end" in options else None
     reach = []
-    for queue, found in _stats(topic):
+    stats, addresses = _stats(topic)
+    for queue, found in stats:
         place = f"{queue.broker_name}:{queue.queue_id}"
         end = found.max_offset if ends is None else min(found.max_offset, ends.get(place, 0))
         begin = max(found.min_offset, begins.get(place, 0))
         if begin < end:
             reach.append(Reach(queue.broker_name, queue.queue_id, begin, end, found.last_update_ms))
-    return replace(topic, reach=tuple(reach))
+    return replace(topic, reach=tuple(reach), addresses=addresses)
 
 
 def _topic(options: Mapping[str, str]) -> Topic:
@@ -326,19 +330,22 @@ def _topic(options: Mapping[str, str]) -> Topic:
     return Topic(options["namesrv"], options["topic"], *key, ca=options.get("ca", ""), task_messages=most)
 
 
-def _stats(topic: Topic) -> list[tuple[MessageQueue, QueueStats]]:
+def _stats(topic: Topic) -> tuple[list[tuple[MessageQueue, QueueStats]], tuple[str, ...]]:
+    """How far its queues reach, and where they are."""
     try:
         with topic.admin() as admin:
-            return sorted(admin.topics.stats(topic.name).items())
+            stats = sorted(admin.topics.stats(topic.name).items())
+            brokers = admin.routes.masters(topic.name)  # known by now
+            return stats, (*parse_name_servers(topic.namesrv), *brokers.values())
     except TopicNotExist:
-        return []
+        return [], ()
     except ClientError as error:
         raise MessagesUnreadable(f"The broker of topic {topic.name} cannot be asked: {error}") from error
 
 
 def ends(options: Mapping[str, str]) -> dict[str, int]:
     """The next offset of each queue by `<broker>:<queue>`. Raises MessagesUnreadable."""
-    return {f"{queue.broker_name}:{queue.queue_id}": stats.max_offset for queue, stats in _stats(_topic(options))}
+    return {f"{queue.broker_name}:{queue.queue_id}": stats.max_offset for queue, stats in _stats(_topic(options))[0]}
 
 
 def plan(ranges: Iterable[Reach], most: int = TASK_MESSAGES) -> list[Ranges]:

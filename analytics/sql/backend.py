@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analytics import session as spark_session
-from analytics.errors import LakeError, QueryFailed, QueryRefused
+from analytics.errors import EngineOutdated, LakeError, QueryFailed, QueryRefused
 from analytics.specs import Progress, QuerySpec
 from analytics.sql import guard, sessions, tables
 
@@ -100,7 +100,8 @@ class Backend:
             tenant = sessions.private(spec, guarded.looked_up)
         tenant.register(guarded.relations, spec.decide)
         for relation in guarded.hidden - guarded.relations:
-            with contextlib.suppress(QueryFailed, QueryRefused, LakeError):  # then Spark knows the WITH query alone
+            # Where it cannot be read, Spark knows the WITH query alone.
+            with contextlib.suppress(QueryFailed, QueryRefused, LakeError, EngineOutdated):
                 tenant.register([relation], spec.decide)
         jvm: Any = tenant.spark._jvm
         rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(tenant.spark._jsparkSession, guarded.plan)

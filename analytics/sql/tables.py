@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics import lake, option_values
+from analytics import session as spark_session
 from analytics.errors import QueryFailed
 from analytics.lake import allowed_paths
 from analytics.lake.locations import SNAPSHOTS
@@ -113,7 +114,11 @@ def _rule(spark: "SparkSession") -> Any:
 
 
 def create_messages(spark: "SparkSession", relation: tuple[str, str], table: TableSpec) -> None:
-    """Make the table. Raises QueryFailed when the broker cannot be asked how far the topic reaches."""
+    """Make the table.
+
+    Raises QueryFailed when the broker cannot be asked how far the topic reaches, and EngineOutdated when its readers
+    could not connect to it.
+    """
     from analytics.sources import mq
 
     options = dict(table.options)
@@ -121,6 +126,8 @@ def create_messages(spark: "SparkSession", relation: tuple[str, str], table: Tab
         topic = mq.fix(options) if "namesrv" in options else None
     except mq.MessagesUnreadable as error:
         raise QueryFailed(str(error), "MESSAGES_UNREADABLE") from error
+    if topic is not None and (outdated := spark_session.outdated(topic.addresses)) is not None:
+        raise outdated
     has_archive = bool(table.location and lake.files(table.location))
     schema, name = relation
     stored = (schema, f"{name}_stored") if has_archive else relation
