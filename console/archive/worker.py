@@ -7,7 +7,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from celery.signals import worker_shutting_down
@@ -51,6 +51,10 @@ def run(number: int, engine_lost: Callable[[str], None]) -> None:
     except errors.EngineLost as error:
         lifecycle.release(archive)
         engine_lost(error.user_message)
+    except errors.EngineOutdated as error:
+        lifecycle.release(archive)  # the sweep hands it over again
+        with suppress(errors.EngineOutdated):
+            engine.renew(error.addresses)
     except errors.QueryCancelled:  # the worker is being stopped
         lifecycle.release(archive)
     except errors.AnalyticsError as error:

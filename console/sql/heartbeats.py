@@ -109,9 +109,8 @@ class Keeper:
 
     def _stop(self, task: QueryTask, now: float) -> None:
         since = self._cancelled.setdefault(task.pk, now)
-        if since == now:
-            self._cancel(task.pk)
-        elif now - since >= PATIENCE_S:
+        self._cancel(task.pk)  # with each look: one that waits for its engine has begun nothing yet
+        if now - since >= PATIENCE_S:
             lifecycle.end(task, lifecycle.CANCELLED)
 
     def _observe(self, tasks: list[QueryTask]) -> None:

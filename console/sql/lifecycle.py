@@ -78,6 +78,7 @@ def claim(task_id: str, worker: str, query_id: str = "") -> QueryTask | None:
         heartbeat_at=now,
         started_at=now,
         mpp_query_id=query_id,
+        message="",
         update_time=now,
     )
     return QueryTask.objects.select_related("tenant", "creator", "role__tenant").get(pk=task_id) if claimed else None
@@ -138,9 +139,12 @@ def _enqueue_notification(task: QueryTask, options: dict[str, str]) -> None:
     task.save(update_fields=["notification"])
 
 
-def release(task: QueryTask) -> None:
-    """Let another worker run a claimed task that its own cannot go on with through no fault of the statement."""
-    _requeue(task, attempts=F("attempts") - 1)
+def release(task: QueryTask, reason: str = "") -> None:
+    """Let another worker run a claimed task that its own cannot go on with through no fault of the statement.
+
+    `reason` is told while it waits.
+    """
+    _requeue(task, attempts=F("attempts") - 1, message=reason)
 
 
 @transaction.atomic

@@ -7,7 +7,7 @@ a thousand statements of one account delay another account's first by no more th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,6 +55,21 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which waiting tasks a call is for, as `claim` says."""
+
+    asynchronous: bool
+    alone: bool
+    without: Collection[str]
+
+    def of(self, tasks: QuerySet[QueryTask]) -> QuerySet[QueryTask]:
+        """Those of the tasks that wait for it, whether a client waits for them or not."""
+        losses = {"engine_losses__gt": 0} if self.alone else {"engine_losses": 0}
+        waiting = tasks.filter(status=TaskStatus.QUEUED, **losses)
+        return waiting.exclude(pk__in=self.without) if self.without else waiting
+
+
+@dataclass(frozen=True, slots=True)
 class _Running:
     """How many statements of an account run; `asynchronous` of them have no client that waits."""
 
@@ -75,18 +90,22 @@ def most_asynchronous(limit: int) -> int:
     return limit - max(1, limit // 4) if limit > 1 else limit
 
 
-def claim(worker: str, *, asynchronous: bool = True, alone: bool = False) -> QueryTask | None:
+def claim(
+    worker: str, *, asynchronous: bool = True, alone: bool = False, without: Collection[str] = ()
+) -> QueryTask | None:
     """Claim the task whose turn it is for `worker`; None when there is none that may run now.
 
     `asynchronous=False` leaves out those that no client waits for; `alone=True` takes those that lost an engine before,
-    which no other call is given. Never more than SQL_RUNNING_PER_TENANT run for a tenant, over all workers, and of
-    these never more than `most_asynchronous` that no client waits for.
+    which no other call is given; those of `without` are left for another time, or another worker. Never more than
+    SQL_RUNNING_PER_TENANT run for a tenant, over all workers, and of these never more than `most_asynchronous` that no
+    client waits for.
     """
-    waiting = _first_two(asynchronous=asynchronous, alone=alone)
+    choice = _Choice(asynchronous, alone, without)
+    waiting = _first_two(choice)
     if len(waiting) < 2:  # nothing has to be chosen
         return _try_claim(waiting[0], worker) if waiting else None
     for _ in range(_TRIES):
-        turns = sorted(_turns(asynchronous=asynchronous, alone=alone))
+        turns = sorted(_turns(choice))
         if not turns:
             return None
         for turn in turns:
@@ -96,16 +115,12 @@ def claim(worker: str, *, asynchronous: bool = True, alone: bool = False) -> Que
     return None
 
 
-def _first_two(*, asynchronous: bool, alone: bool) -> list[_Waiting]:
+def _first_two(choice: _Choice) -> list[_Waiting]:
     """Two waiting tasks, or all when there are fewer: a look that costs little."""
-    waiting = QueryTask.objects.filter(status=TaskStatus.QUEUED, **_losses(alone=alone)).order_by()
-    if not asynchronous:
+    waiting = choice.of(QueryTask.objects.all()).order_by()
+    if not choice.asynchronous:
         waiting = waiting.filter(synchronous=True)
     return [_Waiting(*row) for row in waiting.values_list("pk", "tenant_id", "synchronous")[:2]]
-
-
-def _losses(*, alone: bool) -> dict[str, int]:
-    return {"engine_losses__gt": 0} if alone else {"engine_losses": 0}
 
 
 def suspects_wait() -> bool:
@@ -144,10 +159,10 @@ def known_losses(tenant: Tenant, statement: str) -> int:
     return int(statement in killers or len(killers) >= MOST_KILLERS)
 
 
-def _turns(*, asynchronous: bool, alone: bool) -> Iterator[_Turn]:
+def _turns(choice: _Choice) -> Iterator[_Turn]:
     """The first waiting task of each tenant that has one and is below its limit."""
-    kinds = [True, False] if asynchronous else [True]
-    for tenant_id, number, without_client, served_at, *firsts in _queues(alone=alone):
+    kinds = [True, False] if choice.asynchronous else [True]
+    for tenant_id, number, without_client, served_at, *firsts in _queues(choice):
         running = _Running(number, without_client)
         heads = [
             (submitted - HEAD_START if synchronous else submitted, _Waiting(task_id, tenant_id, synchronous))
@@ -158,12 +173,12 @@ def _turns(*, asynchronous: bool, alone: bool) -> Iterator[_Turn]:
             yield _Turn(number, served_at, *min(heads))
 
 
-def _queues(*, alone: bool) -> Iterator[tuple[Any, ...]]:
+def _queues(choice: _Choice) -> Iterator[tuple[Any, ...]]:
     """Per tenant with a waiting task: id, running, those of them that no client waits for, last start, first of either
     kind with its time.
     """
     own = QueryTask.objects.filter(tenant=OuterRef("pk"))
-    waiting = own.filter(status=TaskStatus.QUEUED, **_losses(alone=alone))
+    waiting = choice.of(own)
     running = own.filter(status=TaskStatus.RUNNING).order_by().values("tenant").annotate(number=Count("pk"))
     last = own.filter(started_at__isnull=False).order_by("-started_at")
     columns: dict[str, Any] = {

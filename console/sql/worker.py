@@ -47,6 +47,8 @@ ENGINE_UNAVAILABLE_EXIT = 69
 _LAST_WORDS_S = 3.0
 #: To fill the heap takes longer than this, ms: what runs for less when its engine dies was taken on while it died.
 ONLY_BEGUN_MS = 1000
+#: A task for which the engine would have to start again, and is too busy, is not tried here for this long, seconds.
+POSTPONED_S = 10.0
 #: A thread goes on with the next task for this long; then it lets what else is in Celery's queue pass, seconds.
 TURN_S = 30.0
 #: The process that runs what must run alone waits this long for more, seconds: its start costs about ten.
@@ -135,6 +137,8 @@ class Places:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asynchronous = 0
+        #: Tasks that this process leaves waiting, by their ids, and until when by the monotonic clock.
+        self._postponed: dict[str, float] = {}
         #: Most statements at a time that no client waits for; None without a limit.
         self.most_asynchronous: int | None = None
 
@@ -146,10 +150,22 @@ class Places:
         """Claim the task whose turn it is, if there is a place for it. Give the place back by `release`."""
         with self._lock:
             free = self.most_asynchronous is None or self._asynchronous < self.most_asynchronous
-            task = scheduling.claim(keeper.name, asynchronous=free)
+            now = time.monotonic()
+            self._postponed = {task_id: until for task_id, until in self._postponed.items() if until > now}
+            task = scheduling.claim(keeper.name, asynchronous=free, without=list(self._postponed))
             if task is not None and not task.synchronous:
                 self._asynchronous += 1
             return task
+
+    def postpone(self, task: QueryTask) -> None:
+        """Leave a task waiting for a while; another process may have it meanwhile."""
+        with self._lock:
+            self._postponed[task.pk] = time.monotonic() + POSTPONED_S
+
+    def readmit(self, task: QueryTask) -> None:
+        """The task may be claimed here again at once."""
+        with self._lock:
+            self._postponed.pop(task.pk, None)
 
     def release(self, task: QueryTask) -> None:
         """The task has ended."""
@@ -210,6 +226,14 @@ def execute(task: QueryTask) -> None:
     if task.cancel_requested:
         lifecycle.end(task, lifecycle.CANCELLED)
         return
+    try:
+        _execute(task)
+    except errors.EngineOutdated as error:
+        _renew_engine(task, error)
+
+
+def _execute(task: QueryTask) -> None:
+    """As `execute`. Raises EngineOutdated: then nothing was run, and the task is still claimed."""
     with keeper.holding(task):
         try:
             outcome = outcome_of(task)
@@ -231,6 +255,20 @@ def _ending() -> bool:
     if engine.is_lost():
         end_without_engine("its JVM has ended")
     return _engine_lost.is_set() or _shutting_down.is_set()
+
+
+def _renew_engine(task: QueryTask, error: errors.EngineOutdated) -> None:
+    """Let the task wait, and start the engine again for it unless somebody is in it: then it is tried again later."""
+    places.postpone(task)  # else it would be tried by another thread, whose look would keep the engine from ending
+    lifecycle.release(task, error.user_message)
+    if _ending():
+        return
+    try:
+        engine.renew(error.addresses)
+    except errors.EngineOutdated:
+        log.info("task %s waits: %s", task.pk, error.user_message)
+    else:
+        places.readmit(task)
 
 
 def _lose_engine(task: QueryTask, error: errors.EngineLost) -> None:
@@ -335,11 +373,11 @@ def end_with_parent() -> None:
 def outcome_of(task: QueryTask) -> Outcome:
     """Run the task and return how it ended. Raises what is the worker's business.
 
-    That is EngineLost and QueryCancelled.
+    That is EngineLost, EngineOutdated and QueryCancelled.
     """
     try:
         return _executed(task)
-    except (errors.EngineLost, errors.QueryCancelled):
+    except (errors.EngineLost, errors.EngineOutdated, errors.QueryCancelled):
         raise
     except errors.AnalyticsError as error:
         outcome = _failure(error)

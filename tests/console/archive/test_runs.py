@@ -81,6 +81,33 @@ def test_the_table_is_archive_and_broker_without_doubles(live: Live, settings: S
     assert rows == [{"n": "13", "d": "13"}]
 
 
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_run_that_needs_another_engine_waits_and_is_no_failure(
+    live: Live, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    topic = live.topic(queues=1)
+    live.send(topic, b"one")
+    outdated = errors.EngineOutdated("Later.", addresses=["10.0.0.5:9876"])
+    asked: list[object] = []
+
+    def renew(addresses: object) -> None:
+        asked.append(addresses)
+        if is_busy:
+            raise outdated
+
+    def refuse(spec: ArchiveStep, check: Callable[[], None]) -> Archived:
+        raise outdated
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "renew", renew)
+        patched.setattr(archives, "write_step", refuse)
+        archive = archived(live.actor, topic)
+    assert (archive.status, archive.error, asked) == ("QUEUED", "", [("10.0.0.5:9876",)])
+    worker.run(archive.pk, unreachable)
+    archive.refresh_from_db()
+    assert (archive.status, archive.messages) == ("IDLE", 1)
+
+
 def test_rules_of_the_archives_bucket_hear_of_its_files(live: Live) -> None:
     topic = live.topic(queues=1)
     bucket, _ = Bucket.objects.get_or_create(tenant=live.actor.tenant, name=services.bucket_name(live.actor.tenant))

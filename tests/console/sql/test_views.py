@@ -105,6 +105,12 @@ def test_a_waiting_task_tells_how_many_are_in_front_of_it(alice: Client, cast: C
     assert "1 statement of the account waits" in alice.get(reverse("sql.pane", args=[second.pk]), headers=HTMX).text
 
 
+def test_a_task_that_waits_for_another_engine_tells_so(alice: Client, task: QueryTask) -> None:
+    assert "waiting for a Spark worker" in alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
+    QueryTask.objects.update(message="The engine started before these brokers were known.")
+    assert "started before these brokers were" in alice.get(reverse("sql.pane", args=[task.pk]), headers=HTMX).text
+
+
 def test_a_running_task_shows_its_progress_and_the_pane_can_cancel_it(alice: Client, task: QueryTask) -> None:
     progress = {"stages": 3, "stages_done": 1, "tasks": 8, "tasks_done": 6}
     QueryTask.objects.update(status=TaskStatus.RUNNING, progress=progress, started_at=timezone.now())

@@ -43,6 +43,7 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield exits
     worker._engine_lost.clear()
     worker._shutting_down.clear()
+    worker.places = worker.Places()
 
 
 def run(monkeypatch: pytest.MonkeyPatch, task: QueryTask, answer: Answer) -> QueryTask:
@@ -188,6 +189,72 @@ def test_what_runs_alone_may_connect_to_the_clusters_that_were_added(monkeypatch
     assert told == [broker.added_addresses]
 
 
+OUTDATED = errors.EngineOutdated("The engine started before these brokers were known.", addresses=["10.0.0.5:9876"])
+
+
+def needing_another_engine(spec: QuerySpec) -> QueryResult:
+    if "outdated" in spec.sql:
+        raise OUTDATED
+    return RESULT
+
+
+def test_a_statement_that_needs_another_engine_gets_one_and_is_run(
+    task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[object] = []
+    monkeypatch.setattr(engine, "renew", renewed.append)
+    run(monkeypatch, task, lambda spec: RESULT if renewed else raising(OUTDATED)(spec))
+    assert renewed == [("10.0.0.5:9876",)]
+    assert (task.status, task.attempts, task.engine_losses, task.message) == (TaskStatus.SUCCESS, 1, 0, "")
+
+
+def test_a_statement_that_needs_another_engine_waits_while_that_is_busy_and_others_go_on(
+    cast: Cast, handed_over: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = services.submit(cast.alice, read("select 'outdated'"), "demo")
+    other = services.submit(cast.alice, read("select 1"), "demo")
+    monkeypatch.setattr(engine, "renew", raising(OUTDATED))
+    run(monkeypatch, waiting, needing_another_engine)
+    other.refresh_from_db()
+    assert other.status == TaskStatus.SUCCESS
+    assert (waiting.status, waiting.attempts, waiting.engine_losses) == (TaskStatus.QUEUED, 0, 0)
+    assert waiting.message == OUTDATED.user_message
+    assert run(monkeypatch, waiting, lambda spec: RESULT).status == TaskStatus.QUEUED, "not tried again at once"
+    monkeypatch.setattr(worker, "places", worker.Places())  # a while later, or in another process
+    run(monkeypatch, waiting, lambda spec: RESULT)
+    assert (waiting.status, waiting.attempts, waiting.message) == (TaskStatus.SUCCESS, 1, "")
+
+
+def test_a_postponed_statement_comes_back_after_a_while(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = worker.Places()
+    places.postpone(task)
+    assert places.claim() is None
+    monkeypatch.setattr(worker, "POSTPONED_S", 0.0)
+    places.postpone(task)
+    assert places.claim() == task
+
+
+def test_a_statement_that_waits_for_another_engine_can_be_cancelled(
+    cast: Cast, task: QueryTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "renew", raising(OUTDATED))
+    run(monkeypatch, task, raising(OUTDATED))
+    services.cancel(cast.alice, task)
+    task.refresh_from_db()
+    assert task.status == TaskStatus.CANCELLED
+
+
+def test_alone_a_statement_gets_another_engine_too(task: QueryTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    QueryTask.objects.update(engine_losses=1)
+    renewed: list[object] = []
+    monkeypatch.setattr(worker, "_ALONE_IDLE_S", 0.1)
+    monkeypatch.setattr(engine, "renew", renewed.append)
+    monkeypatch.setattr(engine, "run_query", lambda spec: RESULT if renewed else raising(OUTDATED)(spec))
+    worker.run_alone()
+    task.refresh_from_db()
+    assert (task.status, task.engine_losses, len(renewed)) == (TaskStatus.SUCCESS, 1, 1)
+
+
 def test_what_had_only_begun_when_the_engine_died_is_no_suspect_the_first_time(
     task: QueryTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +359,21 @@ def test_the_keeper_beats_and_passes_a_cancel_on(cast: Cast, task: QueryTask, qu
         services.cancel(cast.alice, task)
         assert stopped.wait(20)
     assert kept.running == []
+    connection.close()
+
+
+def test_a_cancel_is_passed_on_until_the_engine_has_begun_with_the_statement(
+    cast: Cast, task: QueryTask, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "PATIENCE_S", 60.0)
+    asked = threading.Semaphore(0)
+    kept = heartbeats.Keeper(lambda task_id: asked.release(), lambda task_id: None)
+    held = lifecycle.claim(task.pk, kept.name)
+    assert held is not None
+    with kept.holding(held):
+        services.cancel(cast.alice, task)
+        for _ in range(3):
+            assert asked.acquire(timeout=20)
     connection.close()
 
 
