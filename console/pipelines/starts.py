@@ -80,6 +80,17 @@ def spec_of(lease: Lease) -> Start:
     )
 
 
+def brokers_of(spec: Start) -> set[str]:
+    """`host:port` of the brokers that its tables are given, and of their name servers, as far as those answer now.
+
+    What a text names itself is not among them: to that the engine connects where its ports allow it, and for none of
+    it does it start again.
+    """
+    names = ("endpoint", "deadEndpoint")
+    told = {str(options[name]) for options in spec.given.values() for name in names if name in options}
+    return {one for cluster in Cluster.objects.filter(namesrv__in=told) for one in broker.addresses_of(cluster)}
+
+
 def name_of(pipeline: Pipeline) -> str:
     """What the engine knows it by."""
     return f"{pipeline.tenant.uid}-{pipeline.pk}"

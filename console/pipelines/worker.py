@@ -132,15 +132,23 @@ class Life:
             spec = self._hold.insist(lambda: starts.spec_of(self.lease))
             self._hidden = self._telling.hidden = starts.hidden(spec)
             self.name = spec.pipeline
-            running = runner.start(spec)
+            # Here and not in the worker's own thread, which goes on to show that this one lives.
+            engine.renew(self._hold.insist(lambda: starts.brokers_of(spec)))
         except Exception as error:  # noqa: BLE001  told to the pipeline's owner, or to the log by its number
             self._end(error)
             return
-        try:
-            self._keep(running)
-        except Exception:
-            running.abandon()
-            raise
+        with engine.in_use():
+            self._hold.require()
+            try:
+                running = runner.start(spec)
+            except Exception as error:  # noqa: BLE001  as above
+                self._end(error)
+                return
+            try:
+                self._keep(running)
+            except Exception:
+                running.abandon()
+                raise
 
     def _keep(self, running: Running) -> None:
         """Until its end, whatever it comes by. Raises LeaseLost."""

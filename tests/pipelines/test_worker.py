@@ -22,16 +22,21 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from analytics import wall
 from brokercore.smq.client import QueueClient
 from brokercore.smq.wire.messages import Draft
+from console.accounts.crypto import encrypt
+from console.instances import broker as clients
+from console.instances.models import Cluster
 from console.jobs import services as jobs
 from console.pipelines import journal, lifecycle, queries, samples, services, suspects
 from console.pipelines.models import Pipeline, StartFrom, State
+from tests.console.beside import OTHER_KEY, OTHER_SECRET, other_broker
 from tests.support.broker import BrokerProcess, eventually
-from tests.support.cast import Cast, cast, console, queues, running_queues
+from tests.support.cast import Cast, cast, console, make_instance, make_topic, queues, running_queues
 from tests.support.queue_service import QueueServiceProcess
 
-__all__ = ["cast", "console", "queues", "running_queues"]
+__all__ = ["cast", "console", "other_broker", "queues", "running_queues"]
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1200)]
 PATIENCE_SECONDS = 180.0
 ENGINE_LOST = 70
@@ -51,6 +56,14 @@ CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'number-of
   'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '5');
 CREATE TEMPORARY TABLE seen (n BIGINT) WITH ('connector' = 'print');
 INSERT INTO seen SELECT n FROM made;
+"""
+#: Sends to a topic of the account's own, which the next ones name.
+SENDS = """SET 'execution.runtime-mode' = 'batch';
+CREATE TEMPORARY TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '5',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '5');
+CREATE TEMPORARY TABLE sent (n BIGINT) WITH ('connector' = 'mq', 'instanceID' = '{}', 'topic' = '{}',
+  'producerGroup' = 'GID_sends', 'fieldDelimiter' = ',');
+INSERT INTO sent SELECT n FROM made;
 """
 #: Each row takes two gigabytes, which is more than the engine has.
 EXHAUSTS = """CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '5',
@@ -287,6 +300,41 @@ def test_a_worker_of_one_job_has_a_jvm_for_it_alone_and_a_third_job_waits(
     services.stop(actor=cast.actor("alice"), pipeline=other)
     wait(lambda: is_in(other, State.STOPPED) and is_in(third, State.RUNNING), of_other)
     assert is_in(one, State.STARTING) and of_other.jvm() == jvms[1]
+
+
+@pytest.mark.skipif(not wall.is_available() or bool(wall.shortcoming()), reason="the wall is not whole")
+def test_a_cluster_that_is_added_is_reached_by_an_engine_that_starts_again_once_nothing_runs_in_it(
+    cast: Cast, other_broker: BrokerProcess, start_worker: Callable[..., WorkerProcess]
+) -> None:
+    busy = started(cast, ENDLESS, "busy")
+    worker = start_worker(GANTRY_ENGINE_PORTS="")
+    wait(lambda: is_in(busy, State.RUNNING), worker)
+    first = worker.jvm()
+
+    added = Cluster.objects.create(
+        name="added", region=cast.cluster.region, namesrv=other_broker.namesrv,
+        access_key_id=OTHER_KEY, secret_encrypted=encrypt(OTHER_SECRET),
+    )  # fmt: skip
+    topic = make_topic(cast.alice, make_instance(cast.alice, added, name="there"), "sent")
+    sends = started(cast, SENDS.format(topic.instance.instance_id, topic.name), "sends")
+
+    def sent() -> int:
+        stats = clients.admin(added).topics.stats(topic.physical_name)
+        return sum(queue.max_offset for queue in stats.values())
+
+    wait(lambda: is_in(sends, State.STARTING) and sends.reason != "", worker)
+    assert sends.reason.startswith("The engine started before these brokers were known, and may not connect to them")
+    assert (sends.failures, sent()) == (0, 0)
+    assert is_in(busy, State.RUNNING) and (busy.restarts, worker.jvm()) == (0, first), "nobody is disturbed for it"
+
+    services.stop(actor=cast.actor("alice"), pipeline=busy)
+    wait(lambda: is_in(busy, State.STOPPED), worker)
+    Pipeline.objects.filter(pk=sends.pk).update(due_at=None)
+    wait(lambda: is_in(sends, State.FINISHED), worker)
+    assert (sends.failures, sent()) == (0, 5)
+    assert worker.jvm() not in (None, first)
+    jobs.start(actor=cast.actor("alice"), pipeline=busy, start_from=StartFrom.NOTHING)
+    wait(lambda: is_in(busy, State.RUNNING), worker)
 
 
 @pytest.mark.timeout(1800)

@@ -14,11 +14,20 @@ from analytics import engine, reach, wall
 from analytics import session as spark_session
 from analytics.errors import AnalyticsError, EngineOutdated, QueryCancelled
 from analytics.specs import TableSpec
-from brokercore.client import Admin, Credentials, Producer
+from brokercore.client import Admin, Credentials, Message, Producer
+from console.accounts.crypto import encrypt
+from console.instances import broker as clients
+from console.instances.models import Cluster
+from console.sql import lifecycle, services, worker
+from console.sql.models import QueryTask, TaskStatus
+from console.statements import read
+from console.topics.models import Topic
 from tests.analytics.conftest import result_text, specification
 from tests.analytics.sources.conftest import new_topic, send, table_of
 from tests.support.broker import BrokerProcess, broker_process, eventually
+from tests.support.cast import Cast, cast, console, make_instance, make_topic
 
+__all__ = ["cast", "console"]
 pytestmark = [
     pytest.mark.skipif(not wall.is_available() or bool(wall.shortcoming()), reason="the wall is not whole"),
     pytest.mark.spark,
@@ -122,6 +131,35 @@ def test_an_idle_engine_starts_again_for_a_cluster_that_was_added_and_a_busy_one
     assert bodies(broker, ours) == ["ours"]
     engine.renew(known)
     assert jvm() == second, "it reaches them"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_statement_on_a_cluster_that_was_added_is_run_by_an_engine_that_started_again(
+    known: set[str], cast: Cast, broker: BrokerProcess, other: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del known  # the addresses come from the database
+    monkeypatch.setattr(reach, "_further", clients.added_addresses)
+    monkeypatch.setattr(lifecycle, "hand_over", lambda task_id: None)
+    ours = make_topic(cast.alice, cast.instance, "ours")
+    assert run(cast, ours).status == TaskStatus.SUCCESS
+    first = jvm()
+    added = Cluster.objects.create(
+        name="added", region=cast.cluster.region, namesrv=other.namesrv,
+        access_key_id=other.access_key_id, secret_encrypted=encrypt(other.access_key_secret),
+    )  # fmt: skip
+    theirs = make_topic(cast.alice, make_instance(cast.alice, added, name="there"), "theirs")
+    clients.producer(added).send(Message(theirs.physical_name, b"theirs"))
+    done = run(cast, theirs)
+    assert (done.status, done.message, done.row_count, done.attempts) == (TaskStatus.SUCCESS, "", 1, 1)
+    assert jvm() != first
+
+
+def run(cast: Cast, topic: Topic) -> QueryTask:
+    """A statement on a topic, as the worker runs it."""
+    task = services.submit(cast.actor("alice"), read(f"select body from mq.`{topic.physical_name}`"), "mq")
+    worker.run(task.pk)
+    task.refresh_from_db()
+    return task
 
 
 def test_a_cluster_with_a_name_on_ports_that_are_open_needs_another_engine_too(

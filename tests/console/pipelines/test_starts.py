@@ -8,18 +8,22 @@ import pytest
 from django.core.exceptions import PermissionDenied
 
 from analytics.pipelines.plan import Column, Insert, Plan, Sink, Source, Value
+from analytics.pipelines.runner import Start
 from console.accounts.models import Policy, User
 from console.catalog.models import Bucket, ExternalTable, Schema
+from console.instances import broker as broker_clients
 from console.instances.models import Cluster, Instance, Origin
 from console.pipelines import services, starts
 from console.pipelines.lifecycle import Lease
 from console.pipelines.models import Pipeline
 from console.topics.models import Topic
 from console.web.errors import Refused
+from tests.console.beside import other, other_broker
 from tests.console.pipelines.conftest import started_with
 from tests.support.broker import BrokerProcess
 from tests.support.cast import Cast, make_group, make_topic
 
+__all__ = ["other", "other_broker"]
 A = (Column("a", "string"),)
 OWN_QUEUE = Source("q", "mns", A, format="raw", options={"queueName": "flights"})
 KEYED_QUEUE = Source(
@@ -55,6 +59,18 @@ def test_a_queue_of_the_accounts_own_is_read_in_its_name(cast: Cast, settings: A
 
 def test_a_table_with_a_key_never_gets_gantrys_own(cast: Cast) -> None:
     assert starts.given(cast.actor("alice"), plan_of(KEYED_QUEUE)) == {}
+
+
+def test_the_engine_is_told_the_brokers_of_clusters_and_none_that_a_text_names(cast: Cast, other: Cluster) -> None:
+    Cluster.objects.create(name="named", namesrv="127.0.0.1:1", origin=Origin.ADDED)
+    queue = {"endpoint": "http://127.0.0.1:8071", "accessKeyId": "x"}
+    given: dict[str, dict[str, Value]] = {"q": {**queue}, "s": {"endpoint": other.namesrv}, "t": {"networks": ""}}
+    plan = plan_of(Source("t", "mq", A, options={"endpoint": "127.0.0.1:1", "accessId": "x", "topic": "late"}))
+    spec = Start("p", cast.acme.uid, plan, "oss://x/", 1, given=given)
+    brokers = broker_clients.admin(other).brokers.addresses().values()
+    assert starts.brokers_of(spec) == {other.namesrv, *brokers}
+    dead = Start("p", cast.acme.uid, plan, "oss://x/", 1, given={"t": {"deadEndpoint": other.namesrv}})
+    assert starts.brokers_of(dead) == {other.namesrv, *brokers}
 
 
 def test_reading_a_queue_takes_the_rights_to_receive_and_to_delete(cast: Cast) -> None:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 from redis.exceptions import RedisError
 
-from analytics import engine, errors
+from analytics import engine, errors, session, uses
 from analytics.pipelines import runner
 from analytics.pipelines.waits import Waiting
 from console.accounts.models import User
@@ -120,6 +120,67 @@ def test_a_machine_that_is_too_busy_is_no_failure_of_the_pipeline(
         eventually(lambda: state(started) == State.STARTING, PATIENCE_SECONDS)
         assert (started.failures, started.restarts, started.reason) == (0, number, "The machine is busy.")
         Pipeline.objects.filter(pk=started.pk).update(due_at=None)
+
+
+def test_an_engine_that_must_start_again_and_is_busy_is_no_failure_of_the_pipeline(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def renew(addresses: object) -> None:
+        asked.append(addresses)
+        if len(asked) == 1:
+            raise errors.EngineOutdated("The engine started before these brokers were known.")
+
+    monkeypatch.setattr(starts, "brokers_of", lambda spec: {"10.0.0.5:9876"})
+    monkeypatch.setattr(engine, "renew", renew)
+    eventually(lambda: _looked(process) and _reason(started) != "", PATIENCE_SECONDS)
+    assert (started.state, started.failures, started.losses, spark.runs) == (State.STARTING, 0, 1, [])
+    assert started.reason == "The engine started before these brokers were known."
+    Pipeline.objects.filter(pk=started.pk).update(due_at=None)
+    running(process, started, spark)
+    assert asked == [{"10.0.0.5:9876"}] * 2
+
+
+def test_the_engine_is_not_started_again_while_a_pipeline_is_in_it(
+    cast: Cast, process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[str] = []
+    monkeypatch.setattr(uses, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(engine, "stop", lambda: ends.append("ended"))
+    running(process, started, spark)
+    monkeypatch.setattr(session, "outdated", lambda addresses: errors.EngineOutdated("Later."))
+    monkeypatch.setattr(session, "running", lambda: "the same")
+    with pytest.raises(errors.EngineOutdated):
+        engine.renew(["10.0.0.5:9876"])
+    services.stop(actor=cast.actor("alice"), pipeline=started)
+    until(process, started, State.STOPPED)
+    eventually(lambda: not process._held(), PATIENCE_SECONDS)
+    engine.renew(["10.0.0.5:9876"])
+    assert ends == ["ended"]
+
+
+def test_while_the_engine_ends_its_worker_shows_that_it_lives(
+    process: Worker, started: Pipeline, spark: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending, go_on = threading.Event(), threading.Event()
+
+    def renew(_addresses: object) -> None:
+        ending.set()
+        go_on.wait(PATIENCE_SECONDS)
+
+    monkeypatch.setattr(engine, "renew", renew)
+    process.look()
+    assert ending.wait(PATIENCE_SECONDS)
+    before = _heartbeat(started)
+    process.look()
+    assert _heartbeat(started) != before
+    go_on.set()
+    running(process, started, spark)
+
+
+def _heartbeat(pipeline: Pipeline) -> object:
+    return Pipeline.objects.values_list("heartbeat_at", flat=True).get(pk=pipeline.pk)
 
 
 @pytest.mark.parametrize(
