@@ -7,8 +7,7 @@ import django_tables2 as tables
 from console.alarms.models import Alarm, Recipient, Rule
 from console.web.paging import CellColumn, column
 
-_WIDE = column("d-none d-md-table-cell")
-_NUMBER = column("num-cell num d-none d-md-table-cell")
+_NUMBER = column("num-cell num")
 
 
 class RuleTable(tables.Table):  # type: ignore[misc]
@@ -19,7 +18,6 @@ class RuleTable(tables.Table):  # type: ignore[misc]
     severity = CellColumn(
         '{% include "alarms/_severity.html" with severity=record.severity word=record.get_severity_display %}',
         verbose_name="Severity",
-        attrs=_WIDE,
     )
     firing = CellColumn(template_name="alarms/_firing_cell.html", verbose_name="State")
 
@@ -36,9 +34,8 @@ class AlarmTable(tables.Table):  # type: ignore[misc]
     severity = CellColumn(
         '{% include "alarms/_severity.html" with severity=record.severity word=record.get_severity_display %}',
         verbose_name="Severity",
-        attrs=_WIDE,
     )
-    fired_at = CellColumn("{% load gantry %}{% time record.fired_at %}", verbose_name="Fired", attrs=_WIDE)
+    fired_at = CellColumn("{% load gantry %}{% time record.fired_at %}", verbose_name="Fired")
     ended_at = CellColumn(template_name="alarms/_ended_cell.html", verbose_name="Ended", orderable=False)
 
     class Meta:
@@ -51,7 +48,7 @@ class RecipientTable(tables.Table):  # type: ignore[misc]
     """Who can be told, and what became of the last notice."""
 
     name = CellColumn(template_name="alarms/_recipient_cell.html", verbose_name="Recipient")
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="By", attrs=_WIDE)
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="By")
     used = tables.Column(verbose_name="Rules", attrs=_NUMBER)
     last = CellColumn(template_name="alarms/_last_cell.html", verbose_name="Last notice", orderable=False)
     act = CellColumn(template_name="alarms/_recipient_actions.html", verbose_name="", orderable=False)

@@ -15,7 +15,7 @@ class InstanceTable(tables.Table):  # type: ignore[misc]
     topic_count = tables.Column(verbose_name="Topics", attrs=column("num-cell num"))
     group_count = tables.Column(verbose_name="Groups", attrs=column("num-cell num"))
     cluster = tables.Column(accessor="cluster__name", verbose_name="Cluster")
-    created_at = CellColumn("{% load gantry %}{% time record.created_at %}", verbose_name="Created")
+    created_at = CellColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
 
     class Meta:
         order_by = "name"

@@ -20,8 +20,8 @@ from console.web.templatetags.gantry import number
 from console.web.templatetags.sparks import spark
 
 _NUMBER, _SPARK = column("num-cell"), column("spark-cell")
-#: Left out where the page is not wide; the thing's own page has it.
-_WIDE = column("d-none d-xxl-table-cell")
+#: Left out where a table has no room for it: the thing's own page has it, and so has a card.
+_WIDE = column("wide-cell")
 _CREATED = "{% load gantry %}{% time record.created_at 'date' %}"
 
 

@@ -14,7 +14,13 @@ from tests.support.needs import need_tool
 #: It starts a browser.
 pytestmark = pytest.mark.process
 STATIC = Path(__file__).resolve().parents[3] / "static"
-SHEETS = ("vendor/tabler-core-1.6.1/tabler.min.css", "css/tokens.css", "css/base.css", "css/layout.css")
+SHEETS = (
+    "vendor/tabler-core-1.6.1/tabler.min.css",
+    "css/tokens.css",
+    "css/base.css",
+    "css/layout.css",
+    "css/lists.css",
+)
 COLOURS = ("green", "red", "yellow", "azure", "orange", "purple", "secondary")
 ALERTS = ("info", "success", "warning", "danger")
 ENOUGH = 4.5
