@@ -12,7 +12,8 @@ from django.utils.safestring import SafeString
 
 from console.accounts.models import Policy, Role, User, UserGroup
 from console.accounts.policy_documents import trusted_names
-from console.web.paging import CellColumn, column
+from console.web import exports
+from console.web.paging import CellColumn, ListTable, column
 from console.web.templatetags.gantry import ago, time
 
 SHOWN = 2
@@ -66,7 +67,15 @@ def second_factor(user: User, *, bound: bool) -> SafeString:
     return format_html('<span class="text-secondary">{}</span>', "–")
 
 
-class UserTable(tables.Table):  # type: ignore[misc]
+def _policy_names(user: User) -> list[str]:
+    """Of a user's own policies and those of its groups."""
+    found: dict[int, Policy] = {p.pk: p for p in user.policies.all()}
+    for group in user.user_groups.all():
+        found |= {p.pk: p for p in group.policies.all()}
+    return sorted(policy.name for policy in found.values())
+
+
+class UserTable(ListTable):
     """Who there is, in which groups, and with which policies."""
 
     username = tables.Column(verbose_name="User")
@@ -77,6 +86,23 @@ class UserTable(tables.Table):  # type: ignore[misc]
     last_login = tables.Column(verbose_name="Last sign-in", empty_values=())
     date_joined = tables.Column(verbose_name="Created")
 
+    file_columns = (
+        "user", "name", "user_id", "groups", "policies", "second_factor", "sign_in", "last_sign_in", "created_at",
+    )  # fmt: skip
+
+    def file_row(self, record: User) -> tuple[object, ...]:
+        return (
+            record.username,
+            record.get_full_name(),
+            record.uid,
+            " ".join(group.name for group in record.user_groups.all()),
+            "everything in the account" if record.is_tenant_admin else " ".join(_policy_names(record)),
+            "bound" if record.has_device else "required" if record.mfa_required else "none",  # type: ignore[attr-defined]
+            "enabled" if record.is_active else "disabled",
+            exports.moment(record.last_login) if record.last_login else "",
+            exports.moment(record.date_joined),
+        )
+
     def render_username(self, record: User) -> SafeString:
         return user_name(record)
 
@@ -86,10 +112,7 @@ class UserTable(tables.Table):  # type: ignore[misc]
     def render_policies(self, record: User) -> SafeString | str:
         if record.is_tenant_admin:
             return "everything in the account"
-        found: dict[int, Policy] = {p.pk: p for p in record.policies.all()}
-        for group in record.user_groups.all():
-            found |= {p.pk: p for p in group.policies.all()}
-        return badges((policy.name for policy in found.values()), none="none: may do nothing")
+        return badges(_policy_names(record), none="none: may do nothing")
 
     def render_has_device(self, record: User, value: bool) -> SafeString:
         return second_factor(record, bound=value)

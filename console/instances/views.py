@@ -7,11 +7,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.db.models import Q
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
+from console.accounts import downloads
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access, queries, services
@@ -25,11 +27,14 @@ from console.web.paging import configured, search_text
 
 
 @require_GET
-def index(request: Request) -> HttpResponse:
+def index(request: Request) -> HttpResponseBase:
     tenant = accounts.tenant(request, "mq:QueryInstance")
     text = search_text(request)
     found = queries.instances_with_counts(tenant).filter(Q(name__icontains=text) | Q(instance_id__icontains=text))
-    context = {"table": configured(request, InstanceTable(found)), "q": text}
+    table = configured(request, InstanceTable(found))
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "instances.instance.export", "instances")
+    context = {"table": table, "q": text}
     return htmx.page(request, "instances/list.html", "instances/_list.html", context)
 
 

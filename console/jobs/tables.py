@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import django_tables2 as tables
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.pipelines import samples
 from console.pipelines.models import BUSY, Pipeline, State
 from console.pipelines.samples import Now, Point
-from console.web.paging import CellColumn, column
+from console.web import exports
+from console.web.paging import CellColumn, ListTable, column
 from console.web.templatetags.gantry import ago, duration, number
 
 _NUMBER = column("num-cell")
@@ -21,7 +24,7 @@ _NO_WATERMARK = format_html('<span class="num text-secondary" title="no watermar
 _NO_ROWS = format_html('<div class="text-secondary small">{}</div>', "no rows since")
 
 
-class JobTable(tables.Table):  # type: ignore[misc]
+class JobTable(ListTable):
     """Name, state, age, rates, lag, restarts and the last checkpoint."""
 
     name = CellColumn(template_name="jobs/_name_cell.html", verbose_name="Job")
@@ -36,9 +39,31 @@ class JobTable(tables.Table):  # type: ignore[misc]
     class Meta:
         order_by = "name"
 
+    file_columns = (
+        "job", "version", "state", "running_since", "rows_in_per_second", "rows_out_per_second", "lag_ms", "restarts",
+        "last_checkpoint_at",
+    )  # fmt: skip
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.nows: Mapping[int, Now] = {}
+
+    def measure(self, records: Sequence[Pipeline]) -> None:
+        self.nows = samples.latest([job.pk for job in records])
+
+    def file_row(self, record: Pipeline) -> tuple[object, ...]:
+        point, now = self._point(record), self.nows.get(record.pk)
+        return (
+            record.name,
+            record.version.number if record.version else "",
+            record.state,
+            exports.moment(record.running_at) if record.state in BUSY and record.running_at else "",
+            exports.figure(point.rows_in),
+            exports.figure(point.rows_out),
+            exports.figure(point.delay_ms),
+            record.restarts,
+            exports.moment(datetime.fromtimestamp(now.checkpoint_ms / 1000, UTC)) if now and now.checkpoint_ms else "",
+        )
 
     def render_running_at(self, record: Pipeline) -> SafeString | str:
         return ago(record.running_at) if record.state in BUSY and record.running_at else _DASH

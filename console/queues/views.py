@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import MAX_BATCH
 from brokercore.smq.wire.queues import QueueState
+from console.accounts import downloads
 from console.accounts.http import Request
 from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, lines
 from console.queues import access, queries, samples, services
@@ -41,11 +43,13 @@ _ACTIONS = {
 
 
 @require_GET
-def queue_list(request: Request) -> HttpResponse:
+def queue_list(request: Request) -> HttpResponseBase:
     tenant = access.queues(request, "mns:ListQueue")
     text = search_text(request)
     listing = queries.listing(tenant, text)
     table = configured(request, QueueTable(listing.rows, is_counted=listing.is_counted))
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "queues.queue.export", "queues")
     shown = [row.record for row in table.paginated_rows]
     queries.fill(tenant, shown)
     table.rates = samples.rates(tenant, [row.name for row in shown])

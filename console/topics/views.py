@@ -10,11 +10,12 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from brokercore.names import dead_letter_topic
+from console.accounts import downloads
 from console.accounts import queries as account_queries
 from console.accounts.http import Request
 from console.instances import access as instances
@@ -42,13 +43,16 @@ _SUGGESTED_USERS = 300
 
 
 @require_GET
-def topic_list(request: Request, instance_id: str) -> HttpResponse:
+def topic_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
     found = queries.visible_topics(request.actor, instance, text=text)
     table = configured(request, TopicTable(sortable_topics(request, instance, found), instance=instance))
-    shown = [topic.physical_name for topic in records(table)]
-    table.rates, table.hours = rates(instance.cluster, topics=shown), topic_hours.get()(instance.cluster, shown)
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "topics.topic.export", f"topics-{instance_id}", instance_id)
+    shown = records(table)
+    table.measure(shown)
+    table.hours = topic_hours.get()(instance.cluster, [topic.physical_name for topic in shown])
     context = {
         "instance": instance,
         "table": table,
@@ -126,13 +130,14 @@ def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
 
 
 @require_GET
-def group_list(request: Request, instance_id: str) -> HttpResponse:
+def group_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
     text = search_text(request)
     found = queries.visible_groups(request.actor, instance, text=text).select_related("creator")
     table = configured(request, GroupTable(sortable_groups(request, instance, found), instance=instance))
-    shown = [group.physical_name for group in records(table)]
-    table.rates = rates(instance.cluster, topics=[dead_letter_topic(name) for name in shown], groups=shown)
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "topics.group.export", f"groups-{instance_id}", instance_id)
+    table.measure(records(table))
     table.hours = group_hours.get()(instance.cluster, table.rates.backlog)
     context = {
         "instance": instance,

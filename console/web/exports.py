@@ -36,6 +36,11 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def figure(value: float | None) -> int | float | str:
+    """A number as files have it: as it is, and nothing where it is not known; 0 is a number."""
+    return "" if value is None else value
+
+
 def download(request: HttpRequest, lines: Iterator[str], content_type: str, name: str) -> StreamingHttpResponse:
     """An answer that sends `lines`, made one after the other, as a file of this name."""
     # An ASGI server would otherwise collect a plain iterator as a whole before it sends.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import django_tables2 as tables
 from django.core.paginator import Paginator
@@ -26,6 +26,25 @@ _Kept = TypeVar("_Kept")
 def column(css: str = "", **extra: Any) -> dict[str, Any]:
     """Attributes of a column: the class of its head and its cells."""
     return {"th": {"class": css} | extra, "td": {"class": css}}
+
+
+class ListTable(tables.Table):  # type: ignore[misc]
+    """A list that can be had as a file (`console.accounts.downloads`).
+
+    `file_columns` are the names in the first line of
+    the file, whose rows `file_row` makes of records.
+    """
+
+    file_columns: ClassVar[tuple[str, ...]] = ()
+    #: For the template, which draws other tables too.
+    is_list = True
+
+    def measure(self, records: Sequence[Any]) -> None:
+        """Get what all of these rows need at once, before `file_row` is asked for each."""
+
+    def file_row(self, record: Any) -> tuple[object, ...]:
+        """The values of a row in the order of `file_columns`."""
+        raise NotImplementedError
 
 
 def configured(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from console.accounts import access, credentials, queries, services
+from console.accounts import access, credentials, downloads, queries, services
 from console.accounts.forms import PasswordForm, ProfileForm, UserFilterForm, UserForm
 from console.accounts.http import Request
 from console.accounts.mfa import has_device
@@ -22,15 +23,14 @@ from console.web.paging import configured
 
 
 @require_GET
-def index(request: Request) -> HttpResponse:
+def index(request: Request) -> HttpResponseBase:
     tenant = access.service(request, "ram", "ram:ListUsers", "user/*")
     form = UserFilterForm(request.GET, tenant=tenant)
     wanted = form.wanted
-    context = {
-        "form": form,
-        "narrowed": wanted != UserFilter(),
-        "table": configured(request, UserTable(queries.found_users(tenant, wanted))),
-    }
+    table = configured(request, UserTable(queries.found_users(tenant, wanted)))
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "accounts.user.export", "users")
+    context = {"form": form, "narrowed": wanted != UserFilter(), "table": table}
     return htmx.page(request, "accounts/users.html", "accounts/_users.html", context)
 
 

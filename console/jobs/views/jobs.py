@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from console.accounts import downloads
 from console.accounts.http import Request
 from console.jobs import access, figures, services
 from console.jobs.forms import JobForm
@@ -17,17 +19,19 @@ from console.pipelines import pages, queries, samples
 from console.pipelines import services as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline
 from console.web import deletion, forms, htmx
-from console.web.paging import configured, search_text
+from console.web.paging import configured, records, search_text
 
 _EVENTS_SHOWN = 100
 
 
 @require_GET
-def job_list(request: Request) -> HttpResponse:
+def job_list(request: Request) -> HttpResponseBase:
     tenant = access.jobs(request, access.QUERY)
     text = search_text(request)
     table = configured(request, JobTable(queries.pipelines(tenant, Kind.JOB, text)))
-    table.nows = samples.latest([row.record.pk for row in table.paginated_rows])
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "jobs.job.export", "jobs")
+    table.measure(records(table))
     context = {
         "table": table,
         "q": text,

@@ -6,25 +6,27 @@ import django_tables2 as tables
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_GET, require_POST
 
 from console import statements
+from console.accounts import downloads
 from console.accounts.http import Request
 from console.catalog import access as catalog_access
 from console.catalog.file_downloads import attachment
 from console.sql import access, queries, results, services
 from console.sql.models import QueryTask
 from console.sql.views import panes
-from console.web import forms, htmx
-from console.web.paging import CappedPaginator, CellColumn, column, configured, search_text
+from console.web import exports, forms, htmx
+from console.web.paging import CappedPaginator, CellColumn, ListTable, column, configured, search_text
 from console.web.templatetags.gantry import duration, number
 
 _NUMBER = column("num-cell")
 
 
-class TaskTable(tables.Table):  # type: ignore[misc]
+class TaskTable(ListTable):
     """Statement, state and cost; the latest first."""
 
     statement = CellColumn(template_name="sql/_statement_cell.html", verbose_name="Statement")
@@ -38,6 +40,26 @@ class TaskTable(tables.Table):  # type: ignore[misc]
     class Meta:
         order_by = "-create_time"
 
+    file_columns = (
+        "task_id", "schema", "statement", "status", "submitted_by", "submitted_at", "run_time_ms", "rows",
+        "notification", "message",
+    )  # fmt: skip
+
+    def file_row(self, record: QueryTask) -> tuple[object, ...]:
+        told = record.notification.status if record.notification else "pending"
+        return (
+            record.pk,
+            record.table_schema,
+            record.statement,
+            record.status,
+            record.submitter,
+            exports.moment(record.create_time),
+            record.elapse_time if record.ended else "",
+            record.row_count if record.result_file and not record.explain else "",
+            "" if record.notify is None else told,
+            record.message,
+        )
+
     def render_elapse_time(self, record: QueryTask) -> SafeString:
         return duration(record.elapse_time if record.ended else None)
 
@@ -46,11 +68,13 @@ class TaskTable(tables.Table):  # type: ignore[misc]
 
 
 @require_GET
-def tasks(request: Request) -> HttpResponse:
+def tasks(request: Request) -> HttpResponseBase:
     catalog_access.pages(request)
     text, status = search_text(request), request.GET.get("status", "")
     found = queries.search(request.actor, text, status)
     table = configured(request, TaskTable(found), paginator_class=CappedPaginator)
+    if downloads.is_wanted(request):
+        return downloads.csv(request, table, "sql.task.export", "tasks")
     context = {"table": table, "q": text, "status": status, "statuses": queries.STATUSES}
     return htmx.page(request, "sql/tasks.html", "sql/_tasks.html", context)
 
