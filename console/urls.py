@@ -2,10 +2,11 @@
 
 from django.urls import include, path
 
-from console.web.views import health
+from console.web.views import choose_columns, health
 
 urlpatterns = [
     path("healthz", health, name="health"),
+    path("columns/", choose_columns, name="columns"),
     path("", include("console.overview.urls")),
     path("", include("console.instances.urls")),
     path("", include("console.accounts.urls")),

@@ -52,7 +52,8 @@ def queue_list(request: Request) -> HttpResponseBase:
         return downloads.csv(request, table, "queues.queue.export", "queues")
     shown = [row.record for row in table.paginated_rows]
     queries.fill(tenant, shown)
-    table.rates = samples.rates(tenant, [row.name for row in shown])
+    if table.shows("sent", "received"):
+        table.rates = samples.rates(tenant, [row.name for row in shown])
     context = {
         "table": table,
         "listing": listing,

@@ -52,7 +52,8 @@ def topic_list(request: Request, instance_id: str) -> HttpResponseBase:
         return downloads.csv(request, table, "topics.topic.export", f"topics-{instance_id}", instance_id)
     shown = records(table)
     table.measure(shown)
-    table.hours = topic_hours.get()(instance.cluster, [topic.physical_name for topic in shown])
+    if table.shows("hour"):
+        table.hours = topic_hours.get()(instance.cluster, [topic.physical_name for topic in shown])
     context = {
         "instance": instance,
         "table": table,
@@ -138,7 +139,8 @@ def group_list(request: Request, instance_id: str) -> HttpResponseBase:
     if downloads.is_wanted(request):
         return downloads.csv(request, table, "topics.group.export", f"groups-{instance_id}", instance_id)
     table.measure(records(table))
-    table.hours = group_hours.get()(instance.cluster, table.rates.backlog)
+    if table.shows("hour"):
+        table.hours = group_hours.get()(instance.cluster, table.rates.backlog)
     context = {
         "instance": instance,
         "table": table,

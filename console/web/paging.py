@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from django_tables2 import RequestConfig, Table
 from django_tables2.data import TableListData
 from django_tables2.utils import OrderBy, OrderByTuple
 
+from console.web import columns
 from console.web.htmx import HtmxRequest
 
 PER_PAGE = 20
@@ -28,16 +30,46 @@ def column(css: str = "", **extra: Any) -> dict[str, Any]:
     return {"th": {"class": css} | extra, "td": {"class": css}}
 
 
-class ListTable(tables.Table):  # type: ignore[misc]
-    """A list that can be had as a file (`console.accounts.downloads`).
+@dataclass(frozen=True)
+class ColumnChoice:
+    """A column that the visitor may leave out of a list."""
 
-    `file_columns` are the names in the first line of
-    the file, whose rows `file_row` makes of records.
+    name: str
+    title: str
+    is_shown: bool
+
+
+class ListTable(tables.Table):  # type: ignore[misc]
+    """A list whose columns the visitor chooses, and which can be had as a file (`console.accounts.downloads`).
+
+    The first column, and those without a title, always stand there. `file_columns` are the names in the first line of
+    the file, whose rows `file_row` makes of records, whatever is shown.
     """
 
     file_columns: ClassVar[tuple[str, ...]] = ()
     #: For the template, which draws other tables too.
     is_list = True
+
+    @property
+    def list_name(self) -> str:
+        """What the choice is kept under."""
+        return type(self).__name__
+
+    def leave_out(self, names: frozenset[str]) -> None:
+        """Show no column of these names; of a name that may not be left out, or that there is not, nothing becomes."""
+        for choice in self.choices:
+            if choice.name in names:
+                self.columns.hide(choice.name)
+
+    @property
+    def choices(self) -> list[ColumnChoice]:
+        """The columns that may be left out, in order."""
+        _, *others = self.columns.iterall()
+        return [ColumnChoice(one.name, str(one.header), one.visible) for one in others if one.header]
+
+    def shows(self, *names: str) -> bool:
+        """Whether one of the columns is seen: else what it would show need not be asked for."""
+        return any(self.columns[name].visible for name in names)
 
     def measure(self, records: Sequence[Any]) -> None:
         """Get what all of these rows need at once, before `file_row` is asked for each."""
@@ -50,7 +82,12 @@ class ListTable(tables.Table):  # type: ignore[misc]
 def configured(
     request: HtmxRequest, table: Table, *, per_page: int = PER_PAGE, paginator_class: type[Paginator[Any]] = Paginator
 ) -> Table:
-    """The table sorted and paged as the query string says (`sort`, `page`); a page that is not there is the last."""
+    """The table sorted and paged as the query string says (`sort`, `page`); a page that is not there is the last.
+
+    Of a `ListTable` with the columns that the visitor chose.
+    """
+    if isinstance(table, ListTable):
+        table.leave_out(columns.left_out(request, table.list_name))
     options = {"per_page": per_page, "silent": True, "paginator_class": paginator_class}
     RequestConfig(request, paginate=options).configure(table)
     return table

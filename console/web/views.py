@@ -1,4 +1,7 @@
-"""Health, and the answers to what went wrong: a page, or for htmx one plain sentence that app.js shows as a notice."""
+"""Health, the columns of lists, and the answers to what went wrong: a page, or for htmx one plain sentence.
+
+The sentence is shown by app.js as a notice.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import sys
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
 
-from console.web import full_disk, htmx
+from console.web import columns, full_disk, htmx
 from console.web.htmx import HtmxRequest
 
 
@@ -18,6 +23,18 @@ def health(request: HttpRequest) -> JsonResponse:
     """200 when the process serves and its database answers."""
     connection.ensure_connection()
     return JsonResponse({"status": "ok"})
+
+
+@require_POST
+def choose_columns(request: HtmxRequest) -> HttpResponse:
+    """Keep which columns of a list the visitor wants to see, and go back to the list."""
+    back = request.POST.get("next", "")
+    local = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
+    response = redirect(back if local else "/")
+    wanted = set(request.POST.getlist("shown"))
+    hidden = [] if "default" in request.POST else [one for one in request.POST.getlist("column") if one not in wanted]
+    columns.choose(request, response, request.POST.get("list", ""), hidden)
+    return response
 
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:

@@ -53,3 +53,16 @@ def test_a_row_is_a_card_on_a_phone_and_a_row_of_a_table_for_all_who_hear_it(pag
     labels = dict(row.get_by_role("cell").evaluate_all(LABELS))
     assert set(labels) == {"none"} and len(set(labels.values())) == 1
     assert page.locator("td.wide-cell").first.is_hidden()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_columns_are_chosen_in_a_menu_that_a_short_list_does_not_cut_off(page: Page) -> None:
+    page.get_by_text("Columns", exact=True).click()
+    for title in ("Mode", "1 h", "Created"):
+        page.get_by_label(title, exact=True).uncheck()
+    page.get_by_role("button", name="Show these").click()
+    expect(page.get_by_role("columnheader")).to_have_count(5)
+    with page.expect_download() as begun:
+        page.get_by_role("link", name="CSV").click()
+    assert re.fullmatch(r"topics-\w+-\d{8}T\d{6}Z\.csv", begun.value.suggested_filename)
+    assert "mode" in begun.value.path().read_text().splitlines()[0], "a file has all columns"
