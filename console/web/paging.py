@@ -52,8 +52,9 @@ class ListTable(tables.Table):  # type: ignore[misc]
 
     @property
     def list_name(self) -> str:
-        """What the choice is kept under."""
-        return type(self).__name__
+        """What the choice is kept under: the app, and what it calls the list."""
+        kind = type(self)
+        return f"{kind.__module__.split('.')[1]}_{kind.__name__}"
 
     def leave_out(self, names: frozenset[str]) -> None:
         """Show no column of these names; of a name that may not be left out, or that there is not, nothing becomes."""

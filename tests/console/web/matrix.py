@@ -133,7 +133,13 @@ NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 
 MATRIX: list[Row] = [
     Row("health", (), EVERYBODY),
-    Row("columns", (), Statuses(302, 302, 302, 302, 302, 302, 302), "post", {"list": "TopicTable", "column": "perm"}),
+    Row(
+        "columns",
+        (),
+        Statuses(302, 302, 302, 302, 302, 302, 302),
+        "post",
+        {"list": "topics_TopicTable", "column": "perm"},
+    ),
     # Sign-in
     Row("account_login", (), Statuses(200, 302, 302, 302, 302, 302, 302)),
     Row("account_logout", (), Statuses(302, 200, 200, 200, 200, 200, 200)),

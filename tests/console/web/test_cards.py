@@ -40,6 +40,10 @@ def test_a_row_is_a_card_on_a_phone_and_a_row_of_a_table_for_all_who_hear_it(pag
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert page.locator(".table-scroll").evaluate("e => e.scrollWidth - e.clientWidth") == 0
     expect(page.get_by_role("table")).to_have_count(1)
+    # A browser may take the meaning from what is not displayed as a table, unless it is said.
+    expect(
+        page.locator(":is(.list-table, .list-table *):is(table, thead, tbody, tr, th, td):not([role])")
+    ).to_have_count(0)
     expect(page.get_by_role("row")).to_have_count(3)
     expect(page.get_by_role("columnheader")).to_have_count(8)
     right = row.locator(".num-cell").evaluate_all(ENDS)

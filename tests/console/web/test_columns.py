@@ -20,7 +20,7 @@ def titles(cast: Cast, name: str = "alice", **query: str) -> list[str]:
 
 
 def choose(client: Client, *shown: str, back: str = "/", **more: str) -> str:
-    data = {"list": "TopicTable", "column": ALL, "shown": shown, "next": back, **more}
+    data = {"list": "topics_TopicTable", "column": ALL, "shown": shown, "next": back, **more}
     answer = client.post(reverse("columns"), data)
     assert answer.status_code == 302
     return str(answer["Location"])
@@ -60,16 +60,16 @@ def test_no_line_of_the_last_hour_is_asked_for_where_none_is_seen(cast: Cast, mo
 
 def test_the_name_stays_whatever_is_sent(cast: Cast) -> None:
     client = cast.client("alice")
-    client.post(reverse("columns"), {"list": "TopicTable", "column": ["name", "no", "../x~y.z", *ALL]})
+    client.post(reverse("columns"), {"list": "topics_TopicTable", "column": ["name", "no", "../x~y.z", *ALL]})
     assert titles(cast) == ["Topic"]
-    client.post(reverse("columns"), {"list": "Topic~Table.perm", "column": ALL})
+    client.post(reverse("columns"), {"list": "topics_TopicTable~x", "column": ALL})
     assert titles(cast) == ["Topic"]
 
 
 def test_a_choice_is_of_one_person_and_one_list(cast: Cast) -> None:
     client = cast.client("alice")
     choose(client, "stored")
-    client.post(reverse("columns"), {"list": "InstanceTable", "column": ["cluster"]})
+    client.post(reverse("columns"), {"list": "instances_InstanceTable", "column": ["cluster"]})
     assert titles(cast) == ["Topic", "Stored"]
     assert 'data-label="Cluster"' not in client.get(reverse("instances.list")).content.decode()
     cookies = cast.client("bob").cookies
@@ -86,7 +86,7 @@ def test_a_cookie_stays_short_and_one_written_by_hand_does_no_harm(cast: Cast) -
     (name,) = (name for name in client.cookies if name.startswith("gantry_columns"))
     assert len(client.cookies[name].value) <= 3_000 and client.cookies[name]["httponly"]
     assert titles(cast) == ["Topic", "Stored"]
-    client.cookies[name] = "~.~TopicTable..perm.x y~TopicTable.\x7f"
+    client.cookies[name] = "~.~topics_TopicTable..perm.x y~topics_TopicTable.\x7f"
     assert "Topic" in titles(cast)
 
 
