@@ -1,7 +1,7 @@
 """Reads curves from the rollups and from the samples that came after the last one. No Spark: a page waits for it."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,29 +19,36 @@ if TYPE_CHECKING:
 _LOOKS = 3
 _SERIES = ["kind", "topic", "group", "ts_ms"]
 
-_COLUMNS = ["topic", "ts_ms", "count", "seconds"]
+_COLUMNS = [*_SERIES, "count", "seconds"]
 
-#: Topic, start of a period, messages, seconds covered.
-Point = tuple[str, int, int, float]
+#: Kind, topic and group.
+Series = tuple[str, str, str]
+#: The series, start of a period, messages, seconds covered.
+Point = tuple[Series, int, int, float]
 #: Kind, topic, group, start of the minute, messages, seconds covered.
 Minute = tuple[str, str, str, datetime, int, float]
 
 
-class Wanted(NamedTuple):
-    """A series, and the one of kind "in" that tells what was sampled at all; "" for none."""
+class Counts(NamedTuple):
+    """Messages and the seconds in which they came, by series and start of a period; and what was sampled at all."""
 
-    kind: str
-    topic: str
-    group: str
+    by_series: dict[Series, dict[int, tuple[int, float]]]
+    covered: dict[int, float]
+
+
+class Wanted(NamedTuple):
+    """Some series, and the one of kind "in" that tells what was sampled at all; "" for none."""
+
+    series: frozenset[Series]
     coverage: str
 
     def filter(self) -> "pc.Expression":
-        """Of the rows of a file, those of the two series."""
+        """Of the rows of a file, those of these series; of several also others of the same topics and groups."""
         import pyarrow.compute as pc
 
-        kind, topic, group = pc.field("kind"), pc.field("topic"), pc.field("group")
-        own = (kind == self.kind) & (topic == self.topic) & (group == self.group)
-        return own | ((kind == "in") & (topic == self.coverage)) if self.coverage else own
+        kinds, topics, groups = (sorted(set(part)) for part in zip(*self.series, strict=True))
+        own = pc.field("kind").isin(kinds) & pc.field("topic").isin(topics) & pc.field("group").isin(groups)
+        return own | ((pc.field("kind") == "in") & (pc.field("topic") == self.coverage)) if self.coverage else own
 
 
 def read_series(  # noqa: PLR0917  a curve has six coordinates
@@ -54,26 +61,39 @@ def read_series(  # noqa: PLR0917  a curve has six coordinates
     `coverage` is the "topic" whose samples of kind "in" tell what was sampled at all: then a period in which nothing
     of the series was counted is 0, not a gap.
     """
+    series = (kind, topic, group)
+    found = read_counts([series], begin_ms, end_ms, period_minutes, coverage=coverage)
+    length = period_minutes * MINUTE_MS
+    needed, own = length / 1000 * LEAST_COVERED, found.by_series[series]
+    curve: list[tuple[int, int | None]] = []
+    for start in range(begin_ms // length * length, end_ms // length * length, length):
+        count, seconds = own.get(start, (0, 0.0))
+        is_known = max(seconds, found.covered.get(start, 0.0)) >= needed
+        curve.append((start, count if is_known else None))
+    return curve
+
+
+def read_counts(
+    series: Collection[Series], begin_ms: int, end_ms: int, period_minutes: int, *, coverage: str = ""
+) -> Counts:
+    """What `read_series` adds up, of several series with one look at each file, and however little was sampled.
+
+    Every series has its place in the answer. Raises ValueError for periods other than 1, 5 or 10 minutes.
+    """
     if period_minutes not in PERIODS:
         raise ValueError(f"a period of {period_minutes} minutes; possible are {', '.join(map(str, PERIODS))}")
     length = period_minutes * MINUTE_MS
     first, last = begin_ms // length * length, end_ms // length * length
-    counts: dict[int, int] = defaultdict(int)
-    own: dict[int, float] = defaultdict(float)
-    covered: dict[int, float] = defaultdict(float)
-    wanted = Wanted(kind, topic, group, coverage)
-    for day in _days(first, last):
+    found = Counts({one: {} for one in series}, defaultdict(float))
+    wanted = Wanted(frozenset(series), coverage)
+    for day in _days(first, last) if series else ():
         for of, start, count, seconds in _points(day, wanted, period_minutes):
-            if of == coverage:
-                covered[start] += seconds
-            else:
-                counts[start] += count
-                own[start] += seconds
-    needed = length / 1000 * LEAST_COVERED
-    return [
-        (start, counts[start] if max(own[start], covered[start]) >= needed else None)
-        for start in range(first, last, length)
-    ]
+            if coverage and of[1] == coverage:
+                found.covered[start] += seconds
+            elif (own := found.by_series.get(of)) is not None:
+                messages, covered = own.get(start, (0, 0.0))
+                own[start] = messages + count, covered + seconds
+    return found
 
 
 def _days(first_ms: int, last_ms: int) -> Iterator[date]:
@@ -125,8 +145,8 @@ def _raw_file(file: lake.LakeFile) -> "pa.Table":
 
 
 def _rows(table: "pa.Table") -> list[Point]:
-    columns = [table.column(name).to_pylist() for name in _COLUMNS]
-    return list(zip(*columns, strict=True))
+    kinds, topics, groups, *rest = (table.column(name).to_pylist() for name in _COLUMNS)
+    return list(zip(zip(kinds, topics, groups, strict=True), *rest, strict=True))
 
 
 def read_minutes(topics: set[str], first: date) -> Iterator[Minute]:

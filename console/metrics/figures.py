@@ -9,7 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from console.metrics.queries import Curve
+from console.metrics.flow import Flow, Kind
 from console.web import zone
 
 Series = tuple[str, Sequence[float | None]]
@@ -18,7 +18,21 @@ Series = tuple[str, Sequence[float | None]]
 BLUE, AMBER, VIOLET, GREEN = "#066fd1", "#f59f00", "#ae3ec9", "#2fb344"
 #: Points up to which each has a mark.
 _MARKED = 120
+
+#: How each line of a flow is called and drawn: the colours are properties of base.css, which charts.js looks up.
+_LOOKS: Mapping[Kind, tuple[str, str]] = {
+    "in": ("in", "--spark-blue"),
+    "out": ("out", "--spark-green"),
+    "backlog": ("backlog", "--spark-red"),
+    "died": ("dead letters", "--spark-yellow"),
+}
 _UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
+#: What parts of the height the panels have, from the top: rates, backlog, dead letters.
+_DOMAINS: Mapping[int, list[list[float]]] = {
+    1: [[0, 1]],
+    2: [[0.42, 1], [0, 0.34]],
+    3: [[0.5, 1], [0.2, 0.43], [0, 0.12]],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,51 +45,139 @@ class TitledFigure:
     figure: dict[str, Any]
 
 
-def unit(curve: Curve) -> str:
-    """What the numbers of a curve are."""
-    return _UNITS[curve.measure].format(minutes=curve.period_minutes)
+def unit(flow: Flow) -> str:
+    """What the numbers of in and out are."""
+    return _UNITS[flow.measure].format(minutes=flow.minutes)
 
 
-def line(curve: Curve, name: str, *, color: str = BLUE) -> dict[str, Any]:
-    """A line over time. A gap stays a gap; the period that still runs is a hollow mark."""
-    text = unit(curve)
-    times = [moment(p.start_ms) for p in curve.points]
-    whole = [p.value if p.complete else None for p in curve.points]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=times,
-        y=whole,
-        name=name,
-        mode="lines+markers" if len(times) <= 200 else "lines",
-        connectgaps=False,
-        line={"width": 2, "color": color},
-        marker={"size": 4, "color": color},
-        fill="tozeroy",
-        fillcolor=_faint(color),
-        hovertemplate="%{x|%d %b %H:%M}<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
-    )
-    running = [p for p in curve.points if not p.complete and p.value is not None]
-    if running:
-        figure.add_scatter(
-            x=[moment(p.start_ms) for p in running],
-            y=[p.value for p in running],
-            name="so far",
-            mode="markers",
-            marker={"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
-            hovertemplate="%{x|%H:%M}, still running<br><b>%{y:,.6~g}</b> " + text + "<extra></extra>",
-        )
-    figure.update_layout(
-        template=None,
-        margin={"l": 56, "r": 16, "t": 16, "b": 52},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        showlegend=False,
-        hovermode="closest",
-        xaxis={"title": {"text": zone.current_name()}, "type": "date", "range": _span(curve), "showgrid": False},
-        yaxis={"title": {"text": text}, "rangemode": "tozero", "zeroline": False},
-    )
-    figure_dict: dict[str, Any] = figure.to_dict()
-    return figure_dict
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A line in the legend: its highest value, and the sum of what is counted and not a rate. None where unknown."""
+
+    kind: Kind
+    name: str
+    highest: float | None
+    total: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A period with the value of each line, in the order of the legend."""
+
+    start_ms: int
+    values: list[float | None]
+    is_running: bool
+    is_gap: bool
+
+
+def legend(shown: Flow) -> list[Key]:
+    """The lines that there are."""
+    keys = []
+    for kind, values in shown.lines.items():
+        known = [value for value in values if value is not None]
+        is_summed = known and (kind == "died" or (shown.measure == "count" and kind != "backlog"))
+        keys.append(Key(kind, _LOOKS[kind][0], max(known, default=None), sum(known) if is_summed else None))
+    return keys
+
+
+def rows(shown: Flow) -> list[Row]:
+    """The numbers of the picture, newest first. A gap is where neither in nor out is known."""
+    flows = [shown.lines[kind] for kind in ("in", "out") if kind in shown.lines]
+    found = [
+        Row(start, [values[n] for values in shown.lines.values()], shown.is_running(start), _unknown(flows, n))
+        for n, start in enumerate(shown.starts)
+    ]
+    return found[::-1]
+
+
+def _unknown(values: Sequence[Sequence[float | None]], place: int) -> bool:
+    return all(of[place] is None for of in values)
+
+
+def flow(shown: Flow) -> dict[str, Any]:
+    """In and out over each other, the backlog and the dead letters beneath, on one axis of time.
+
+    A gap stays a gap; the period that still runs is a hollow mark. What waited when a period ended stands at its end.
+    """
+    panels = _panels(shown)
+    times, ends = [moment(at) for at in shown.starts], [moment(at + shown.period_ms) for at in shown.starts]
+    traces = []
+    for kind in shown.lines:
+        if kind in panels:
+            traces += _line(shown, kind, panels[kind], ends if kind == "backlog" else times)
+    layout: dict[str, Any] = {
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 52},
+        "showlegend": False,
+        "hovermode": "x unified",
+        "hoversubplots": "axis",
+        "xaxis": {
+            "title": {"text": zone.current_name()},
+            "type": "date",
+            "range": [times[0], ends[-1]],
+            "showgrid": False,
+            "hoverformat": "%d %b %H:%M",
+            "nticks": 6,
+            "anchor": list(panels.values())[-1],
+        },
+    }
+    names = {"y": unit(shown)} | {panels[kind]: _LOOKS[kind][0] for kind in ("backlog", "died") if kind in panels}
+    for (axis, name), domain in zip(names.items(), _DOMAINS[len(names)], strict=True):
+        layout[axis.replace("y", "yaxis")] = {
+            "title": {"text": name, "standoff": 4},
+            "rangemode": "tozero",
+            "zeroline": False,
+            "fixedrange": True,
+            "domain": domain,
+            "nticks": 5 if axis == "y" else 3,
+            "anchor": "x",
+        }
+    return {"data": traces, "layout": layout}
+
+
+def _panels(shown: Flow) -> dict[Kind, str]:
+    """On which axis each line stands, those of the top panel first."""
+    panels: dict[Kind, str] = {"in": "y", "out": "y"}
+    if "backlog" in shown.lines:
+        panels["backlog"] = "y2"
+    if any(shown.lines.get("died", ())):
+        panels["died"] = f"y{len(set(panels.values())) + 1}"
+    return panels
+
+
+def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict[str, Any]]:
+    values, text = shown.lines[kind], unit(shown) if kind in ("in", "out") else "messages"
+    name, color = _LOOKS[kind]
+    running = [shown.is_running(start) for start in shown.starts]
+    trace = {
+        "type": "scatter",
+        "x": times,
+        "y": [None if runs else value for value, runs in zip(values, running, strict=True)],
+        "yaxis": axis,
+        "name": name,
+        "mode": "lines+markers" if len(times) <= _MARKED else "lines",
+        "connectgaps": False,
+        "line": {"width": 2, "color": color},
+        "marker": {"size": 4, "color": color},
+        "hovertemplate": "%{y:,.6~g} " + text,
+    }
+    if kind in ("in", "backlog"):
+        trace |= {"fill": "tozeroy", "fillcolor": f"{color}/1f"}
+    if kind == "died":
+        trace = {key: trace[key] for key in ("x", "y", "yaxis", "name", "marker", "hovertemplate")} | {"type": "bar"}
+    so_far = [(at, value) for at, value, runs in zip(times, values, running, strict=True) if runs and value is not None]
+    if not so_far:
+        return [trace]
+    mark = {
+        "type": "scatter",
+        "x": [at for at, _ in so_far],
+        "y": [value for _, value in so_far],
+        "yaxis": axis,
+        "name": f"{name}, so far",
+        "mode": "markers",
+        "marker": {"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
+        "hovertemplate": "%{y:,.6~g} " + text,
+    }
+    return [trace, mark]
 
 
 def lines(at: Sequence[int], series: Mapping[str, Series], unit: str, seconds: int) -> dict[str, Any]:
@@ -112,15 +214,3 @@ def lines(at: Sequence[int], series: Mapping[str, Series], unit: str, seconds: i
 def moment(epoch_ms: int) -> str:
     """A time as plotly and people read it, in the viewer's zone."""
     return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S}"
-
-
-def _span(curve: Curve) -> list[str]:
-    """The whole range, also where there are no samples."""
-    if not curve.points:
-        return []
-    return [moment(curve.points[0].start_ms), moment(curve.points[-1].start_ms + curve.period_minutes * 60_000)]
-
-
-def _faint(color: str) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.12)"

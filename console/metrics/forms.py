@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from console.metrics.queries import MAX_RANGE_MS, PERIODS
+from console.metrics.curves import MAX_RANGE_MS, PERIODS
 from console.web import zone
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 

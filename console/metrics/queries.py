@@ -1,64 +1,19 @@
-"""Rates, backlogs and curves, all from the sampler's last reading, its hot window and the roll-ups: no broker call."""
+"""Rates and backlogs now and in the last hour, from the sampler's last reading and its hot window: no broker call."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
-from typing import Literal
 
 import orjson
 
-from analytics.samples.series import read_series
 from brokercore.names import dead_letter_topic, is_retry_topic
 from console.instances.models import Cluster
-from console.metrics.sampler import coverage_of, in_lake
-from console.metrics.store import HOT_WINDOW_MS, TICKS, HotSample, Latest, Store, is_recent
+from console.metrics.store import TICKS, Latest, Store, is_recent
 from console.topics.live import Figure, GroupHour, Line, Rates
-from console.topics.models import Group, Topic
-from console.web.errors import Refused
-
-PERIODS = (1, 5, 10)
-"""Minutes a point of a curve stands for."""
-MAX_RANGE_MS = 7 * 24 * 3600 * 1000
-
-LEAST_COVERED = 0.5
-"""A period is a point of the curve when samples cover at least this part of it; the roll-ups have the same rule."""
-
-Measure = Literal["count", "tps"]
-
-Series = tuple[str, tuple[str, str, str]]
-"""Name in the hot window; kind, topic and group in the lake."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One period of a curve. `value` is a number of messages or messages a second, None for a gap.
-
-    `complete` is False for the period that still runs: its count grows.
-    """
-
-    start_ms: int
-    value: float | None
-    complete: bool = True
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A curve of a topic's input or a group's output; `title` is the series' physical name."""
-
-    title: str
-    period_minutes: int
-    measure: Measure
-    points: list[Point]
-
-    @property
-    def empty(self) -> bool:
-        """True when there is no sample in the whole range."""
-        return all(p.value is None for p in self.points)
+from console.topics.models import Group
 
 
 def rates(cluster: Cluster, *, topics: Sequence[str] | None = None, groups: Sequence[str] | None = None) -> Rates:
@@ -203,131 +158,6 @@ class _Window:
 
     def _sums(self, series: Sequence[str]) -> list[int]:
         return [sum(of) for of in zip(*(self.counts[name] for name in series), strict=True)] or [0] * _STEPS
-
-
-def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
-    """Messages written to a topic (vendor operation trend/topicInputTps).
-
-    Points are the periods that begin before the range ends, from the one in which it begins, aligned to full multiples
-    of the period (UTC). Raises Refused for a period other than 1, 5 or 10 minutes and for a range above 7 days.
-    """
-    cluster = topic.instance.cluster
-    series = (f"in:{topic.physical_name}", ("in", in_lake(cluster, topic.physical_name), ""))
-    return _curve(
-        cluster,
-        topic.physical_name,
-        [series],
-        since=topic.created_at,
-        minutes=period_minutes,
-        measure=measure,
-        begin_ms=begin_ms,
-        end_ms=end_ms,
-    )
-
-
-def group_curve(
-    group: Group, topics: list[str], *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int
-) -> Curve:
-    """Messages a group consumed from these physical topics, summed (vendor operation trend/groupOutputTps).
-
-    Raises Refused as `topic_curve` does.
-    """
-    name, cluster = group.physical_name, group.instance.cluster
-    series = [(f"out:{topic}@{name}", ("out", in_lake(cluster, topic), name)) for topic in topics]
-    return _curve(
-        cluster,
-        name,
-        series,
-        since=group.created_at,
-        minutes=period_minutes,
-        measure=measure,
-        begin_ms=begin_ms,
-        end_ms=end_ms,
-    )
-
-
-def _curve(
-    cluster: Cluster,
-    title: str,
-    series: list[Series],
-    *,
-    since: datetime,
-    minutes: int,
-    measure: Measure,
-    begin_ms: int,
-    end_ms: int,
-) -> Curve:
-    if minutes not in PERIODS:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The period is {minutes}; allowed are 1, 5 and 10 minutes.", "period")
-    if not 0 <= end_ms - begin_ms <= MAX_RANGE_MS:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A range ends after it begins and spans at most 7 days.", "end_ms")
-    period_ms = minutes * 60_000
-    now_ms = int(time.time() * 1000)
-    begin_ms -= begin_ms % period_ms
-    end_ms = min(end_ms, now_ms)
-    starts = list(range(begin_ms, max(end_ms, begin_ms + 1), period_ms))
-    sums: dict[int, list[float]] = {}
-    names = [TICKS, *(name for name, _ in series)]
-    ticks, *hot = Store(cluster.name).hot(names, now_ms - HOT_WINDOW_MS, now_ms)
-    for (_, key), samples in zip(series, hot, strict=True):
-        sampled = _Sampled(key, coverage_of(cluster), ticks, samples, int(since.timestamp() * 1000))
-        for start, (count, seconds) in _periods(sampled, starts, period_ms, now_ms).items():
-            row = sums.setdefault(start, [0.0, 0.0])
-            row[0] += count
-            row[1] = max(row[1], seconds)
-    points = []
-    for start in starts:
-        value = None if start not in sums else _value(measure, *sums[start])
-        points.append(Point(start, value, complete=start + period_ms <= now_ms))
-    return Curve(title, minutes, measure, points)
-
-
-@dataclass(frozen=True)
-class _Sampled:
-    """One series: its key in the lake and the key of what was sampled at all, both in the hot window, and its begin.
-
-    Only what moved has samples: a period that was sampled and has none is 0, once the topic or group was there.
-    """
-
-    key: tuple[str, str, str]
-    coverage: str
-    ticks: list[HotSample]
-    hot: list[HotSample]
-    since_ms: int
-
-
-def _value(measure: Measure, count: float, seconds: float) -> float:
-    return count if measure == "count" else round(count / seconds, 3)
-
-
-def _periods(sampled: _Sampled, starts: list[int], period_ms: int, now_ms: int) -> dict[int, tuple[float, float]]:
-    """Count and sampled seconds by period: from the hot window where it covers the whole period, else rolled up."""
-    found: dict[int, tuple[float, float]] = {}
-    if not starts:
-        return found
-    end_ms, minutes = starts[-1] + period_ms, period_ms // 60_000
-    for start, rolled_up in read_series(*sampled.key, starts[0], end_ms, minutes, coverage=sampled.coverage):
-        if rolled_up or (rolled_up is not None and start + period_ms > sampled.since_ms):
-            found[start] = (rolled_up, period_ms / 1000)
-    fresh: dict[int, tuple[float, float]] = {}
-    covered: dict[int, float] = defaultdict(float)
-    for tick in sampled.ticks:
-        start = (tick.at_ms - 1) // period_ms * period_ms
-        covered[start] += tick.seconds
-        if start + period_ms > sampled.since_ms:
-            fresh.setdefault(start, (0.0, 0.0))
-    for sample in sampled.hot:
-        start = (sample.at_ms - 1) // period_ms * period_ms
-        count, seconds = fresh.get(start, (0.0, 0.0))
-        fresh[start] = (count + sample.count, seconds + sample.seconds)
-    whole_from = now_ms - HOT_WINDOW_MS
-    least_seconds = period_ms / 1000 * LEAST_COVERED
-    for start, (count, own) in fresh.items():
-        seconds = max(own, covered[start])
-        running = start + period_ms > now_ms
-        if (running or seconds >= least_seconds) and (start >= whole_from or start not in found):
-            found[start] = (count, seconds)
-    return found
 
 
 def _fresh(store: Store) -> Latest | None:

@@ -12,8 +12,8 @@ from console.accounts.http import Request
 from console.instances import access as instances
 from console.instances.models import Instance
 from console.metrics import figures, queries
+from console.metrics.flow import Asked, Flow, group_flow, topic_flow
 from console.metrics.forms import CurveForm
-from console.metrics.queries import Curve
 from console.metrics.tables import GroupRates, TopicRates
 from console.topics import access as topics
 from console.topics.names import shown_name
@@ -23,7 +23,6 @@ from console.web import forms, htmx
 from console.web.paging import configured, records, search_text
 
 _TABLE_ROWS = 200
-TOPIC_COLOR, GROUP_COLOR = "#066fd1", "#2fb344"
 
 
 @require_GET
@@ -69,38 +68,36 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Messages written to a topic over time."""
     found = topics.topic(request, instance_id, name, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
-    curve = queries.topic_curve(found, **form.arguments())
-    context = {"instance": found.instance, "topic": found} | _shown(curve, "Input", TOPIC_COLOR)
+    context = {"instance": found.instance, "topic": found} | _shown(topic_flow(found, Asked(**form.arguments())))
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
 @require_GET
 def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
-    """Messages a group consumed over time, of all its topics or of one."""
+    """What came for a group, what it consumed, what waited and what died over time, of all its topics or of one."""
     found = topics.group(request, instance_id, group_id, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
     consumed = queries.group_topics(found)
     chosen = next((t for t in consumed if shown_name(found.instance, t) == request.GET.get("topic")), None)
-    curve = queries.group_curve(found, [chosen] if chosen else consumed, **form.arguments())
+    shown = group_flow(request.actor, found, chosen, Asked(**form.arguments()))
     context = {
         "instance": found.instance,
         "group": found,
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    context |= _shown(curve, "Output", GROUP_COLOR)
+    context |= _shown(shown)
     return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 
 
-def _shown(curve: Curve, name: str, color: str) -> dict[str, Any]:
-    values = [p.value for p in curve.points if p.value is not None]
+def _shown(flow: Flow) -> dict[str, Any]:
+    rows = figures.rows(flow)
     return {
-        "curve": curve,
-        "unit": figures.unit(curve),
-        "figure": figures.line(curve, name, color=color),
-        "rows": list(reversed(curve.points))[:_TABLE_ROWS],
-        "left_out": max(0, len(curve.points) - _TABLE_ROWS),
-        "highest": max(values, default=None),
-        "total": sum(values) if curve.measure == "count" else None,
-        "gaps": sum(p.value is None for p in curve.points),
+        "flow": flow,
+        "unit": figures.unit(flow),
+        "figure": None if flow.is_empty else figures.flow(flow),
+        "legend": figures.legend(flow),
+        "rows": rows[:_TABLE_ROWS],
+        "not_shown": max(0, len(rows) - _TABLE_ROWS),
+        "gaps": sum(row.is_gap for row in rows),
     }

@@ -16,16 +16,28 @@
 
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // Colours of a figure may be names of properties: "--spark-blue", or "--spark-blue/1f" with its opacity.
+  function coloured(value) {
+    if (typeof value === "string" && value.startsWith("--")) {
+      const [name, opacity = ""] = value.split("/");
+      return token(name) + opacity;
+    }
+    if (Array.isArray(value)) return typeof value[0] === "object" ? value.map(coloured) : value;
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, of]) => [key, coloured(of)]));
+  }
+
   function themed(layout) {
-    const axis = { color: token("--gantry-chart-text"), gridcolor: token("--gantry-chart-grid") };
+    const grid = token("--gantry-chart-grid"), axis = { color: token("--gantry-chart-text"), gridcolor: grid };
+    const axes = Object.keys(layout).filter((key) => /^[xy]axis/.test(key));
     return {
       ...layout,
+      ...Object.fromEntries(axes.map((key) => [key, { ...layout[key], ...axis, linecolor: grid }])),
       autosize: true,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: token("--tblr-font-sans-serif") || "sans-serif", size: 12, color: token("--gantry-chart-text") },
-      xaxis: { ...layout.xaxis, ...axis, linecolor: token("--gantry-chart-grid") },
-      yaxis: { ...layout.yaxis, ...axis },
+      hoverlabel: { bgcolor: token("--tblr-bg-surface"), bordercolor: grid, font: { color: token("--tblr-body-color") } },
     };
   }
 
@@ -34,7 +46,7 @@
     await load();
     if (!element.isConnected) return;
     const config = { displaylogo: false, responsive: true, displayModeBar: false };
-    window.Plotly.react(element, figure.data, themed(figure.layout || {}), config);
+    window.Plotly.react(element, coloured(figure.data), themed(coloured(figure.layout || {})), config);
   }
 
   function drawAll(root) {

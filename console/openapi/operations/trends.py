@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from console.metrics import queries
-from console.metrics.queries import Curve, Measure
+from console.metrics import curves
+from console.metrics.curves import Curve, Measure
 from console.openapi.operations import lookup
 from console.openapi.registry import (
     Begin,
@@ -67,7 +67,7 @@ def topic_input(call: Call, parameters: TopicTrend) -> Trend:
     topic = lookup.topic(call, parameters.instanceId, parameters.topic, "mq:QueryTrend")
     return _trend(
         topic.name,
-        queries.topic_curve(
+        curves.topic_curve(
             topic,
             period_minutes=parameters.period,
             measure=_MEASURES[parameters.type],
@@ -101,7 +101,7 @@ def group_output(call: Call, parameters: GroupTrend) -> Trend:
     topic = lookup.topic(call, parameters.instanceId, parameters.topic, "mq:QueryTrend")
     return _trend(
         topic.name,
-        queries.group_curve(
+        curves.group_curve(
             group,
             [topic.physical_name],
             period_minutes=parameters.period,

@@ -17,7 +17,7 @@ from brokercore.client import MessageQueue
 from brokercore.client.errors import RequestNotSupported
 from brokercore.names import is_system_topic
 from brokercore.protocol.codes import OwnRequestCode, ResponseCode
-from console.metrics import queries, sampler, store, totals
+from console.metrics import curves, queries, sampler, store, totals
 from console.metrics.sampler import Reading
 from console.metrics.store import Change, HotSample, Known, Latest, Store
 from console.topics.models import Topic
@@ -146,7 +146,7 @@ def test_an_idle_topic_costs_no_sample_and_its_curve_is_zero(live: Live) -> None
     shown: Any = {"period_minutes": 1, "measure": "count", "begin_ms": start - MINUTE, "end_ms": start + 3 * MINUTE - 1}
     for _ in ("from the hot window", "from the lake"):
         values = [
-            [point.value for point in queries.topic_curve(Topic.objects.get(pk=one.pk), **shown).points]
+            [point.value for point in curves.topic_curve(Topic.objects.get(pk=one.pk), **shown).points]
             for one in (topic, quiet, late)
         ]
         assert values == [[None, 7, 0, None], [None, 0, 0, None], [None, None, 0, None]]
@@ -166,7 +166,7 @@ def test_the_curve_shows_what_was_sampled_and_gaps_elsewhere(live: Live) -> None
         live.send(topic)
     sample_again(live, seconds_ago=50)
     end = now_ms()
-    curve = queries.topic_curve(topic, period_minutes=1, measure="count", begin_ms=end - 10 * MINUTE, end_ms=end)
+    curve = curves.topic_curve(topic, period_minutes=1, measure="count", begin_ms=end - 10 * MINUTE, end_ms=end)
     values = {p.start_ms: p.value for p in curve.points}
     assert all(start % MINUTE == 0 for start in values)
     assert [v for v in values.values() if v] == [12]
@@ -184,11 +184,11 @@ def test_samples_reach_the_lake_once_a_minute_and_survive_redis(live: Live) -> N
     assert sampler.flush(kept, start + 2 * MINUTE + 5_000, live.instance.cluster) == 4
     assert sampler.flush(kept, start + 2 * MINUTE + 15_000, live.instance.cluster) == 0
     store.connection().flushdb()
-    curve = queries.topic_curve(
+    curve = curves.topic_curve(
         topic, period_minutes=1, measure="count", begin_ms=start - MINUTE, end_ms=start + 3 * MINUTE - 1
     )
     assert [p.value for p in curve.points] == [None, 18, 18, None]
-    tps = queries.topic_curve(topic, period_minutes=1, measure="tps", begin_ms=start, end_ms=start + 2 * MINUTE)
+    tps = curves.topic_curve(topic, period_minutes=1, measure="tps", begin_ms=start, end_ms=start + 2 * MINUTE)
     assert [p.value for p in tps.points] == [0.3, 0.3]
 
 
@@ -196,7 +196,7 @@ def test_a_period_sampled_less_than_half_is_a_gap(live: Live) -> None:
     topic = live.topic()
     start = (now_ms() // MINUTE - 3) * MINUTE
     Store(live.instance.cluster.name).add(start + 10_000, 10.0, {f"in:{topic.physical_name}": (3, 10.0)})
-    curve = queries.topic_curve(topic, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
+    curve = curves.topic_curve(topic, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
     assert [p.value for p in curve.points] == [None]
 
 
@@ -210,7 +210,7 @@ def test_a_groups_curve_sums_its_topics(live: Live) -> None:
         {series("out", one, group.physical_name): (5, 50.0), series("out", two, group.physical_name): (7, 50.0)},
     )
     names = [one.physical_name, two.physical_name]
-    curve = queries.group_curve(group, names, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
+    curve = curves.group_curve(group, names, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
     assert [p.value for p in curve.points] == [12]
 
 
@@ -221,7 +221,7 @@ def test_two_topics_in_the_same_seconds_are_as_fast_as_both_together(live: Live)
     kept = Store(live.instance.cluster.name)
     names = [one.physical_name, two.physical_name]
     kept.add(start + 50_000, 50.0, {series("out", topic, group.physical_name): (100, 50.0) for topic in (one, two)})
-    curve = queries.group_curve(group, names, period_minutes=1, measure="tps", begin_ms=start, end_ms=start)
+    curve = curves.group_curve(group, names, period_minutes=1, measure="tps", begin_ms=start, end_ms=start)
     assert [p.value for p in curve.points] == [4.0]
 
 
@@ -237,8 +237,8 @@ def test_the_hot_window_counts_from_its_first_whole_period_on(
     assert sampler.flush(kept, start + MINUTE + 5_000, live.instance.cluster) == 2
     kept.add(start + 59_000, 2.0, {f"in:{topic.physical_name}": (2, 2.0)})  # what the lake did not get
     now_s = (start + store.HOT_WINDOW_MS + later_ms) / 1000
-    monkeypatch.setattr(queries, "time", SimpleNamespace(time=lambda: now_s))
-    curve = queries.topic_curve(topic, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
+    monkeypatch.setattr(curves, "time", SimpleNamespace(time=lambda: now_s))
+    curve = curves.topic_curve(topic, period_minutes=1, measure="count", begin_ms=start, end_ms=start)
     assert [p.value for p in curve.points] == [shown]
 
 
@@ -249,9 +249,9 @@ def series(kind: str, topic: Topic, group: str) -> str:
 def test_periods_and_ranges_have_their_rules(live: Live) -> None:
     topic = live.topic()
     with pytest.raises(Refused, match="allowed are 1, 5 and 10 minutes"):
-        queries.topic_curve(topic, period_minutes=2, measure="count", begin_ms=0, end_ms=1)
+        curves.topic_curve(topic, period_minutes=2, measure="count", begin_ms=0, end_ms=1)
     with pytest.raises(Refused, match="at most 7 days"):
-        queries.topic_curve(topic, period_minutes=1, measure="count", begin_ms=0, end_ms=8 * 86_400_000)
+        curves.topic_curve(topic, period_minutes=1, measure="count", begin_ms=0, end_ms=8 * 86_400_000)
 
 
 def test_the_hot_window_forgets_what_is_old(live: Live) -> None:
