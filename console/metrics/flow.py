@@ -64,6 +64,11 @@ class Flow:
         """Whether nothing was sampled in the whole range."""
         return all(value is None for kind in ("in", "out") for value in self.lines.get(kind, ()))
 
+    @property
+    def is_live(self) -> bool:
+        """Whether its newest period still runs, so that there will be more to see."""
+        return self.is_running(self.starts[-1])
+
     def is_running(self, start: int) -> bool:
         """Whether the period that starts then has not ended: its counts grow."""
         return start + self.period_ms > self.now_ms

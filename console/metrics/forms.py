@@ -3,44 +3,76 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 
-from console.metrics.curves import MAX_RANGE_MS, PERIODS
+from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS
+from console.metrics.flow import Asked
 from console.web import zone
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
-RANGES = [("1h", "Last hour", 60), ("6h", "Last 6 hours", 360), ("1d", "Last day", 1440), ("7d", "Last 7 days", 10080)]
-_DEFAULT_PERIOD = {"1h": 1, "6h": 1, "1d": 5, "7d": 10}
-
-
 _HOUR_MS = 3_600_000
+RANGES = {
+    "1h": ("the last hour", _HOUR_MS),
+    "6h": ("the last 6 hours", 6 * _HOUR_MS),
+    "1d": ("the last day", 24 * _HOUR_MS),
+    "3d": ("the last 3 days", 72 * _HOUR_MS),
+    "7d": ("the last 7 days", MAX_RANGE_MS),
+}
+_MOST_POINTS = 400
+"""Up to which the shortest period is the usual one."""
+_KEPT = ("topic", "period", "measure")
+"""What stays as it is when another range is looked at."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses of views like the one that is shown.
+
+    `here` has its range as dates of UTC, so that it shows the same to everybody at any time. A script adds the dates of
+    a part of it to `zoom`. `whole` leads back to the range from which a zoom began: empty where there was none.
+    """
+
+    here: str
+    zoom: str
+    whole: str = ""
+    whole_name: str = ""
 
 
 class CurveForm(FollowsDates):
     """Range, period and measure of a curve; an unknown value falls back to the usual one."""
 
     range = forms.ChoiceField(
-        label="Range", choices=[(key, text) for key, text, _ in RANGES] + [("custom", "From … to …")]
+        label="Range",
+        choices=[(key, name.removeprefix("the ").capitalize()) for key, (name, _) in RANGES.items()]
+        + [("custom", "From … to …")],
     )
     begin = MomentField(label=zone.labelled("From"), required=False)
     end = MomentField(label="To", required=False, later=True)
-    period = forms.TypedChoiceField(label="Period", choices=[(p, f"{p} min") for p in PERIODS], coerce=int)
+    period = forms.TypedChoiceField(
+        label="Period",
+        choices=[("", "Automatic"), *((p, f"{p} min") for p in PERIODS)],
+        coerce=int,
+        empty_value=None,
+        required=False,
+    )
     measure = forms.ChoiceField(label="Measure", choices=[("tps", "TPS"), ("count", "Count")])
 
     @classmethod
-    def of_query(cls, query: dict[str, str]) -> CurveForm:
+    def of_query(cls, query: Mapping[str, str]) -> CurveForm:
         """The form of a query string, completed with defaults; only its dates may be wrong."""
-        chosen = query.get("range", "1h")
-        chosen = chosen if chosen in _DEFAULT_PERIOD else "1h"
-        period, measure = query.get("period", ""), query.get("measure", "")
+        chosen, period, measure = query.get("range", ""), query.get("period", ""), query.get("measure", "")
         form = cls(
             {
-                "range": chosen,
+                "range": chosen if chosen in RANGES else "1h",
                 "begin": query.get("begin", ""),
                 "end": query.get("end", ""),
-                "period": period if period in {str(p) for p in PERIODS} else _DEFAULT_PERIOD[chosen],
+                "period": period if period in {str(p) for p in PERIODS} else "",
                 "measure": measure if measure in ("tps", "count") else "tps",
             }
         )
@@ -53,8 +85,8 @@ class CurveForm(FollowsDates):
         now_ms = int(time.time() * 1000)
         begin, end = cleaned.get("begin"), cleaned.get("end")
         if cleaned.get("range") != "custom":
-            minutes = next((m for key, _, m in RANGES if key == cleaned.get("range")), 60)
-            return cleaned | {"begin_ms": now_ms - minutes * 60_000, "end_ms": now_ms}
+            _, length_ms = RANGES[cleaned.get("range", "1h")]
+            return cleaned | {"begin_ms": now_ms - length_ms, "end_ms": now_ms}
         refuse_turned(self, cleaned)
         end_ms = now_ms if end is None else end
         begin_ms = max(0, end_ms - _HOUR_MS) if begin is None else begin
@@ -64,10 +96,45 @@ class CurveForm(FollowsDates):
             self.add_error("begin", "A curve spans at most 7 days. Choose a later start or an earlier end.")
         return cleaned | {"begin_ms": begin_ms, "end_ms": end_ms}
 
-    def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `queries.topic_curve` and `group_curve`; of the last hour while a date is wrong."""
+    def asked(self) -> Asked:
+        """What it asks for: of the last hour while a date is wrong."""
         now_ms = int(time.time() * 1000)
-        ends = {"begin_ms": now_ms - _HOUR_MS, "end_ms": now_ms}
+        begin_ms, end_ms = now_ms - _HOUR_MS, now_ms
         if not self.errors:
-            ends = {name: self.cleaned_data[name] for name in ends}
-        return {"period_minutes": self.cleaned_data["period"], "measure": self.cleaned_data["measure"]} | ends
+            begin_ms, end_ms = self.cleaned_data["begin_ms"], self.cleaned_data["end_ms"]
+        period = self.cleaned_data["period"] or _usual_period(end_ms - begin_ms)
+        return Asked(period, self.cleaned_data["measure"], begin_ms, end_ms)
+
+    def links(self, path: str, query: Mapping[str, str]) -> Links:
+        """Of the page at `path`, which was asked for with `query`."""
+        asked = self.asked()
+        kept = {name: value for name in _KEPT if (value := query.get(name, ""))}
+        dates = {"begin": _as_text(asked.begin_ms), "end": _as_text(asked.end_ms)}
+        here = kept | {"period": str(asked.period_minutes), "measure": asked.measure} | dates
+        whole, found = query.get("whole", ""), _whole(query.get("whole", ""))
+        if found is None:
+            begun = self.cleaned_data["range"]
+            whole = begun if begun in RANGES else f"{asked.begin_ms}-{asked.end_ms}"
+        zoom = f"{path}?{urlencode(kept | {'whole': whole})}"
+        if found is None:
+            return Links(f"{path}?{urlencode(here)}", zoom)
+        name, of = found
+        return Links(f"{path}?{urlencode(here)}", zoom, f"{path}?{urlencode(kept | of)}", name)
+
+
+def _usual_period(length_ms: int) -> int:
+    return next((period for period in PERIODS if length_ms <= _MOST_POINTS * period * MINUTE_MS), max(PERIODS))
+
+
+def _whole(text: str) -> tuple[str, dict[str, str]] | None:
+    """The range in which a zoom began: its name, and what asks for it. None for any other text."""
+    if text in RANGES:
+        return RANGES[text][0], {"range": text}
+    begin, _, end = text.partition("-")
+    if not all(part.isascii() and part.isdigit() and int(part) < zone.END_MS for part in (begin[:16], end[:16])):
+        return None
+    return "the whole range", {"begin": _as_text(int(begin[:16])), "end": _as_text(int(end[:16]))}
+
+
+def _as_text(epoch_ms: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

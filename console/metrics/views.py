@@ -12,7 +12,7 @@ from console.accounts.http import Request
 from console.instances import access as instances
 from console.instances.models import Instance
 from console.metrics import figures, queries
-from console.metrics.flow import Asked, Flow, group_flow, topic_flow
+from console.metrics.flow import Flow, group_flow, topic_flow
 from console.metrics.forms import CurveForm
 from console.metrics.tables import GroupRates, TopicRates
 from console.topics import access as topics
@@ -68,7 +68,8 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Messages written to a topic over time."""
     found = topics.topic(request, instance_id, name, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
-    context = {"instance": found.instance, "topic": found} | _shown(topic_flow(found, Asked(**form.arguments())))
+    context = {"instance": found.instance, "topic": found}
+    context |= _shown(request, form, topic_flow(found, form.asked()))
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
@@ -79,21 +80,22 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     form = CurveForm.of_query(request.GET.dict())
     consumed = queries.group_topics(found)
     chosen = next((t for t in consumed if shown_name(found.instance, t) == request.GET.get("topic")), None)
-    shown = group_flow(request.actor, found, chosen, Asked(**form.arguments()))
+    shown = group_flow(request.actor, found, chosen, form.asked())
     context = {
         "instance": found.instance,
         "group": found,
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    context |= _shown(shown)
+    context |= _shown(request, form, shown)
     return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 
 
-def _shown(flow: Flow) -> dict[str, Any]:
+def _shown(request: Request, form: CurveForm, flow: Flow) -> dict[str, Any]:
     rows = figures.rows(flow)
     return {
         "flow": flow,
+        "links": form.links(request.path, request.GET.dict()),
         "unit": figures.unit(flow),
         "figure": None if flow.is_empty else figures.flow(flow),
         "legend": figures.legend(flow),

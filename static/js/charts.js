@@ -34,6 +34,8 @@
       ...layout,
       ...Object.fromEntries(axes.map((key) => [key, { ...layout[key], ...axis, linecolor: grid }])),
       autosize: true,
+      // A finger that moves over a chart scrolls the page.
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: token("--tblr-font-sans-serif") || "sans-serif", size: 12, color: token("--gantry-chart-text") },
@@ -47,6 +49,7 @@
     if (!element.isConnected) return;
     const config = { displaylogo: false, responsive: true, displayModeBar: false };
     window.Plotly.react(element, coloured(figure.data), themed(coloured(figure.layout || {})), config);
+    element.dispatchEvent(new CustomEvent("gantry:drawn", { bubbles: true }));
   }
 
   function drawAll(root) {

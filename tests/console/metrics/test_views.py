@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from console.metrics.forms import CurveForm
 from console.metrics.store import Change, Latest, Store
 from console.topics.models import Group, OrderType, Topic
 from tests.console.live import Live
@@ -146,3 +147,48 @@ def test_a_list_asks_and_answers_as_much_for_thousands_as_for_some(live: Live, c
     assert kilobytes_then <= kilobytes + 1 < 100
     found = browser.get(address + "&q=x1999").content.decode()
     assert ("x1999" in found, "x1998" in found) == (True, False)
+
+
+def test_a_part_of_a_range_has_an_address_and_leads_back(live: Live, cast: Cast) -> None:
+    topic, alice = live.topic(), cast.client("alice")
+    start = sampled(live, topic)
+    page = path(live, "metrics.topic", topic.name)
+    first = alice.get(page, {"range": "3d", "measure": "count"})
+    links = first.context["links"]
+    assert links.zoom == f"{page}?measure=count&whole=3d"
+    assert links.whole == "" and "Back to" not in first.content.decode()
+    begin, end = (utc(start + more * MINUTE) for more in (0, 2))
+    part = alice.get(f"{links.zoom}&begin={begin}&end={end}")
+    assert part.context["flow"].lines == {"in": [100, None]}
+    assert "Back to the last 3 days" in part.content.decode() and "every 30s" not in part.content.decode()
+    assert part.context["links"].whole == f"{page}?measure=count&range=3d"
+    assert part.context["links"].zoom == links.zoom  # a part of the part leads back there too
+    of_dates = alice.get(page, {"begin": begin, "end": end, "measure": "count"}).context["links"]
+    assert of_dates.zoom == f"{page}?measure=count&whole={start}-{start + 2 * MINUTE}"
+    back = alice.get(f"{of_dates.zoom}&begin={begin}&end={begin}").context["links"]
+    assert alice.get(back.whole).context["flow"].lines == {"in": [100, None]}
+
+
+def test_an_address_means_the_same_in_every_zone(live: Live, cast: Cast) -> None:
+    topic, alice = live.topic(), cast.client("alice")
+    start = sampled(live, topic)
+    query = {"begin": utc(start), "end": utc(start + 2 * MINUTE), "measure": "count"}
+    alice.cookies["gantry_zone"] = "Asia/Tokyo"
+    shown = alice.get(path(live, "metrics.topic", topic.name), query)
+    del alice.cookies["gantry_zone"]
+    assert shown.context["flow"].lines == {"in": [100, None]}
+    in_tokyo = datetime.fromtimestamp(start / 1000, UTC) + timedelta(hours=9)
+    assert f'value="{in_tokyo:%Y-%m-%dT%H:%M:%S}"' in shown.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "period"), [("1h", 1), ("6h", 1), ("1d", 5), ("3d", 10), ("7d", 10), ("nonsense", 1)]
+)
+def test_the_usual_period_gives_a_curve_some_hundred_points(asked: str, period: int) -> None:
+    form = CurveForm.of_query({"range": asked})
+    assert form.asked().period_minutes == period
+    assert CurveForm.of_query({"range": asked, "period": "5"}).asked().period_minutes == 5
+
+
+def utc(epoch_ms: int) -> str:
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
