@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import plotly.graph_objects as go
 
-from console.metrics.flow import Flow, Kind
+from console.metrics.flow import Flow, Kind, Values
 from console.web import zone
 
 Series = tuple[str, Sequence[float | None]]
@@ -56,6 +56,7 @@ class Key:
 
     kind: Kind
     name: str
+    is_earlier: bool
     highest: float | None
     total: float | None
 
@@ -71,20 +72,24 @@ class Row:
 
 
 def legend(shown: Flow) -> list[Key]:
-    """The lines that there are."""
-    keys = []
-    for kind, values in shown.lines.items():
-        known = [value for value in values if value is not None]
-        is_summed = known and (kind == "died" or (shown.measure == "count" and kind != "backlog"))
-        keys.append(Key(kind, _LOOKS[kind][0], max(known, default=None), sum(known) if is_summed else None))
-    return keys
+    """The lines that there are, those of an earlier range last."""
+    keys = [_key(shown, kind, _LOOKS[kind][0], values) for kind, values in shown.lines.items()]
+    earlier = [_key(shown, kind, f"{kind}, {shown.compared}", values) for kind, values in shown.earlier.items()]
+    return keys + [replace(key, is_earlier=True) for key in earlier]
+
+
+def _key(shown: Flow, kind: Kind, name: str, values: Values) -> Key:
+    known = [value for value in values if value is not None]
+    is_summed = known and (kind == "died" or (shown.measure == "count" and kind != "backlog"))
+    return Key(kind, name, False, max(known, default=None), sum(known) if is_summed else None)
 
 
 def rows(shown: Flow) -> list[Row]:
-    """The numbers of the picture, newest first. A gap is where neither in nor out is known."""
-    flows = [shown.lines[kind] for kind in ("in", "out") if kind in shown.lines]
+    """The numbers of the picture, newest first. A gap is where neither in nor out is known, nor was before."""
+    flows = [shown.lines[kind] for kind in ("in", "out") if kind in shown.lines] + [*shown.earlier.values()]
+    every = [*shown.lines.values(), *shown.earlier.values()]
     found = [
-        Row(start, [values[n] for values in shown.lines.values()], shown.is_running(start), _unknown(flows, n))
+        Row(start, [values[n] for values in every], shown.is_running(start), _unknown(flows, n))
         for n, start in enumerate(shown.starts)
     ]
     return found[::-1]
@@ -105,6 +110,7 @@ def flow(shown: Flow) -> dict[str, Any]:
     for kind in shown.lines:
         if kind in panels:
             traces += _line(shown, kind, panels[kind], ends if kind == "backlog" else times)
+    traces += [_earlier(shown, kind, times) for kind in shown.earlier]
     layout: dict[str, Any] = {
         "margin": {"l": 56, "r": 16, "t": 16, "b": 52},
         "showlegend": False,
@@ -132,6 +138,22 @@ def flow(shown: Flow) -> dict[str, Any]:
             "anchor": "x",
         }
     return {"data": traces, "layout": layout}
+
+
+def _earlier(shown: Flow, kind: Kind, times: Sequence[str]) -> dict[str, Any]:
+    """In or out of the range that this one is compared with, under the times of this one."""
+    name, color = _LOOKS[kind]
+    return {
+        "type": "scatter",
+        "x": times,
+        "y": shown.earlier[kind],
+        "yaxis": "y",
+        "name": f"{name}, {shown.compared}",
+        "mode": "lines",
+        "connectgaps": False,
+        "line": {"width": 1, "dash": "4px,3px", "color": color},
+        "hovertemplate": "%{y:,.6~g} " + unit(shown),
+    }
 
 
 def _panels(shown: Flow) -> dict[Kind, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from console.instances.models import Cluster
 from console.metrics import readings
 from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS, Counted, Measure, Series, count
 from console.metrics.store import Store
+from console.metrics.totals import COMPARED
 from console.topics.models import Group, Topic
 from console.web import zone
 
@@ -39,7 +40,8 @@ class Flow:
 
     `in` and `out` are messages or messages a second, `backlog` is what waited when the period ended (or waits now, in
     the one that still runs), and `died` counts dead letters. `left_out` topics have no part in `in`: the visitor may
-    not see them, or no account has them.
+    not see them, or no account has them. `earlier` are in and out of the range that it is `compared` with, period by
+    period.
     """
 
     minutes: int
@@ -49,6 +51,7 @@ class Flow:
     lines: dict[Kind, Values]
     left_out: int = 0
     earlier: dict[Kind, Values] = field(default_factory=dict)
+    compared: str = ""
 
     @property
     def period_ms(self) -> int:
@@ -82,13 +85,20 @@ class Asked:
     measure: Measure
     begin_ms: int
     end_ms: int
+    compared: str = ""
+    """One of totals.COMPARED, or empty."""
+
+    @property
+    def earlier(self) -> tuple[str, int]:
+        """What the range is compared with, and how long before it that is; empty and 0 for nothing."""
+        return COMPARED.get(self.compared, ("", 0))
 
 
 def topic_flow(topic: Topic, asked: Asked) -> Flow:
     """What was written to a topic. Raises Refused as `curves.topic_curve` does."""
     series: dict[Kind, list[Series]] = {"in": [Series.into(topic.instance.cluster, topic.physical_name)]}
     counted = _counted(topic.instance.cluster, series, topic.created_at, asked)
-    return _flow(counted, series, asked)
+    return _compared(_flow(counted, series, asked), topic.instance.cluster, series, topic.created_at, asked)
 
 
 def group_flow(actor: Actor, group: Group, topic: str | None, asked: Asked) -> Flow:
@@ -111,7 +121,7 @@ def group_flow(actor: Actor, group: Group, topic: str | None, asked: Asked) -> F
     backlog = _backlog(group, _waiting(group, topic, committed), moves, counted)
     if any(value is not None for value in backlog):
         flow.lines["backlog"] = backlog
-    return flow
+    return _compared(flow, cluster, series, group.created_at, asked)
 
 
 def _counted(
@@ -126,6 +136,20 @@ def _flow(counted: Counted, series: Mapping[Kind, Sequence[Series]], asked: Aske
         kind: counted.values(of, "count" if kind == "died" else asked.measure) for kind, of in series.items()
     }
     return Flow(asked.period_minutes, asked.measure, counted.now_ms, counted.starts, lines, left_out)
+
+
+def _compared(
+    flow: Flow, cluster: Cluster, series: Mapping[Kind, Sequence[Series]], since: datetime, asked: Asked
+) -> Flow:
+    """The same with in and out of the earlier range, if one was asked for."""
+    name, ago_ms = asked.earlier
+    if not ago_ms:
+        return flow
+    flows: dict[Kind, Sequence[Series]] = {kind: series[kind] for kind in ("in", "out") if series.get(kind)}
+    before = _flow(_counted(cluster, flows, since, asked, ago_ms=ago_ms), flows, asked)
+    # Of a range that goes on after now, the earlier one is longer.
+    earlier = {kind: values[: len(flow.starts)] for kind, values in before.lines.items()}
+    return replace(flow, earlier=earlier, compared=name)
 
 
 def _visible(actor: Actor, cluster: Cluster, topics: Sequence[str]) -> set[str]:

@@ -13,6 +13,7 @@ from django import forms
 
 from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS
 from console.metrics.flow import Asked
+from console.metrics.totals import COMPARED
 from console.web import zone
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
@@ -26,7 +27,7 @@ RANGES = {
 }
 _MOST_POINTS = 400
 """Up to which the shortest period is the usual one."""
-_KEPT = ("topic", "period", "measure")
+_KEPT = ("topic", "period", "measure", "compare")
 """What stays as it is when another range is looked at."""
 
 
@@ -62,11 +63,16 @@ class CurveForm(FollowsDates):
         required=False,
     )
     measure = forms.ChoiceField(label="Measure", choices=[("tps", "TPS"), ("count", "Count")])
+    compare = forms.ChoiceField(
+        label="Compare with",
+        choices=[("", "Nothing"), *((key, name.capitalize()) for key, (name, _) in COMPARED.items())],
+        required=False,
+    )
 
     @classmethod
     def of_query(cls, query: Mapping[str, str]) -> CurveForm:
         """The form of a query string, completed with defaults; only its dates may be wrong."""
-        chosen, period, measure = query.get("range", ""), query.get("period", ""), query.get("measure", "")
+        chosen, period, measure, compare = (query.get(name, "") for name in ("range", "period", "measure", "compare"))
         form = cls(
             {
                 "range": chosen if chosen in RANGES else "1h",
@@ -74,6 +80,7 @@ class CurveForm(FollowsDates):
                 "end": query.get("end", ""),
                 "period": period if period in {str(p) for p in PERIODS} else "",
                 "measure": measure if measure in ("tps", "count") else "tps",
+                "compare": compare if compare in COMPARED else "",
             }
         )
         form.full_clean()
@@ -103,7 +110,7 @@ class CurveForm(FollowsDates):
         if not self.errors:
             begin_ms, end_ms = self.cleaned_data["begin_ms"], self.cleaned_data["end_ms"]
         period = self.cleaned_data["period"] or _usual_period(end_ms - begin_ms)
-        return Asked(period, self.cleaned_data["measure"], begin_ms, end_ms)
+        return Asked(period, self.cleaned_data["measure"], begin_ms, end_ms, self.cleaned_data["compare"])
 
     def links(self, path: str, query: Mapping[str, str]) -> Links:
         """Of the page at `path`, which was asked for with `query`."""

@@ -28,6 +28,8 @@ SPANS = {
     "7d": (7 * 24 * 3_600_000, 24 * ROLLED_MS),
 }
 DAY_MS = 24 * 3_600_000
+#: Earlier ranges that one may be compared with: what they are called, and how long before it they are.
+COMPARED = {"day": ("the day before", DAY_MS), "week": ("the week before", 7 * DAY_MS)}
 _NAMES_AT_ONCE = 500
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from console.accounts.actor import Actor, service_resource
 from console.audit.queries import Filters, entries
-from console.metrics.totals import DAY_MS, Step, history
+from console.metrics.totals import COMPARED, Step, history
 from console.web import lines, zone
 
 WIDTH, HEIGHT = 1000, 240
-COMPARED = {"day": ("the day before", DAY_MS), "week": ("the week before", 7 * DAY_MS)}
 _DIVISIONS = 4
 _LABELS = 5
 _MOST_MARKS = 20

@@ -19,7 +19,7 @@ from console.web.paging import search_text
 #: Of the limits those are shown that are taken the most.
 _LIMITS = 6
 _SPAN = "1h"
-_CHOICES = {"spans": SPANS, "comparisons": {"": "nothing"} | {key: what for key, (what, _) in history.COMPARED.items()}}
+_CHOICES = {"spans": SPANS, "comparisons": {"": "nothing"} | {key: what for key, (what, _) in totals.COMPARED.items()}}
 
 
 @require_GET
@@ -66,7 +66,7 @@ def overview_history(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryTrend")
     span, compared = request.GET.get("span", ""), request.GET.get("compare", "")
     chosen = history.picture(
-        request.actor, span if span in SPANS else _SPAN, compared if compared in history.COMPARED else ""
+        request.actor, span if span in SPANS else _SPAN, compared if compared in totals.COMPARED else ""
     )
     return render(request, "overview/_history.html", {"picture": chosen, **_CHOICES})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from django.utils import timezone
 
@@ -65,11 +66,24 @@ def test_the_backlog_has_a_panel_of_its_own_and_letters_one_where_some_died() ->
 
 def test_legend_and_table_have_the_same_lines() -> None:
     shown = flowed(1.0, None, 3.0, out=[2.0, None, 2.0], backlog=[None, None, 7])
-    assert legend(shown) == [Key("in", "in", 3.0, 4.0), Key("out", "out", 2.0, 4.0), Key("backlog", "backlog", 7, None)]
+    assert legend(shown) == [
+        Key("in", "in", False, 3.0, 4.0),
+        Key("out", "out", False, 2.0, 4.0),
+        Key("backlog", "backlog", False, 7, None),
+    ]
     assert rows(shown)[:2] == [
         Row(START + 2 * MINUTE, [3.0, 2.0, 7], is_running=False, is_gap=False),
         Row(START + MINUTE, [None, None, None], is_running=False, is_gap=True),
     ]
+
+
+def test_what_it_is_compared_with_is_a_thin_dashed_line_and_a_column() -> None:
+    shown = replace(flowed(1.0, 2.0), earlier={"in": [5.0, None]}, compared="the day before")
+    line = flow(shown)["data"][1]
+    assert (line["name"], line["y"], line["line"]["width"]) == ("in, the day before", [5.0, None], 1)
+    assert line["line"]["dash"] and line["x"] == flow(shown)["data"][0]["x"]
+    assert legend(shown)[1] == Key("in", "in, the day before", True, 5.0, 5.0)
+    assert [row.values for row in rows(shown)] == [[2.0, None], [1.0, 5.0]]
 
 
 def test_it_says_what_the_numbers_are() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from analytics.samples import files
+from analytics.specs import Sample
 from console.audit.models import Entry
 from console.metrics.flow import OFFSET_RESET, Asked, Flow, group_flow, topic_flow
+from console.metrics.sampler import coverage_of
 from tests.console.metrics.flowing import MINUTE, Flowing, flowing
 from tests.support.cast import Cast
 
@@ -77,6 +81,21 @@ def test_what_came_is_told_of_topics_that_the_visitor_may_see(cast: Cast) -> Non
     cast.instance.topics.filter(pk=found.topic.pk).delete()
     flow = shown(cast, found)
     assert (flow.left_out, set(flow.lines)) == (1, {"out", "died", "backlog"})
+
+
+def test_a_range_is_compared_with_the_day_or_the_week_before_it(cast: Cast) -> None:
+    found = flowing(cast)
+    asked = Asked(1, "count", found.end_ms - 2 * MINUTE, found.end_ms, "day")
+    assert group_flow(cast.actor("alice"), found.group, None, asked).earlier == {"in": [None] * 2, "out": [None] * 2}
+    for days, came in ((1, 7), (7, 9)):
+        at_ms = found.end_ms - days * 24 * 60 * MINUTE
+        sampled, count = coverage_of(found.topic.instance.cluster), found.topic.physical_name
+        files.append([Sample(at_ms, "in", sampled, "", 0, 60.0), Sample(at_ms, "in", count, "", came, 60.0)])
+    for compared, came in (("day", 7), ("week", 9)):
+        flow = group_flow(cast.actor("alice"), found.group, None, replace(asked, compared=compared))
+        assert flow.earlier == {"in": [None, came], "out": [None, 0]}
+        assert flow.compared == f"the {compared} before" and flow.lines["in"] == [180, 180]
+        assert topic_flow(found.topic, replace(asked, compared=compared)).earlier == {"in": [None, came]}
 
 
 def test_a_topic_has_its_input_alone(cast: Cast) -> None:
