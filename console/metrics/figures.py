@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import plotly.graph_objects as go
+from django.utils.html import escape
 
 from console.metrics.flow import Flow, Kind, Values
+from console.metrics.marks import Mark
 from console.web import zone
 
 Series = tuple[str, Sequence[float | None]]
@@ -99,8 +101,8 @@ def _unknown(values: Sequence[Sequence[float | None]], place: int) -> bool:
     return all(of[place] is None for of in values)
 
 
-def flow(shown: Flow) -> dict[str, Any]:
-    """In and out over each other, the backlog and the dead letters beneath, on one axis of time.
+def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
+    """In and out over each other, the backlog and the dead letters beneath, on one axis of time; and what was `done`.
 
     A gap stays a gap; the period that still runs is a hollow mark. What waited when a period ended stands at its end.
     """
@@ -137,7 +139,34 @@ def flow(shown: Flow) -> dict[str, Any]:
             "nticks": 5 if axis == "y" else 3,
             "anchor": "x",
         }
+    if done:
+        layout["yaxis9"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+        layout["shapes"] = [_dashed(moment(mark.at_ms)) for mark in done]
+        traces.append(_marks(done))
     return {"data": traces, "layout": layout}
+
+
+def _dashed(at: str) -> dict[str, Any]:
+    """A line down through all panels."""
+    look = {"width": 1, "dash": "2px,3px", "color": "--gantry-chart-text"}
+    return {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": look}
+
+
+def _marks(done: Sequence[Mark]) -> dict[str, Any]:
+    """A point at the head of each such line, which tells what it is."""
+    return {
+        "type": "scatter",
+        "x": [moment(mark.at_ms) for mark in done],
+        "y": [1 for _ in done],
+        "yaxis": "y9",
+        "name": "done",
+        "mode": "markers",
+        "cliponaxis": False,
+        "marker": {"size": 9, "symbol": "triangle-down", "color": "--gantry-chart-text"},
+        # Plotly reads tags in texts.
+        "text": [escape(mark.text) for mark in done],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
 
 
 def _earlier(shown: Flow, kind: Kind, times: Sequence[str]) -> dict[str, Any]:
@@ -233,6 +262,6 @@ def lines(at: Sequence[int], series: Mapping[str, Series], unit: str, seconds: i
     return found
 
 
-def moment(epoch_ms: int) -> str:
+def moment(epoch_ms: float) -> str:
     """A time as plotly and people read it, in the viewer's zone."""
     return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S}"

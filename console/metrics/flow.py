@@ -22,6 +22,7 @@ from console.audit.queries import Filters, entries
 from console.instances.models import Cluster
 from console.metrics import readings
 from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS, Counted, Measure, Series, count
+from console.metrics.marks import OFFSET_RESET
 from console.metrics.store import Store
 from console.metrics.totals import COMPARED
 from console.topics.models import Group, Topic
@@ -29,9 +30,6 @@ from console.web import zone
 
 Kind = Literal["in", "out", "backlog", "died"]
 Values = list[float | None]
-
-OFFSET_RESET = "messaging.offset.reset"
-"""What the audit calls a reset of a group's offsets."""
 
 
 @dataclass(frozen=True)

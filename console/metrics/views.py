@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpResponse
@@ -14,6 +15,7 @@ from console.instances.models import Instance
 from console.metrics import figures, queries
 from console.metrics.flow import Flow, group_flow, topic_flow
 from console.metrics.forms import CurveForm
+from console.metrics.marks import OF_GROUPS, OF_TOPICS, Mark, marks
 from console.metrics.tables import GroupRates, TopicRates
 from console.topics import access as topics
 from console.topics.names import shown_name
@@ -69,7 +71,8 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     found = topics.topic(request, instance_id, name, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
     context = {"instance": found.instance, "topic": found}
-    context |= _shown(request, form, topic_flow(found, form.asked()))
+    flow = topic_flow(found, form.asked())
+    context |= _shown(request, form, flow, _done(request, flow, OF_TOPICS, found.physical_name))
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
@@ -87,17 +90,24 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    context |= _shown(request, form, shown)
+    context |= _shown(
+        request, form, shown, _done(request, shown, OF_GROUPS | OF_TOPICS, found.physical_name, *consumed)
+    )
     return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 
 
-def _shown(request: Request, form: CurveForm, flow: Flow) -> dict[str, Any]:
+def _done(request: Request, flow: Flow, what: Mapping[str, str], *resources: str) -> list[Mark]:
+    return marks(request.actor, flow.starts[0], flow.end_ms, what, resources)
+
+
+def _shown(request: Request, form: CurveForm, flow: Flow, done: list[Mark]) -> dict[str, Any]:
     rows = figures.rows(flow)
     return {
         "flow": flow,
         "links": form.links(request.path, request.GET.dict()),
         "unit": figures.unit(flow),
-        "figure": None if flow.is_empty else figures.flow(flow),
+        "figure": None if flow.is_empty else figures.flow(flow, done),
+        "marks": done,
         "legend": figures.legend(flow),
         "rows": rows[:_TABLE_ROWS],
         "not_shown": max(0, len(rows) - _TABLE_ROWS),

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from console.accounts.actor import Actor, service_resource
-from console.audit.queries import Filters, entries
+from console.accounts.actor import Actor
+from console.metrics.marks import marks
 from console.metrics.totals import COMPARED, Step, history
 from console.web import lines, zone
 
 WIDTH, HEIGHT = 1000, 240
 _DIVISIONS = 4
 _LABELS = 5
-_MOST_MARKS = 20
-#: What changes how far groups are, as the audit calls it, and what the picture calls it.
-_EVENTS = {"messaging.offset.reset": "offset reset", "messaging.dead_letter.resend": "dead letters sent again"}
 
 
 @dataclass(frozen=True)
@@ -100,18 +97,10 @@ def picture(actor: Actor, span: str, compared: str = "") -> Picture:
 
 def _marks(actor: Actor, steps: Sequence[Step]) -> list[Mark]:
     """What was done in the span that changes the lines, for who may read the audit."""
-    trail = service_resource("actiontrail", actor.tenant)
-    if not actor.decide("actiontrail:Read", trail, owner=actor.tenant).allowed:
-        return []
     begin_ms, end_ms = steps[0].at_ms, 2 * steps[-1].at_ms - steps[-2].at_ms
-    found = entries(actor.tenant, Filters(begin=zone.local(begin_ms), end=zone.local(end_ms)))
-    done = found.filter(action__in=_EVENTS, result="success")[:_MOST_MARKS]
     return [
-        Mark(
-            round((one.at.timestamp() * 1000 - begin_ms) / (end_ms - begin_ms) * WIDTH),
-            f"{zone.local(one.at.timestamp() * 1000):%H:%M} {_EVENTS[one.action]} by {one.actor}: {one.resource}",
-        )
-        for one in done
+        Mark(round((one.at_ms - begin_ms) / (end_ms - begin_ms) * WIDTH), f"{zone.local(one.at_ms):%H:%M} {one.text}")
+        for one in marks(actor, begin_ms, end_ms)
     ]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import orjson
 from django.utils import timezone
 
 from brokercore.names import dead_letter_topic
+from console.audit.models import Entry
 from console.metrics import sampler
 from console.metrics.store import HOT_WINDOW_MS, Change, Latest, Store
 from console.topics.models import Group, Topic
@@ -64,3 +65,12 @@ def flowing(cast: Cast, minutes: int = 10, *, waiting: int = 1000, without: tupl
     with found.store.lease() as token:
         assert found.store.commit(token, change)
     return found
+
+
+def done(cast: Cast, action: str, resource: str, at_ms: int, *, name: str = "alice") -> None:
+    """What `name` did at that time, as the audit has it."""
+    user = cast.users[name]
+    Entry.objects.create(
+        at=datetime.fromtimestamp(at_ms / 1000, UTC), tenant=user.tenant, actor=user.username, channel="page",
+        action=action, resource=resource, result="success",
+    )  # fmt: skip

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from analytics.samples import files
 from analytics.specs import Sample
-from console.audit.models import Entry
-from console.metrics.flow import OFFSET_RESET, Asked, Flow, group_flow, topic_flow
+from console.metrics.flow import Asked, Flow, group_flow, topic_flow
+from console.metrics.marks import OFFSET_RESET
 from console.metrics.sampler import coverage_of
-from tests.console.metrics.flowing import MINUTE, Flowing, flowing
+from tests.console.metrics.flowing import MINUTE, Flowing, done, flowing
 from tests.support.cast import Cast
 
 
@@ -27,15 +26,6 @@ def shown(cast: Cast, found: Flowing, *, last: int = 3, until: int = 0, name: st
     end_ms = found.end_ms - until * MINUTE
     asked = Asked(1, "count", end_ms - last * MINUTE, end_ms)
     return group_flow(cast.actor(name), found.group, topic or None, asked)
-
-
-def done(cast: Cast, action: str, resource: str, at_ms: int, *, name: str = "alice") -> None:
-    """What `name` did at that time, as the audit has it."""
-    user = cast.users[name]
-    Entry.objects.create(
-        at=datetime.fromtimestamp(at_ms / 1000, UTC), tenant=user.tenant, actor=user.username, channel="page",
-        action=action, resource=resource, result="success",
-    )  # fmt: skip
 
 
 def test_the_backlog_follows_from_what_waits_now_and_what_came_and_went_since(cast: Cast) -> None:

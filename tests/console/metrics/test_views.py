@@ -13,10 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from console.metrics import figures
+from console.metrics.flow import Flow
 from console.metrics.forms import CurveForm
+from console.metrics.marks import Mark
 from console.metrics.store import Change, Latest, Store
 from console.topics.models import Group, OrderType, Topic
 from tests.console.live import Live
+from tests.console.metrics.flowing import done, flowing
 from tests.support.cast import Cast
 
 MINUTE = 60_000
@@ -188,6 +192,33 @@ def test_the_usual_period_gives_a_curve_some_hundred_points(asked: str, period: 
     form = CurveForm.of_query({"range": asked})
     assert form.asked().period_minutes == period
     assert CurveForm.of_query({"range": asked, "period": "5"}).asked().period_minutes == 5
+
+
+def test_what_was_done_stands_on_the_axis_for_who_may_read_the_audit(cast: Cast) -> None:
+    found = flowing(cast)
+    name, topic = found.group.physical_name, found.topic.physical_name
+    done(cast, "messaging.offset.reset", name, found.end_ms - MINUTE)
+    done(cast, "topics.topic.update", topic, found.end_ms - 2 * MINUTE)
+    done(cast, "messaging.offset.reset", f"{name}-other", found.end_ms - MINUTE)
+    done(cast, "messaging.offset.reset", name, found.end_ms - MINUTE, name="charlie")
+    done(cast, "messaging.offset.reset", name, found.end_ms - 600 * MINUTE)
+    page = reverse("metrics.group", args=[cast.instance.instance_id, found.group.group_id])
+    shown = cast.client("alice").get(page).context
+    assert [mark.text for mark in shown["marks"] if "created" not in mark.text] == [
+        f"offset reset by admin: {name}",
+        f"topic changed by admin: {topic}",
+    ]
+    assert len(shown["figure"]["layout"]["shapes"]) == len(shown["marks"])
+    of_topic = reverse("metrics.topic", args=[cast.instance.instance_id, found.topic.name])
+    texts = [mark.text for mark in cast.client("alice").get(of_topic).context["marks"]]
+    assert f"topic changed by admin: {topic}" in texts and not any("offset" in text for text in texts)
+    unread = cast.client("bob").get(page).context
+    assert unread["marks"] == [] and "shapes" not in unread["figure"]["layout"]
+
+
+def test_a_mark_is_text_and_never_markup() -> None:
+    figure = figures.flow(Flow(1, "count", 60_000, [0], {"in": [1.0]}), [Mark(1.0, "reset by <b>: <a href>")])
+    assert figure["data"][-1]["text"] == ["reset by &lt;b&gt;: &lt;a href&gt;"]
 
 
 def utc(epoch_ms: int) -> str:
