@@ -128,7 +128,7 @@ def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
             "anchor": list(panels.values())[-1],
         },
     }
-    names = {"y": unit(shown)} | {panels[kind]: _LOOKS[kind][0] for kind in ("backlog", "died") if kind in panels}
+    names = {"y": unit(shown)} | {panels[kind]: kind for kind in ("backlog", "died") if kind in panels}
     for (axis, name), domain in zip(names.items(), _DOMAINS[len(names)], strict=True):
         layout[axis.replace("y", "yaxis")] = {
             "title": {"text": name, "standoff": 4},
@@ -160,6 +160,7 @@ def _marks(done: Sequence[Mark]) -> dict[str, Any]:
         "y": [1 for _ in done],
         "yaxis": "y9",
         "name": "done",
+        "showlegend": False,
         "mode": "markers",
         "cliponaxis": False,
         "marker": {"size": 9, "symbol": "triangle-down", "color": "--gantry-chart-text"},
@@ -211,7 +212,7 @@ def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict
         "marker": {"size": 4, "color": color},
         "hovertemplate": "%{y:,.6~g} " + text,
     }
-    if kind in ("in", "backlog"):
+    if kind == "backlog":  # which has no gap in it: plotly would fill one
         trace |= {"fill": "tozeroy", "fillcolor": f"{color}/1f"}
     if kind == "died":
         trace = {key: trace[key] for key in ("x", "y", "yaxis", "name", "marker", "hovertemplate")} | {"type": "bar"}
@@ -224,6 +225,7 @@ def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict
         "y": [value for _, value in so_far],
         "yaxis": axis,
         "name": f"{name}, so far",
+        "showlegend": False,
         "mode": "markers",
         "marker": {"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},
         "hovertemplate": "%{y:,.6~g} " + text,

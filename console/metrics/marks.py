@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from brokercore.names import unwrap
 from console.accounts.actor import Actor, service_resource
 from console.audit.queries import Filters, entries
 from console.web import zone
@@ -38,11 +39,14 @@ def marks(
     begin_ms: int,
     end_ms: int,
     what: Mapping[str, str] = OF_MESSAGES,
+    *,
     resources: Sequence[str] | None = None,
+    namespace: str = "",
 ) -> list[Mark]:
     """The latest of these actions that succeeded within a range of time, of the actor's account, latest first.
 
-    Of these resources (physical names) alone, where some are given. Empty for who may not read the audit.
+    Of these resources (physical names) alone, where some are given; those of a `namespace` are told without it.
+    Empty for who may not read the audit.
     """
     trail = service_resource("actiontrail", actor.tenant)
     if not actor.decide("actiontrail:Read", trail, owner=actor.tenant).allowed:
@@ -52,5 +56,6 @@ def marks(
     if resources is not None:
         found = found.filter(resource__in=resources)
     return [
-        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {one.resource}") for one in found[:_MOST]
+        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {unwrap(namespace, one.resource)}")
+        for one in found[:_MOST]
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpResponse
@@ -70,9 +69,11 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Messages written to a topic over time."""
     found = topics.topic(request, instance_id, name, "mq:QueryTrend")
     form = CurveForm.of_query(request.GET.dict())
-    context = {"instance": found.instance, "topic": found}
+    context = {"instance": found.instance, "topic": found, "file_name": f"{found.name}.png"}
     flow = topic_flow(found, form.asked())
-    context |= _shown(request, form, flow, _done(request, flow, OF_TOPICS, found.physical_name))
+    span, namespace = (flow.starts[0], flow.end_ms), found.instance.instance_id
+    done = marks(request.actor, *span, OF_TOPICS, resources=[found.physical_name], namespace=namespace)
+    context |= _shown(request, form, flow, done)
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
@@ -87,24 +88,23 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     context = {
         "instance": found.instance,
         "group": found,
+        "file_name": f"{found.group_id}.png",
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    context |= _shown(
-        request, form, shown, _done(request, shown, OF_GROUPS | OF_TOPICS, found.physical_name, *consumed)
-    )
+    span, namespace = (shown.starts[0], shown.end_ms), found.instance.instance_id
+    resources = [found.physical_name, *consumed]
+    done = marks(request.actor, *span, OF_GROUPS | OF_TOPICS, resources=resources, namespace=namespace)
+    context |= _shown(request, form, shown, done)
     return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 
 
-def _done(request: Request, flow: Flow, what: Mapping[str, str], *resources: str) -> list[Mark]:
-    return marks(request.actor, flow.starts[0], flow.end_ms, what, resources)
-
-
 def _shown(request: Request, form: CurveForm, flow: Flow, done: list[Mark]) -> dict[str, Any]:
-    rows = figures.rows(flow)
+    rows, links = figures.rows(flow), form.links(request.path, request.GET.dict())
     return {
         "flow": flow,
-        "links": form.links(request.path, request.GET.dict()),
+        "links": links,
+        "here": request.build_absolute_uri(links.here),
         "unit": figures.unit(flow),
         "figure": None if flow.is_empty else figures.flow(flow, done),
         "marks": done,

@@ -39,7 +39,8 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: token("--tblr-font-sans-serif") || "sans-serif", size: 12, color: token("--gantry-chart-text") },
-      hoverlabel: { bgcolor: token("--tblr-bg-surface"), bordercolor: grid, font: { color: token("--tblr-body-color") } },
+      // Plotly knows no oklch(), in which Tabler's own colours are.
+      hoverlabel: { bgcolor: token("--gantry-page-bg"), bordercolor: grid, font: { color: token("--gantry-chart-text") } },
     };
   }
 

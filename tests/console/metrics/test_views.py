@@ -205,13 +205,13 @@ def test_what_was_done_stands_on_the_axis_for_who_may_read_the_audit(cast: Cast)
     page = reverse("metrics.group", args=[cast.instance.instance_id, found.group.group_id])
     shown = cast.client("alice").get(page).context
     assert [mark.text for mark in shown["marks"] if "created" not in mark.text] == [
-        f"offset reset by admin: {name}",
-        f"topic changed by admin: {topic}",
+        f"offset reset by admin@acme: {found.group.group_id}",
+        f"topic changed by admin@acme: {found.topic.name}",
     ]
     assert len(shown["figure"]["layout"]["shapes"]) == len(shown["marks"])
     of_topic = reverse("metrics.topic", args=[cast.instance.instance_id, found.topic.name])
     texts = [mark.text for mark in cast.client("alice").get(of_topic).context["marks"]]
-    assert f"topic changed by admin: {topic}" in texts and not any("offset" in text for text in texts)
+    assert f"topic changed by admin@acme: {found.topic.name}" in texts and not any("offset" in text for text in texts)
     unread = cast.client("bob").get(page).context
     assert unread["marks"] == [] and "shapes" not in unread["figure"]["layout"]
 
