@@ -65,10 +65,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A period with the value of each line, in the order of the legend."""
+    """A period with the value of each line in words, in the order of the legend; empty where it is not known."""
 
     start_ms: int
-    values: list[float | None]
+    values: list[str]
     is_running: bool
     is_gap: bool
 
@@ -86,19 +86,21 @@ def _key(shown: Flow, kind: Kind, name: str, values: Values) -> Key:
     return Key(kind, name, False, max(known, default=None), sum(known) if is_summed else None)
 
 
-def rows(shown: Flow) -> list[Row]:
-    """The numbers of the picture, newest first. A gap is where neither in nor out is known, nor was before."""
-    flows = [shown.lines[kind] for kind in ("in", "out") if kind in shown.lines] + [*shown.earlier.values()]
+def rows(shown: Flow, most: int) -> list[Row]:
+    """The numbers of the latest periods of the picture, newest first, as many as `most`.
+
+    A gap is where neither in nor out is known, nor was before.
+    """
     every = [*shown.lines.values(), *shown.earlier.values()]
-    found = [
-        Row(start, [values[n] for values in every], shown.is_running(start), _unknown(flows, n))
-        for n, start in enumerate(shown.starts)
+    gaps = shown.gaps
+    return [
+        Row(shown.starts[n], [_exact(values[n]) for values in every], shown.is_running(shown.starts[n]), gaps[n])
+        for n in reversed(range(max(0, len(gaps) - most), len(gaps)))
     ]
-    return found[::-1]
 
 
-def _unknown(values: Sequence[Sequence[float | None]], place: int) -> bool:
-    return all(of[place] is None for of in values)
+def _exact(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
@@ -107,7 +109,8 @@ def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
     A gap stays a gap; the period that still runs is a hollow mark. What waited when a period ended stands at its end.
     """
     panels = _panels(shown)
-    times, ends = [moment(at) for at in shown.starts], [moment(at + shown.period_ms) for at in shown.starts]
+    *times, end = [moment(at) for at in (*shown.starts, shown.end_ms)]
+    ends = [*times[1:], end]
     traces = []
     for kind in shown.lines:
         if kind in panels:
@@ -121,7 +124,7 @@ def flow(shown: Flow, done: Sequence[Mark] = ()) -> dict[str, Any]:
         "xaxis": {
             "title": {"text": zone.current_name()},
             "type": "date",
-            "range": [times[0], ends[-1]],
+            "range": [times[0], end],
             "showgrid": False,
             "hoverformat": "%d %b %H:%M",
             "nticks": 6,
@@ -266,4 +269,4 @@ def lines(at: Sequence[int], series: Mapping[str, Series], unit: str, seconds: i
 
 def moment(epoch_ms: float) -> str:
     """A time as plotly and people read it, in the viewer's zone."""
-    return f"{zone.local(epoch_ms):%Y-%m-%d %H:%M:%S}"
+    return zone.local(epoch_ms).replace(tzinfo=None).isoformat(" ", "seconds")

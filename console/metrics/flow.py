@@ -61,6 +61,12 @@ class Flow:
         return self.starts[-1] + self.period_ms
 
     @property
+    def gaps(self) -> list[bool]:
+        """Of each period, whether neither in nor out is known, nor was before."""
+        flows = [self.lines[kind] for kind in ("in", "out") if kind in self.lines]
+        return [all(value is None for value in values) for values in zip(*flows, *self.earlier.values(), strict=True)]
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was sampled in the whole range."""
         return all(value is None for kind in ("in", "out") for value in self.lines.get(kind, ()))

@@ -100,7 +100,7 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
 
 
 def _shown(request: Request, form: CurveForm, flow: Flow, done: list[Mark]) -> dict[str, Any]:
-    rows, links = figures.rows(flow), form.links(request.path, request.GET.dict())
+    links = form.links(request.path, request.GET.dict())
     return {
         "flow": flow,
         "links": links,
@@ -109,7 +109,7 @@ def _shown(request: Request, form: CurveForm, flow: Flow, done: list[Mark]) -> d
         "figure": None if flow.is_empty else figures.flow(flow, done),
         "marks": done,
         "legend": figures.legend(flow),
-        "rows": rows[:_TABLE_ROWS],
-        "not_shown": max(0, len(rows) - _TABLE_ROWS),
-        "gaps": sum(row.is_gap for row in rows),
+        "rows": figures.rows(flow, _TABLE_ROWS),
+        "not_shown": max(0, len(flow.starts) - _TABLE_ROWS),
+        "gaps": sum(flow.gaps),
     }

@@ -13,6 +13,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from tests.console.metrics.flowing import Flowing, flowing
+from tests.support.broker import eventually
 from tests.support.cast import Cast
 from tests.support.chromium import visiting
 
@@ -78,4 +79,4 @@ def test_the_colours_are_those_of_the_theme_and_narrow_screens_show_all(page: Pa
     page.evaluate("gantryTheme('dark')")
     expect(line).not_to_have_css("stroke", light)
     page.set_viewport_size({"width": 390, "height": 800})
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    eventually(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390)
