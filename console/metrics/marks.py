@@ -45,7 +45,8 @@ def marks(
 ) -> list[Mark]:
     """The latest of these actions that succeeded within a range of time, of the actor's account, latest first.
 
-    Of these resources (physical names) alone, where some are given; those of a `namespace` are told without it.
+    Of these resources (physical names) alone, where some are given; those of a `namespace` are told without it, and
+    without one all by what stands behind theirs.
     Empty for who may not read the audit.
     """
     trail = service_resource("actiontrail", actor.tenant)
@@ -56,6 +57,10 @@ def marks(
     if resources is not None:
         found = found.filter(resource__in=resources)
     return [
-        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {unwrap(namespace, one.resource)}")
+        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {_shown(namespace, one.resource)}")
         for one in found[:_MOST]
     ]
+
+
+def _shown(namespace: str, name: str) -> str:
+    return unwrap(namespace, name) if namespace else name.rpartition("%")[2]
