@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import time
@@ -91,6 +93,10 @@ def test_the_list_shows_state_rates_lag_restarts_and_the_last_checkpoint(cast: C
     shown = page(cast, "jobs.list")
     for text in ("late", "version 1", "Running", ">12<", ">6<", "2.5 s"):
         assert text in shown, text
+    answer: Any = cast.client("alice").get(reverse("jobs.list"), {"as": "csv"})
+    (row,) = csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode()))
+    assert (row["job"], row["version"], float(row["lag_ms"])) == ("late", "1", 2_500)
+    assert row["running_since"].endswith("Z") and row["last_checkpoint_at"].endswith("Z")
     assert "late" not in page(cast, "jobs.list", part=True, q="nothing")
     assert "No job matches the search" in page(cast, "jobs.list", part=True, q="nothing")
 

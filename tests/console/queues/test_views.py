@@ -54,6 +54,16 @@ def test_a_queue_is_made_with_every_attribute_and_shown(cast: Cast, acmes: Queue
     assert entry.detail["VisibilityTimeout"] == 77
 
 
+def test_the_list_is_a_file_too(cast: Cast, acmes: QueueClient) -> None:
+    acmes.create_queue("orders", {})
+    acmes.create_queue("returns", {})
+    acmes.send("orders", b"paid")
+    answer: Any = cast.client("alice").get(reverse("queues.list"), {"as": "csv", "sort": "-name"})
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines[:2] == ["queue,active,hidden,delayed,oldest_at", "returns,0,0,0,"]
+    assert re.fullmatch(r"orders,1,0,0,\d{4}-\d\d-\d\dT[\d:.]+Z", lines[2])
+
+
 @pytest.mark.parametrize(
     ("change", "field", "sentence"),
     [
