@@ -15,7 +15,7 @@ from tests.support.cast import Cast
 
 TEMPLATES = Path(settings.BASE_DIR) / "templates"
 #: Requests of machines, which are signed or know a secret address; a cookie is worth nothing there.
-OF_MACHINES = {"openapi.call", "openapi.rpc", "feeds.receive"}
+OF_MACHINES = {"openapi.call", "openapi.mcp", "openapi.rpc", "feeds.receive"}
 _FORM = re.compile(r'<form\b[^>]*method="post".*?</form>', re.DOTALL | re.IGNORECASE)
 
 
