@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from console.web.middleware import GetResponse
 
 BUNDLES = {
-    "page.css": ("css/tokens.css", "css/base.css", "css/layout.css", "css/lists.css"),
+    "page.css": ("css/tabler.css", "css/tokens.css", "css/base.css", "css/layout.css", "css/lists.css"),
     "page.js": (
         "vendor/htmx-2.0.11/htmx.min.js",
         "vendor/idiomorph-0.7.4/idiomorph-ext.min.js",

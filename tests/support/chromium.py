@@ -8,7 +8,6 @@ from typing import Any
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.support.cast import PASSWORD
 from tests.support.needs import need_tool
 
 _ANSWERED = "the server responded with a status of 422"
@@ -23,6 +22,9 @@ ARGUMENTS = [
 @contextmanager
 def visiting(address: str, user: str = "bob@acme", *, scripts: bool = True, **context: Any) -> Iterator[Page]:
     """A page of Debian's Chromium in which `user` is signed in; fails when anything went wrong in it meanwhile."""
+    # Not above: the browser is of use to who has no Django too.
+    from tests.support.cast import PASSWORD
+
     chromium = need_tool("chromium")
     expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:

@@ -15,7 +15,7 @@ from tests.support.needs import need_tool
 pytestmark = pytest.mark.process
 STATIC = Path(__file__).resolve().parents[3] / "static"
 SHEETS = (
-    "vendor/tabler-core-1.6.1/tabler.min.css",
+    "css/tabler.css",
     "css/tokens.css",
     "css/base.css",
     "css/layout.css",
