@@ -27,6 +27,8 @@ RANGES = {
 }
 _MOST_POINTS = 400
 """Up to which the shortest period is the usual one."""
+_DRAWN_POINTS = 2_100
+"""More are neither seen nor drawn in reasonable time."""
 _KEPT = ("topic", "period", "measure", "compare")
 """What stays as it is when another range is looked at."""
 
@@ -71,7 +73,7 @@ class CurveForm(FollowsDates):
 
     @classmethod
     def of_query(cls, query: Mapping[str, str]) -> CurveForm:
-        """The form of a query string, completed with defaults; only its dates may be wrong."""
+        """The form of a query string, completed with defaults; dates may be wrong, and the period too short for them."""
         chosen, period, measure, compare = (query.get(name, "") for name in ("range", "period", "measure", "compare"))
         form = cls(
             {
@@ -93,6 +95,7 @@ class CurveForm(FollowsDates):
         begin, end = cleaned.get("begin"), cleaned.get("end")
         if cleaned.get("range") != "custom":
             _, length_ms = RANGES[cleaned.get("range", "1h")]
+            self._refuse_crowded(length_ms)
             return cleaned | {"begin_ms": now_ms - length_ms, "end_ms": now_ms}
         refuse_turned(self, cleaned)
         end_ms = now_ms if end is None else end
@@ -101,7 +104,17 @@ class CurveForm(FollowsDates):
             self.add_error("begin", "This time is still to come.")
         elif end_ms - begin_ms > MAX_RANGE_MS:
             self.add_error("begin", "A curve spans at most 7 days. Choose a later start or an earlier end.")
+        else:
+            self._refuse_crowded(end_ms - begin_ms)
         return cleaned | {"begin_ms": begin_ms, "end_ms": end_ms}
+
+    def _refuse_crowded(self, length_ms: int) -> None:
+        """A period that was chosen and is too short for the range is an error at its field."""
+        period = self.cleaned_data.get("period")
+        if period and length_ms > _DRAWN_POINTS * period * MINUTE_MS:
+            hours = _DRAWN_POINTS * period // 60
+            message = f"{period} min is for up to {hours} hours. Choose a longer period, or Automatic."
+            self.add_error("period", message)
 
     def asked(self) -> Asked:
         """What it asks for: of the last hour while a date is wrong."""
@@ -109,7 +122,7 @@ class CurveForm(FollowsDates):
         begin_ms, end_ms = now_ms - _HOUR_MS, now_ms
         if not self.errors:
             begin_ms, end_ms = self.cleaned_data["begin_ms"], self.cleaned_data["end_ms"]
-        period = self.cleaned_data["period"] or _usual_period(end_ms - begin_ms)
+        period = self.cleaned_data.get("period") or _usual_period(end_ms - begin_ms)
         return Asked(period, self.cleaned_data["measure"], begin_ms, end_ms, self.cleaned_data["compare"])
 
     def links(self, path: str, query: Mapping[str, str]) -> Links:

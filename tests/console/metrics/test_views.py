@@ -107,6 +107,7 @@ def test_a_curve_of_typed_dates_has_them_whatever_the_range_says(live: Live, cas
         ({"begin": "2020-01-01T00:00:00", "end": begin}, "A curve spans at most 7 days."),
         ({"begin": "2200-01-01T00:00:00"}, "This time is still to come."),
         ({"begin": "soon"}, "Enter a valid date/time."),
+        ({"range": "7d", "period": "1"}, "1 min is for up to 35 hours. Choose a longer period, or Automatic."),
     ):
         refused = alice.get(page, wrong)
         assert refused.status_code == 422
