@@ -73,7 +73,7 @@ class CurveForm(FollowsDates):
 
     @classmethod
     def of_query(cls, query: Mapping[str, str]) -> CurveForm:
-        """The form of a query string, completed with defaults; dates may be wrong, and the period too short for them."""
+        """The form of a query string, completed with defaults; dates may be wrong, and the period too short."""
         chosen, period, measure, compare = (query.get(name, "") for name in ("range", "period", "measure", "compare"))
         form = cls(
             {
