@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.e2e.conftest import Visitor
 from tests.support.weight import Meter
 
-MOST_REQUESTS, MOST_COLD, MOST_WARM = 14, 100_000, 10_000
+MOST_REQUESTS, MOST_COLD, MOST_WARM = 14, 100_000, 16_000
 
 
 def test_the_first_page_asks_for_little_and_for_less_the_next_time(visitor: Visitor) -> None:

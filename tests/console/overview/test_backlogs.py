@@ -44,7 +44,7 @@ def test_the_furthest_behind_comes_first_of_all_instances(cast: Cast, behind: di
     assert page.index("Groups by backlog") < page.index("Instances</h2>")
     assert page.index("GID_bare") < page.index("GID_2") and "GID_theirs" not in page
     part = cast.client("alice").get(reverse("instances.overview_backlogs")).content.decode()
-    assert "900" in part and "every 10s" in part
+    assert "900" in part and "every 20s" in part
 
 
 def test_who_sees_some_groups_sees_the_backlog_of_these_alone(cast: Cast, behind: dict[str, int]) -> None:
