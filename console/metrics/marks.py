@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from brokercore.names import unwrap
 from console.accounts.actor import Actor, service_resource
 from console.audit.queries import Filters, entries
+from console.topics.names import apart
 from console.web import zone
 
 OFFSET_RESET = "messaging.offset.reset"
@@ -41,12 +41,10 @@ def marks(
     what: Mapping[str, str] = OF_MESSAGES,
     *,
     resources: Sequence[str] | None = None,
-    namespace: str = "",
 ) -> list[Mark]:
     """The latest of these actions that succeeded within a range of time, of the actor's account, latest first.
 
-    Of these resources (physical names) alone, where some are given; those of a `namespace` are told without it, and
-    without one all by what stands behind theirs.
+    Of these resources (physical names) alone, where some are given; they are told without their namespace.
     Empty for who may not read the audit.
     """
     trail = service_resource("actiontrail", actor.tenant)
@@ -57,10 +55,6 @@ def marks(
     if resources is not None:
         found = found.filter(resource__in=resources)
     return [
-        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {_shown(namespace, one.resource)}")
+        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {apart(one.resource)[1]}")
         for one in found[:_MOST]
     ]
-
-
-def _shown(namespace: str, name: str) -> str:
-    return unwrap(namespace, name) if namespace else name.rpartition("%")[2]

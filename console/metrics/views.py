@@ -71,8 +71,7 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     form = CurveForm.of_query(request.GET.dict())
     context = {"instance": found.instance, "topic": found, "file_name": f"{found.name}.png"}
     flow = topic_flow(found, form.asked())
-    span, namespace = (flow.starts[0], flow.end_ms), found.instance.instance_id
-    done = marks(request.actor, *span, OF_TOPICS, resources=[found.physical_name], namespace=namespace)
+    done = marks(request.actor, flow.starts[0], flow.end_ms, OF_TOPICS, resources=[found.physical_name])
     context |= _shown(request, form, flow, done)
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
@@ -92,9 +91,8 @@ def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
         "consumed": [shown_name(found.instance, t) for t in consumed],
         "chosen": shown_name(found.instance, chosen) if chosen else "",
     }
-    span, namespace = (shown.starts[0], shown.end_ms), found.instance.instance_id
     resources = [found.physical_name, *consumed]
-    done = marks(request.actor, *span, OF_GROUPS | OF_TOPICS, resources=resources, namespace=namespace)
+    done = marks(request.actor, shown.starts[0], shown.end_ms, OF_GROUPS | OF_TOPICS, resources=resources)
     context |= _shown(request, form, shown, done)
     return forms.show_part(request, "metrics/group.html", "metrics/_curve.html", form, context)
 

@@ -91,3 +91,11 @@ def test_a_group_is_told_to_stand_or_to_fall_behind(cast: Cast) -> None:
     assert condition(400, 0.0) == queries.Condition.STANDS
     assert condition(400, 5.0) == queries.Condition.BEHIND
     assert condition(40_000, 5.0) == queries.Condition.WELL  # 350 more are little of so many
+
+
+@pytest.mark.usefixtures("flowed")
+@pytest.mark.parametrize(("wire", "shown"), [("MQ_INST_1_x%GID_orders", "GID_orders"), ("orders%late", "orders%late")])
+def test_a_mark_names_what_it_is_about_without_its_namespace(cast: Cast, wire: str, shown: str) -> None:
+    audit.record(cast.actor("bob"), "messaging.offset.reset", wire, detail={})
+    (mark,) = picture(cast.actor("alice"), "1h").marks
+    assert mark.text.endswith(f" by bob@acme: {shown}")
