@@ -268,7 +268,8 @@ def push_message(actor: Actor, group: Group, topic: Topic, message: MessageRecor
     The client's listener decides (vendor operation OnsMessagePush). Raises Refused where no such client subscribes to
     the topic or the message is not delivered yet, and ClientError when broker or client do not answer.
     """
-    connection = online_clients(broker.admin(group.instance.cluster), group)
+    admin = broker.admin(group.instance.cluster)
+    connection = online_clients(admin, group)
     online = {one.client_id for one in connection.connections} if connection is not None else set()
     if client_id not in online:
         shown = f"The client {client_id[:80]} of" if client_id else "No client was chosen of"
@@ -281,7 +282,7 @@ def push_message(actor: Actor, group: Group, topic: Topic, message: MessageRecor
     place = f"{topic.physical_name} {message.message_id}"
     detail = {"group": group.physical_name, "client": client_id, "place": str(message.position)}
     try:
-        told = broker.admin(group.instance.cluster).clients.consume_directly(
+        told = admin.clients.consume_directly(
             group.physical_name, client_id, message.offset_message_id, topic.physical_name
         )
     except ClientError as error:

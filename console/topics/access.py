@@ -96,15 +96,10 @@ def _new_group_of(actor: Actor, instance: Instance) -> dict[str, Any]:
 
 
 def standing(actor: Actor, topic: Topic) -> dict[str, Any]:
-    """How the actor stands to a topic it may see: `owned`, the grant it has as `relation`, and what it `may` do."""
-    owner = topic.instance.tenant
-    resource = mq_resource(topic.physical_name)
+    """How the actor stands to a topic it may see: `owned`, and the grant it has as `relation`."""
     return {
-        "owned": owner == actor.tenant,
+        "owned": topic.instance.tenant == actor.tenant,
         "relation": received_grants(actor).filter(topic=topic).first(),
-        "may": {
-            "read": actor.decide("mq:QueryMessage", resource, owner=owner).allowed,
-        },
     }
 
 

@@ -33,11 +33,10 @@ def steps_of(live: Live, topic: Topic, message_id: str) -> list[Step]:
     return trace.steps(live.admin, topic, record, live.actor.tenant)
 
 
-@pytest.fixture
-def traced(live: Live) -> tuple[Topic, Group, str, int]:
-    """A message that was sent, failed once, was consumed, and was begun a third time."""
+def sent_and_told(live: Live, **fields: str) -> tuple[Topic, Group, str, int]:
+    """A message that was sent, failed once, was consumed, and was begun a third time; its ID, and when it came."""
     topic, group = live.topic(queues=1), live.group()
-    sent = live.send(topic, b"traced", keys="k1")
+    sent = live.send(topic, b"traced", **fields)
     (record,) = queries.find_by_id(Source.of_topic(topic), sent.message_id)
     at, name, identity = record.stored_at_ms, group.group_id, sent.message_id
     told(
@@ -53,6 +52,11 @@ def traced(live: Live) -> tuple[Topic, Group, str, int]:
         ("Pub", at, "eu", "PG_liar", "another-topic", identity, "", "", "", 6, 20, 0, "offset", "true"),
     )
     return topic, group, identity, at
+
+
+@pytest.fixture
+def traced(live: Live) -> tuple[Topic, Group, str, int]:
+    return sent_and_told(live, keys="k1")
 
 
 def test_each_step_is_told_with_how_long_it_took_and_how_it_ended(

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from console.messaging import queries
-from console.messaging.queries import Source
 from console.messaging.status import clients_of
 from console.topics.models import Group, Topic
 from tests.console.live import Live, live, live_broker, live_redis
-from tests.console.messaging.test_trace import told
+from tests.console.messaging.test_trace import sent_and_told
 from tests.console.openapi.rpc.conftest import Caller
 from tests.support.broker import eventually
 
@@ -26,21 +24,7 @@ Callers = Callable[[str], Caller]
 @pytest.fixture
 def traced(live: Live) -> tuple[Topic, Group, str]:
     """A message that was sent, failed once, was consumed, and was begun a third time."""
-    topic, group = live.topic(queues=1), live.group()
-    sent = live.send(topic, b"traced", keys="k1 k2", tags="paid")
-    (record,) = queries.find_by_id(Source.of_topic(topic), sent.message_id)
-    at, name, identity = record.stored_at_ms, group.group_id, sent.message_id
-    told(
-        live,
-        identity,
-        ("Pub", at - 20, "eu", "PG_orders", topic.name, identity, "", "k1", "127.0.0.1:1", 6, 20, 0, "offset", "true"),
-        ("SubBefore", at + 100, "eu", name, "r1", identity, 0, "k1"),
-        ("SubAfter", "r1", identity, 50, "false", "k1", 2, at + 150, name),
-        ("SubBefore", at + 10_000, "eu", name, "r2", identity, 1, "k1"),
-        ("SubAfter", "r2", identity, 30, "true", "k1", 0, at + 10_030, name),
-        ("SubBefore", at + 10_100, "eu", name, "r3", identity, 2, "k1"),
-        ("SubBefore", at + 50, "eu", "GID_of_somebody_else", "r9", identity, 0, "k1"),
-    )
+    topic, group, identity, _ = sent_and_told(live, keys="k1 k2", tags="paid")
     return topic, group, identity
 
 
