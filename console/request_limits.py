@@ -30,6 +30,7 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
 from django.urls import Resolver404, resolve
+from django.utils.translation import gettext as _
 
 from analytics.inflow.webhook import MOST_BODY_BYTES as HOOK_BYTES
 from console.accounts import mfa
@@ -196,7 +197,7 @@ class _Uploading:
     def __enter__(self) -> None:
         """Nothing is counted yet: only a body that is announced, or turns out, to be large is."""
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_unused: object) -> None:
         if self._counted is not None:
             self._uploads[self._counted] -= 1
             if not self._uploads[self._counted]:
@@ -208,7 +209,7 @@ class _Uploading:
             return
         if self._uploads[person] >= UPLOADS_OF_A_PERSON or self._uploads.total() >= UPLOADS:
             raise _RefusedError(
-                HTTPStatus.TOO_MANY_REQUESTS, "Other uploads are still in progress; try again when they have ended."
+                HTTPStatus.TOO_MANY_REQUESTS, _("Other uploads are still in progress; try again when they have ended.")
             )
         self._counted = person
         self._uploads[person] += 1
@@ -293,8 +294,11 @@ class _Body:
         except TimeoutError:
             raise _RefusedError(
                 HTTPStatus.REQUEST_TIMEOUT,
-                f"The body of the request arrives too slowly: {settings.WEB_BODY_SECONDS} s are allowed, and one second"
-                f" more for each {SLOWEST_BYTES_PER_S // 1024} KiB.",
+                _(
+                    "The body of the request arrives too slowly: %(web_body_seconds)s s are allowed, and one "
+                    "second more for each %(slowest_bytes_per_s)s KiB."
+                )
+                % {"web_body_seconds": settings.WEB_BODY_SECONDS, "slowest_bytes_per_s": SLOWEST_BYTES_PER_S // 1024},
             ) from None
 
     async def _check(self, size: int) -> None:
@@ -303,7 +307,8 @@ class _Body:
             self._allowed = await self._ask(self._scope)
         if size > self._allowed.most:
             raise _RefusedError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is larger than {self._allowed.most // 1024} KiB."
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                _("The body is larger than %(most)s KiB.") % {"most": self._allowed.most // 1024},
             )
         if size > settings.DATA_UPLOAD_MAX_MEMORY_SIZE and self._allowed.uploader is not None:
             self._on_disk(self._allowed.uploader)

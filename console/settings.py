@@ -256,6 +256,7 @@ MIDDLEWARE = [
     "console.openapi.rpc.middleware.ApiMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "console.web.middleware.ViewerZoneMiddleware",
+    "console.web.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -277,6 +278,7 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["django.templatetags.i18n"],
             # Its tags only: as an application it would be imported, with PostgreSQL's fields, by every process.
             "libraries": {"django_tables2": "django_tables2.templatetags.django_tables2"},
             "context_processors": [
@@ -323,8 +325,15 @@ SSO_NETWORKS = env_networks("GANTRY_SSO_NETWORKS")
 # --- Pages ----------------------------------------------------------------------------------------------------------
 USE_TZ = True
 TIME_ZONE = "UTC"
-LANGUAGE_CODE = "en-gb"
-USE_I18N = False
+# What pages are written in, and what they are translated into (docs/develop/translation.md).
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "console" / "locale"]
+USE_I18N = True
+LANGUAGE_COOKIE_NAME = "gantry_language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_HTTPONLY = True
 STATIC_URL = "/static/"
 # All static files are in the repository, ready to serve; there is nothing to collect.
 STATIC_ROOT = BASE_DIR / "static"

@@ -1,12 +1,15 @@
 """The URL map, read like a table of contents. Every path under /i/<instance_id>/ works on the chosen instance."""
 
+from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
+from django.views.i18n import set_language
 
 from console.web.views import choose_columns, health
 
 urlpatterns = [
     path("healthz", health, name="health"),
     path("columns/", choose_columns, name="columns"),
+    path("language/", login_not_required(set_language), name="language"),
     path("", include("console.overview.urls")),
     path("", include("console.instances.urls")),
     path("", include("console.accounts.urls")),

@@ -42,8 +42,8 @@ ALONE = {
     "console.jobs.figures",
     "console.pipelines.changes",
     "console.inflow.figures",
-    # What stands in for others that give nothing yet.
-    "console.inflow.sources",
+    # What scripts say, beside which their translation is found.
+    "console.web.script_texts",
     # Texts that users begin with.
     "console.jobs.beginnings",
     # This side of a class in Java.
@@ -52,7 +52,6 @@ ALONE = {
     "console.overview.first_steps",
     "console.cluster.plain",
     "console.demo.team",
-    "console.accounts.security",
 }
 #: Imports in functions of the console. `apps.py` has them too: what it gives is fetched when it is asked for first.
 IN_FUNCTIONS = {

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import orjson
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext as _
 
 from brokercore.policy import (
     Context,
@@ -72,14 +73,16 @@ class Actor:
     def tenant(self) -> Tenant:
         """The tenant account the caller belongs to. Raises PermissionDenied for a platform administrator."""
         if self.own_tenant is None:
-            raise PermissionDenied(f"{self.name} belongs to no account, so there is nothing to see here")
+            raise PermissionDenied(
+                _("%(name)s belongs to no account, so there is nothing to see here") % {"name": self.name}
+            )
         return self.own_tenant
 
     @property
     def person(self) -> User:
         """The user. Raises PermissionDenied for a role or an organization's key, which own no keys or sessions."""
         if self.user is None:
-            raise PermissionDenied(f"{self.name} is not a user")
+            raise PermissionDenied(_("%(name)s is not a user") % {"name": self.name})
         return self.user
 
     @property

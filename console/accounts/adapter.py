@@ -14,6 +14,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import resolve_url
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.accounts import mfa
 from console.accounts.actor import Actor
@@ -87,13 +88,13 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             if cache.add(
                 f"accounts.lock_noted:{self._get_login_attempts_cache_key(request, **credentials)}", 1, _LOCK_S
             ):
-                _refused(_claimed(request, name), "locked after too many wrong passwords")
+                _refused(_claimed(request, name), _("locked after too many wrong passwords"))
             raise
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
         """A refused attempt on an account is the account's business, so its tenant can see it."""
         super().authentication_failed(request, **credentials)
-        _refused(_claimed(request, str(credentials.get("username", ""))), "wrong name or password")
+        _refused(_claimed(request, str(credentials.get("username", ""))), _("wrong name or password"))
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # Not per host name, as allauth does: a copy that answers to two names would allow twice the attempts.
@@ -107,7 +108,7 @@ class ChangePasswordForm(forms.ChangePasswordForm):  # type: ignore[misc]
     def clean_password1(self) -> str:
         password: str = self.cleaned_data["password1"]
         if password == self.cleaned_data.get("oldpassword"):
-            raise ValidationError("The new password must differ from the old one.", code="same_password")
+            raise ValidationError(_("The new password must differ from the old one."), code="same_password")
         return password
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext as _
 
 from brokercore.globs import expression
 from brokercore.policy import CREATOR, Statement, mq_resource
@@ -40,22 +41,34 @@ def require_change_of(actor: Actor, user: User) -> None:
         return
     resource = service_resource("ram", user.tenant, f"user/{user.username}") if user.tenant else user.username
     if user.is_tenant_admin:
-        _refuse(actor, resource, f"denied: {user.username} administers the account; only it can change itself")
+        _refuse(
+            actor,
+            resource,
+            _("denied: %(username)s administers the account; only it can change itself") % {"username": user.username},
+        )
     if actor.is_account:
         return
     judge = _Judge(actor)
     # What was granted on topics comes with the sign-in, as policies do. What it made is its own in any case.
     wanted = (*user_statements(user), *Actor(user=user).grants) if itself else _user_statements([user])[user.pk]
     if not judge.covers(wanted):
-        _refuse(actor, resource, f"denied: {user.username} may do more than {actor.name}, who may not change it")
+        _refuse(
+            actor,
+            resource,
+            _("denied: %(username)s may do more than %(actor)s, who may not change it")
+            % {"username": user.username, "actor": actor.name},
+        )
     if itself:
         return
     if judge.keeps_groups(user):
-        reason = "has groups of its own; only the account can change it"
-        _refuse(actor, resource, f"denied: {user.username} {reason}")
+        reason = _("has groups of its own; only the account can change it")
+        _refuse(actor, resource, _("denied: %(username)s %(reason)s") % {"username": user.username, "reason": reason})
     if beyond := judge.beyond(_of_user(user, user_statements(user))):
-        reason = f"can assume {beyond}, which may do more than {actor.name}, who may not change it"
-        _refuse(actor, resource, f"denied: {user.username} {reason}")
+        reason = _("can assume %(beyond)s, which may do more than %(actor)s, who may not change it") % {
+            "beyond": beyond,
+            "actor": actor.name,
+        }
+        _refuse(actor, resource, _("denied: %(username)s %(reason)s") % {"username": user.username, "reason": reason})
 
 
 def require_change_of_everybody(actor: Actor) -> None:
@@ -78,8 +91,11 @@ def require_change_of_everybody(actor: Actor) -> None:
             or judge.beyond(_of_user(user, user_statements(user)))
         ):
             resource = service_resource("ram", actor.tenant, f"user/{user.username}")
-            reason = f"{user.username} may do more than {actor.name}, who may not decide how everyone signs in"
-            _refuse(actor, resource, f"denied: {reason}")
+            reason = _("%(username)s may do more than %(actor)s, who may not decide how everyone signs in") % {
+                "username": user.username,
+                "actor": actor.name,
+            }
+            _refuse(actor, resource, _("denied: %(reason)s") % {"reason": reason})
 
 
 def require_giving(
@@ -98,17 +114,28 @@ def require_giving(
         statements = statements_of([policy])
         resource = service_resource("ram", actor.tenant, f"policy/{policy.name}")
         if not judge.covers(statements):
-            _refuse(actor, resource, f"denied: {policy.name} allows or denies more than {actor.name} may do itself")
+            _refuse(
+                actor,
+                resource,
+                _("denied: %(policy)s allows or denies more than %(actor)s may do itself")
+                % {"policy": policy.name, "actor": actor.name},
+            )
         # What a denial keeps shut is open without it, so that it counts as a right to the same.
         opened = tuple(replace(statement, allow=True) for statement in statements)
         if beyond := judge.beyond(Principals(frozenset(names), actor.tenant.uid, opened)):
-            reason = f"lets its holders assume {beyond}, which may do more than {actor.name}"
-            _refuse(actor, resource, f"denied: {policy.name} {reason}")
+            reason = _("lets its holders assume %(beyond)s, which may do more than %(actor)s") % {
+                "beyond": beyond,
+                "actor": actor.name,
+            }
+            _refuse(actor, resource, _("denied: %(policy)s %(reason)s") % {"policy": policy.name, "reason": reason})
         # Whoever made a group may use it by that alone, unless a denial keeps it from that.
         denied = tuple(replace(statement, allow=True) for statement in statements if not statement.allow)
         if group := judge.hidden_group(opened) if roles else judge.hidden_group(denied, users):
-            reason = f"reaches the group {group}, which {actor.name} may not use"
-            _refuse(actor, resource, f"denied: {policy.name} {reason}")
+            reason = _("reaches the group %(group)s, which %(actor)s may not use") % {
+                "group": group,
+                "actor": actor.name,
+            }
+            _refuse(actor, resource, _("denied: %(policy)s %(reason)s") % {"policy": policy.name, "reason": reason})
 
 
 def require_change_of_role(actor: Actor, role: Role) -> None:
@@ -119,14 +146,16 @@ def require_change_of_role(actor: Actor, role: Role) -> None:
     require_giving(actor, policies, roles=[role])
     if beyond := _Judge(actor).beyond(sessions_of(role)):
         resource = service_resource("ram", actor.tenant, f"role/{role.name}")
-        reason = f"can assume {beyond}, which may do more than {actor.name}"
-        _refuse(actor, resource, f"denied: the role {role.name} {reason}")
+        reason = _("can assume %(beyond)s, which may do more than %(actor)s") % {"beyond": beyond, "actor": actor.name}
+        _refuse(actor, resource, _("denied: the role %(role)s %(reason)s") % {"role": role.name, "reason": reason})
 
 
 def require_sharing(actor: Actor, grant: Statement, resource: str) -> None:
     """Raise PermissionDenied, on record, unless `actor` may itself do with a topic what it grants to somebody."""
     if not actor.is_account and not _Judge(actor).covers([grant]):
-        _refuse(actor, resource, f"denied: {actor.name} may not do itself what this grant allows")
+        _refuse(
+            actor, resource, _("denied: %(actor)s may not do itself what this grant allows") % {"actor": actor.name}
+        )
 
 
 class _Judge:
@@ -162,7 +191,7 @@ class _Judge:
 
     def keeps_groups(self, user: User) -> bool:
         """True when the user made groups that the caller may not use, whatever its policies say."""
-        return any(creator == user.pk for creator, _ in self._hidden)
+        return any(creator == user.pk for creator, _unused in self._hidden)
 
     def hidden_group(self, wanted: tuple[Statement, ...], made_by: list[User] | None = None) -> str:
         """A group that these statements reach and the caller may not use, of all or of those that these users made."""
@@ -177,7 +206,7 @@ class _Judge:
         for role in self._roles.reachable(principals, surely=False).values():
             if role.pk not in self._becomes and not self._is_covered(role):
                 own = role.tenant_id == self._actor.tenant.pk
-                return f"the role {role.name}" if own else "a role of another account"
+                return _("the role %(role)s") % {"role": role.name} if own else _("a role of another account")
         return ""
 
     def _is_covered(self, role: Role) -> bool:

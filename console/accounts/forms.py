@@ -9,12 +9,14 @@ from django.core.exceptions import ValidationError
 from django.forms.utils import flatatt
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from brokercore.policy import examine
 from console.accounts import queries
 from console.accounts.models import Policy, SingleSignOn, Tenant, UserGroup
 from console.accounts.queries import UserFilter
 from console.accounts.services import MAX_SESSION_S, MIN_SESSION_S
+from console.web.languages import gettext_lazy
 
 #: Boxes to tick at once; whatever else there is can be attached on the user's own page.
 BOXES = 50
@@ -48,13 +50,16 @@ class PasswordForm(forms.Form):
     """A first password, drawn or chosen by whoever administers the user."""
 
     password = forms.CharField(
-        label="First password",
+        label=gettext_lazy("First password"),
         max_length=32,
         strip=False,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Leave it empty to generate one, which is shown once. Or enter 10 to 32 characters of at least two "
-        "of: letters, digits, special characters. It must be changed at the first sign-in.",
+        help_text=gettext_lazy(
+            "Leave it empty to generate one, which is shown once. Or enter 10 to 32 characters of at "
+            "least two of: letters, digits, special characters. It must be changed at the first "
+            "sign-in."
+        ),
     )
 
 
@@ -62,10 +67,10 @@ class NamesForm(forms.Form):
     """What a user is called."""
 
     display_name = forms.CharField(
-        label="Display name",
+        label=gettext_lazy("Display name"),
         max_length=150,
         required=False,
-        help_text="The name of the person or program, for people to read.",
+        help_text=gettext_lazy("The name of the person or program, for people to read."),
     )
 
 
@@ -73,7 +78,10 @@ class ProfileForm(NamesForm):
     """What can be changed about a user."""
 
     email = forms.EmailField(
-        label="E-mail address", max_length=254, required=False, help_text="For information only: Gantry sends no mail."
+        label=gettext_lazy("E-mail address"),
+        max_length=254,
+        required=False,
+        help_text=gettext_lazy("For information only: Gantry sends no mail."),
     )
 
 
@@ -81,20 +89,23 @@ class UserForm(NamesForm, PasswordForm):
     """A new RAM user."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=32,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
-        help_text="Letters, digits, dots, - or _. The user signs in as name@account.",
+        help_text=gettext_lazy("Letters, digits, dots, - or _. The user signs in as name@account."),
     )
     groups = forms.ModelMultipleChoiceField(
-        label="User groups", queryset=UserGroup.objects.none(), required=False, widget=forms.CheckboxSelectMultiple
+        label=gettext_lazy("User groups"),
+        queryset=UserGroup.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
     )
     policies = PolicyChoice(
-        label="Policies",
+        label=gettext_lazy("Policies"),
         queryset=Policy.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Without a policy, of its own or of a group, a user may do nothing.",
+        help_text=gettext_lazy("Without a policy, of its own or of a group, a user may do nothing."),
     )
     field_order = ["name", "display_name", "password", "groups", "policies"]
 
@@ -110,33 +121,49 @@ class UserFilterForm(forms.Form):
     """What narrows the list of users. All optional; what is not valid is not applied and says so."""
 
     q = forms.CharField(
-        label="Search",
+        label=gettext_lazy("Search"),
         required=False,
         max_length=128,
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Name or user ID"}),
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": gettext_lazy("Name or user ID")}),
     )
     signed_in = forms.ChoiceField(
-        label="Signed in",
+        label=gettext_lazy("Signed in"),
         required=False,
-        choices=[("", "At any time"), ("lately", "In the last 30 days"), ("earlier", "Longer ago"), ("never", "Never")],
+        choices=[
+            ("", gettext_lazy("At any time")),
+            ("lately", gettext_lazy("In the last 30 days")),
+            ("earlier", gettext_lazy("Longer ago")),
+            ("never", gettext_lazy("Never")),
+        ],
     )
     state = forms.ChoiceField(
-        label="Status", required=False, choices=[("", "Any"), ("enabled", "Enabled"), ("disabled", "Disabled")]
+        label=gettext_lazy("Status"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("Any")),
+            ("enabled", gettext_lazy("Enabled")),
+            ("disabled", gettext_lazy("Disabled")),
+        ],
     )
     mfa = forms.ChoiceField(
-        label="MFA",
+        label=gettext_lazy("MFA"),
         required=False,
-        choices=[("", "Any"), ("bound", "Device bound"), ("unbound", "No device"), ("required", "Required")],
+        choices=[
+            ("", gettext_lazy("Any")),
+            ("bound", gettext_lazy("Device bound")),
+            ("unbound", gettext_lazy("No device")),
+            ("required", gettext_lazy("Required")),
+        ],
     )
-    group = forms.CharField(label="In group", required=False, widget=NameSelect)
-    policy = forms.CharField(label="With policy", required=False, widget=NameSelect)
+    group = forms.CharField(label=gettext_lazy("In group"), required=False, widget=NameSelect)
+    policy = forms.CharField(label=gettext_lazy("With policy"), required=False, widget=NameSelect)
 
     def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         groups = self._named("group", queries.group_choices(tenant))
-        self.fields["group"].widget.choices = [("", "Any"), *groups]
+        self.fields["group"].widget.choices = [("", _("Any")), *groups]
         policies = self._named("policy", queries.policy_choices(tenant))
-        self.fields["policy"].widget.choices = [("", "Any"), ("-", "Without any policy"), *policies]
+        self.fields["policy"].widget.choices = [("", _("Any")), ("-", _("Without any policy")), *policies]
 
     @property
     def wanted(self) -> UserFilter:
@@ -159,20 +186,21 @@ def _offer(field: Any, rows: Any) -> None:
     field.choices = [(row.pk, field.label_from_instance(row)) for row in shown[:BOXES]]
     if len(shown) > BOXES:
         field.help_text = (
-            f"{field.help_text} These are the first {BOXES}; the others are on the user's own page.".strip()
-        )
+            _("%(help_text)s These are the first %(boxes)s; the others are on the user's own page.")
+            % {"help_text": field.help_text, "boxes": BOXES}
+        ).strip()
 
 
 class GroupForm(forms.Form):
     """Name and purpose of a user group."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=64,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
-        help_text="Letters, digits, dots or -.",
+        help_text=gettext_lazy("Letters, digits, dots or -."),
     )
-    description = forms.CharField(label="Description", max_length=256, required=False)
+    description = forms.CharField(label=gettext_lazy("Description"), max_length=256, required=False)
 
 
 class DocumentField(forms.CharField):
@@ -194,18 +222,18 @@ class DocumentField(forms.CharField):
 class PolicyForm(forms.Form):
     """What a custom policy says."""
 
-    description = forms.CharField(label="Description", max_length=256, required=False)
-    document = DocumentField(label="Document")
+    description = forms.CharField(label=gettext_lazy("Description"), max_length=256, required=False)
+    document = DocumentField(label=gettext_lazy("Document"))
 
 
 class NewPolicyForm(PolicyForm):
     """A new custom policy."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=128,
         widget=forms.TextInput(attrs=_NAME_BOX),
-        help_text="Letters, digits and hyphens.",
+        help_text=gettext_lazy("Letters, digits and hyphens."),
     )
     field_order = ["name", "description", "document"]
 
@@ -213,25 +241,26 @@ class NewPolicyForm(PolicyForm):
 class RoleForm(forms.Form):
     """Whom a role trusts, and for how long."""
 
-    description = forms.CharField(label="Description", max_length=256, required=False)
+    description = forms.CharField(label=gettext_lazy("Description"), max_length=256, required=False)
     max_session_s = forms.IntegerField(
-        label="Longest session (seconds)",
+        label=gettext_lazy("Longest session (seconds)"),
         min_value=MIN_SESSION_S,
         max_value=MAX_SESSION_S,
         initial=MAX_SESSION_S,
-        help_text=f"{MIN_SESSION_S} (15 minutes) to {MAX_SESSION_S} (1 hour).",
+        help_text=gettext_lazy("%(min_session_s)s (15 minutes) to %(max_session_s)s (1 hour).")
+        % {"min_session_s": MIN_SESSION_S, "max_session_s": MAX_SESSION_S},
     )
-    trust_policy = DocumentField(label="Trust policy", trust=True)
+    trust_policy = DocumentField(label=gettext_lazy("Trust policy"), trust=True)
 
 
 class NewRoleForm(RoleForm):
     """A new role."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=64,
         widget=forms.TextInput(attrs=_NAME_BOX),
-        help_text="Letters, digits, dots, - or _.",
+        help_text=gettext_lazy("Letters, digits, dots, - or _."),
     )
     field_order = ["name", "description", "max_session_s", "trust_policy"]
 
@@ -240,23 +269,24 @@ class AssumeForm(forms.Form):
     """Temporary keys of a role for the visitor."""
 
     role = forms.CharField(
-        label="Role",
+        label=gettext_lazy("Role"),
         max_length=150,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "class": "mono"}),
-        help_text="Its name, or for a role of another account its ARN: acs:ram::<account>:role/<name>.",
+        help_text=gettext_lazy("Its name, or for a role of another account its ARN: acs:ram::<account>:role/<name>."),
     )
     session_name = forms.CharField(
-        label="Session name",
+        label=gettext_lazy("Session name"),
         max_length=32,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="2 to 32 letters, digits, dots, @, - or _. It appears in the audit trail.",
+        help_text=gettext_lazy("2 to 32 letters, digits, dots, @, - or _. It appears in the audit trail."),
     )
     duration_s = forms.IntegerField(
-        label="Duration (seconds)",
+        label=gettext_lazy("Duration (seconds)"),
         min_value=MIN_SESSION_S,
         max_value=MAX_SESSION_S,
         initial=MAX_SESSION_S,
-        help_text=f"{MIN_SESSION_S} (15 minutes) up to the longest session of the role.",
+        help_text=gettext_lazy("%(min_session_s)s (15 minutes) up to the longest session of the role.")
+        % {"min_session_s": MIN_SESSION_S},
     )
 
 
@@ -264,58 +294,59 @@ class SingleSignOnForm(forms.Form):
     """An account's provider. The stored secret is never shown again."""
 
     issuer = forms.URLField(
-        label="Issuer",
+        label=gettext_lazy("Issuer"),
         max_length=255,
         assume_scheme="https",
         widget=forms.URLInput(attrs={"placeholder": "https://login.example.com/realms/acme", "spellcheck": "false"}),
-        help_text="Address of the provider, without /.well-known/openid-configuration.",
+        help_text=gettext_lazy("Address of the provider, without /.well-known/openid-configuration."),
     )
     client_id = forms.CharField(
-        label="Client ID",
+        label=gettext_lazy("Client ID"),
         max_length=255,
         widget=forms.TextInput(attrs={"spellcheck": "false"}),
-        help_text="What the provider calls this console.",
+        help_text=gettext_lazy("What the provider calls this console."),
     )
     client_secret = forms.CharField(
-        label="Client secret",
+        label=gettext_lazy("Client secret"),
         max_length=512,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Empty for a public client.",
+        help_text=gettext_lazy("Empty for a public client."),
     )
     user_claim = forms.RegexField(
         r"\A[A-Za-z0-9_.:/-]+\Z",
-        label="Claim with the user name",
+        label=gettext_lazy("Claim with the user name"),
         max_length=64,
         initial="preferred_username",
         widget=forms.TextInput(attrs={"spellcheck": "false"}),
-        help_text="The value bob signs in bob@account. Choose a claim that users cannot change themselves "
-        "at the provider.",
-        error_messages={"invalid": "A claim has letters, digits and . _ : / -."},
+        help_text=gettext_lazy(
+            "The value bob signs in bob@account. Choose a claim that users cannot change themselves at the provider."
+        ),
+        error_messages={"invalid": gettext_lazy("A claim has letters, digits and . _ : / -.")},
     )
     create_users = forms.BooleanField(
-        label="Create users that do not exist yet",
+        label=gettext_lazy("Create users that do not exist yet"),
         required=False,
-        help_text="As RAM users without a policy: they may do nothing until you attach one.",
+        help_text=gettext_lazy("As RAM users without a policy: they may do nothing until you attach one."),
     )
     enabled = forms.BooleanField(
-        label="Switched on", required=False, initial=True,
-        help_text="Off: nobody signs in by it, and what is set here stays.",
+        label=gettext_lazy("Switched on"), required=False, initial=True,
+        help_text=gettext_lazy("Off: nobody signs in by it, and what is set here stays."),
     )  # fmt: skip
 
     def __init__(self, *args: Any, row: SingleSignOn | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if row is not None and row.client_secret_encrypted:
-            self.fields["client_secret"].help_text = "A secret is stored. Leave this empty to keep it."
+            self.fields["client_secret"].help_text = _("A secret is stored. Leave this empty to keep it.")
 
 
 class AccountForm(forms.Form):
     """Whose provider is asked."""
 
     account = forms.SlugField(
-        label="Account",
+        label=gettext_lazy("Account"),
         max_length=32,
         widget=forms.TextInput(attrs={"autocomplete": "organization", "autocapitalize": "none", "autofocus": True}),
-        help_text="The part after the @ of your user name.",
-        error_messages={"invalid": "The name of an account has letters, digits, - and _."},
+        help_text=gettext_lazy("The part after the @ of your user name."),
+        error_messages={"invalid": gettext_lazy("The name of an account has letters, digits, - and _.")},
     )

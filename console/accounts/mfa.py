@@ -21,17 +21,23 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import receiver
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from console.accounts import crypto
 from console.accounts.models import User
 from console.accounts.visits import actor_of, gave_second_factor
 from console.audit import record as audit
+from console.web.languages import gettext_lazy
 
 #: A code is good for its own step of 30 s and one step before and after, so it is remembered that long.
 CODE_LIFETIME_S = 90
 #: Where an Authenticator keeps how often a security key had signed when it was used last.
 _COUNTER = "counter"
-_KINDS = {"totp": "authenticator app", "webauthn": "security key", "recovery_codes": "recovery codes"}
+_KINDS = {
+    "totp": "authenticator app",
+    "webauthn": "security key",
+    "recovery_codes": "recovery codes",
+}
 
 
 def is_at_home(user: User) -> bool:
@@ -64,9 +70,9 @@ class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     """Secrets are encrypted at rest; the last device stays while one is required."""
 
     error_messages = DefaultMFAAdapter.error_messages | {
-        "incorrect_code": "This code is wrong or too old.",
-        "used_code": "This code was used already; wait for the next one.",
-        "cannot_delete_authenticator": "This is your last device, and your administrator requires one.",
+        "incorrect_code": gettext_lazy("This code is wrong or too old."),
+        "used_code": gettext_lazy("This code was used already; wait for the next one."),
+        "cannot_delete_authenticator": gettext_lazy("This is your last device, and your administrator requires one."),
     }
 
     def encrypt(self, text: str) -> str:
@@ -85,7 +91,7 @@ class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     def generate_authenticator_name(self, user: User, type: Authenticator.Type) -> str:
         count = Authenticator.objects.filter(user=user, type=type).count()
-        return f"Security key {count + 1}" if count else "Security key"
+        return _("Security key %(count)s") % {"count": count + 1} if count else _("Security key")
 
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
         entity: dict[str, str] = super().get_public_key_credential_rp_entity() | {"name": "Gantry"}
@@ -94,7 +100,7 @@ class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
 def _code_field() -> forms.CharField:
     return forms.CharField(
-        label="Six-digit code",
+        label=_("Six-digit code"),
         max_length=16,
         widget=forms.TextInput(
             attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": True, "spellcheck": "false"}
@@ -182,22 +188,22 @@ class ActivateTOTPForm(totp.ActivateTOTPForm):  # type: ignore[misc]
 
 
 @receiver(signals.authenticator_added)
-def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _added(request: HttpRequest, user: User, authenticator: Authenticator, **_unused: Any) -> None:
     _record(request, user, "accounts.mfa.add", authenticator)
 
 
 @receiver(signals.authenticator_removed)
-def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _removed(request: HttpRequest, user: User, authenticator: Authenticator, **_unused: Any) -> None:
     _record(request, user, "accounts.mfa.remove", authenticator)
 
 
 @receiver(signals.authenticator_reset)
-def _reset(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _reset(request: HttpRequest, user: User, authenticator: Authenticator, **_unused: Any) -> None:
     _record(request, user, "accounts.mfa.regenerate", authenticator)
 
 
 @receiver(signals.authentication_failed)
-def _failed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+def _failed(request: HttpRequest, user: User, authenticator: Authenticator, **_unused: Any) -> None:
     _record(request, user, "accounts.mfa.authenticate", authenticator, result="refused")
 
 

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
 from console.accounts import mfa
@@ -60,7 +61,7 @@ class ActorMiddleware:
                 logout(request)
         return self.get_response(request)
 
-    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
+    def process_view(self, request: HttpRequest, *_unused: Any) -> HttpResponse | None:
         """Until a first password is changed, and a required device bound and used, there is only the page for it."""
         user = request.user
         if not isinstance(user, User):
@@ -76,7 +77,7 @@ class ActorMiddleware:
             return None
         # The device is bound now: the sign-in starts again, this time with its code.
         logout(request)
-        messages.info(request, "The device is bound. Sign in again with its code.")
+        messages.info(request, _("The device is bound. Sign in again with its code."))
         return _go_to(request, "account_login")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jwt
 from django.conf import settings
+from django.utils.translation import gettext as _
 from requests import RequestException
 
 from console.accounts.outgoing_requests import GuardedSession, Unreachable, require_safe_scheme
@@ -28,12 +29,14 @@ def discover(issuer: str) -> dict[str, Any]:
     """The provider's discovery document. Raises SignInError with what is wrong with it."""
     document = _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "discovery document")
     if str(document.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-        raise SignInError("The provider's discovery document names another issuer.")
+        raise SignInError(_("The provider's discovery document names another issuer."))
     for name in _ENDPOINTS:
         try:
             require_safe_scheme(str(document.get(name, "")))
         except Unreachable as error:
-            raise SignInError(f"The provider's discovery document has no {name} that can be used.") from error
+            raise SignInError(
+                _("The provider's discovery document has no %(name)s that can be used.") % {"name": name}
+            ) from error
     return document
 
 
@@ -45,7 +48,7 @@ def check_answer(named: str | None, *, document: dict[str, Any]) -> None:
     if named is None and document.get("authorization_response_iss_parameter_supported") is not True:
         return
     if named != document["issuer"]:
-        raise SignInError("The answer comes from a different provider.")
+        raise SignInError(_("The answer comes from a different provider."))
 
 
 def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonce: str) -> dict[str, Any]:
@@ -62,13 +65,13 @@ def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonc
             options={"require": ["exp", "iat", "iss", "aud", "sub"]},
         )
     except jwt.PyJWTError as error:
-        raise SignInError(f"The provider's ID token is not valid: {error}.") from error
+        raise SignInError(_("The provider's ID token is not valid: %(error)s.") % {"error": error}) from error
     audience = claims["aud"]
     several = isinstance(audience, list) and len(audience) > 1
     if (several or "azp" in claims) and claims.get("azp") != client_id:
-        raise SignInError("The provider's ID token was issued to another client.")
+        raise SignInError(_("The provider's ID token was issued to another client."))
     if not nonce or not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
-        raise SignInError("The provider's ID token belongs to another sign-in.")
+        raise SignInError(_("The provider's ID token belongs to another sign-in."))
     return claims
 
 
@@ -79,7 +82,7 @@ def user_info(document: dict[str, Any], access_token: str, subject: str) -> dict
         return {}
     claims = _fetch(str(endpoint), "user information", {"Authorization": f"Bearer {access_token}"})
     if claims.get("sub") != subject:
-        raise SignInError("The provider's user information is about another user.")
+        raise SignInError(_("The provider's user information is about another user."))
     return claims
 
 
@@ -104,9 +107,11 @@ def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[s
     except RequestException as error:
         # One sentence for every cause: it must not tell what answers at an address inside the network.
         hint = "" if settings.SSO_NETWORKS else " The operator of this console must allow one in a private network."
-        raise SignInError(f"The provider does not return its {what}.{hint}") from error
+        raise SignInError(
+            _("The provider does not return its %(what)s.%(hint)s") % {"what": what, "hint": hint}
+        ) from error
     except RecursionError as error:
-        raise SignInError(f"The provider's {what} cannot be read.") from error
+        raise SignInError(_("The provider's %(what)s cannot be read.") % {"what": what}) from error
     if not isinstance(answer, dict):
-        raise SignInError(f"The provider's {what} is not an object.")
+        raise SignInError(_("The provider's %(what)s is not an object.") % {"what": what})
     return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet
@@ -58,7 +59,7 @@ def scope_of(actor: Actor, organization_id: str = "", resource_set_id: str = "")
     organization_id, resource_set_id = organization_id.strip(), resource_set_id.strip()
     if not organization_id:
         if resource_set_id:
-            raise Refused(_FIELD, "A resource set is given without its organization.", "organization_id")
+            raise Refused(_FIELD, _("A resource set is given without its organization."), "organization_id")
         return Scope()
     organization = _organization(actor, organization_id)
     if not resource_set_id:
@@ -80,7 +81,11 @@ def _organization(actor: Actor, organization_id: str) -> Organization:
         if found.pk not in above and mine.organization_id not in {o.pk for o in chain(found)}:
             found = None
     if found is None:
-        raise Refused(_FIELD, f"The organization {organization_id[:32]} does not exist.", "organization_id")
+        raise Refused(
+            _FIELD,
+            _("The organization %(organization_id)s does not exist.") % {"organization_id": organization_id[:32]},
+            "organization_id",
+        )
     return found
 
 

@@ -9,8 +9,11 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from brokercore.policy import Examined, PolicyError, Problem, Statement, examine, parse_trust_policy
 from console.accounts.models import Policy, Tenant
+from console.web.languages import gettext_lazy
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "mq": (
@@ -85,26 +88,38 @@ def _document(*actions: str) -> dict[str, Any]:
 
 
 SYSTEM_POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "AliyunMQFullAccess": ("Everything in the message service", _document("mq:*")),
-    "AliyunMQReadOnlyAccess": ("See everything in the message service, change nothing", _document("mq:Query*")),
-    "AliyunMQPubOnlyAccess": ("Publish messages", _document("mq:PUB", "mq:QueryInstance", "mq:QueryTopic")),
+    "AliyunMQFullAccess": (gettext_lazy("Everything in the message service"), _document("mq:*")),
+    "AliyunMQReadOnlyAccess": (
+        gettext_lazy("See everything in the message service, change nothing"),
+        _document("mq:Query*"),
+    ),
+    "AliyunMQPubOnlyAccess": (
+        gettext_lazy("Publish messages"),
+        _document("mq:PUB", "mq:QueryInstance", "mq:QueryTopic"),
+    ),
     "AliyunMQSubOnlyAccess": (
-        "Subscribe to messages",
+        gettext_lazy("Subscribe to messages"),
         _document("mq:SUB", "mq:QueryInstance", "mq:QueryTopic", "mq:QueryGroup", "mq:CreateGroup"),
     ),
-    "AliyunMNSFullAccess": ("Everything in the queue service", _document("mns:*")),
+    "AliyunMNSFullAccess": (gettext_lazy("Everything in the queue service"), _document("mns:*")),
     "AliyunMNSReadOnlyAccess": (
-        "See queues, topics and their messages, change nothing",
+        gettext_lazy("See queues, topics and their messages, change nothing"),
         _document("mns:Get*", "mns:List*", "mns:PeekMessage"),
     ),
-    "AliyunDLAFullAccess": ("Submit and see SQL queries", _document("dla:*")),
-    "AliyunDTSFullAccess": ("Track changes of databases, and let them flow into topics", _document("dts:*")),
+    "AliyunDLAFullAccess": (gettext_lazy("Submit and see SQL queries"), _document("dla:*")),
+    "AliyunDTSFullAccess": (
+        gettext_lazy("Track changes of databases, and let them flow into topics"),
+        _document("dts:*"),
+    ),
     "AliyunDTSReadOnlyAccess": (
-        "See change tracking and inflow tasks, without the rows in their events",
+        gettext_lazy("See change tracking and inflow tasks, without the rows in their events"),
         _document("dts:QueryTrackingTask", "dts:QueryInflowTask"),
     ),
-    "AliyunCloudMonitorFullAccess": ("Make rules of alarms, and say who is told", _document("cms:*")),
-    "AliyunCloudMonitorReadOnlyAccess": ("See alarms and their rules, change nothing", _document("cms:Query*")),
+    "AliyunCloudMonitorFullAccess": (gettext_lazy("Make rules of alarms, and say who is told"), _document("cms:*")),
+    "AliyunCloudMonitorReadOnlyAccess": (
+        gettext_lazy("See alarms and their rules, change nothing"),
+        _document("cms:Query*"),
+    ),
 }
 
 
@@ -163,18 +178,21 @@ def _warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
         for path, pattern in _texts(row["Resource"], ("Statement", number, "Resource")):
             account = pattern.split(":", 4)[3] if pattern.count(":") >= 4 else ""
             if account.isdigit() and account != tenant.uid:
-                text = f"{account} is another account; a policy never reaches beyond its own, {tenant.uid}."
+                text = _("%(account)s is another account; a policy never reaches beyond its own, %(uid)s.") % {
+                    "account": account,
+                    "uid": tenant.uid,
+                }
                 yield Problem(text, path)
 
 
 def _about_action(pattern: str) -> str:
     if pattern.lower().startswith("platform:"):
-        return "platform: is for the platform's administrators; in an account it allows nothing."
+        return _("platform: is for the platform's administrators; in an account it allows nothing.")
     if matched(pattern):
         return ""
     near = suggestions(pattern)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"There is no action {pattern[:60]}.{hint}"
+    hint = _(" Did you mean %(near)s?") % {"near": " or ".join(near)} if near else ""
+    return _("There is no action %(pattern)s.%(hint)s") % {"pattern": pattern[:60], "hint": hint}
 
 
 def _trust_warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
@@ -183,7 +201,9 @@ def _trust_warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:
             account = name.split(":")[3]
             if account != tenant.uid and row["Effect"] == "Allow":
                 yield Problem(
-                    f"{account} is another account: it decides itself which of its users may assume the role.", path
+                    _("%(account)s is another account: it decides itself which of its users may assume the role.")
+                    % {"account": account},
+                    path,
                 )
 
 
@@ -214,18 +234,18 @@ def examples(tenant: Tenant) -> dict[str, tuple[str, dict[str, Any]]]:
     see = {"Effect": "Allow", "Action": "mq:QueryInstance", "Resource": instance}
     elsewhere = {"NotIpAddress": {"acs:SourceIp": ["203.0.113.0/24"]}}
     return {
-        "publish": ("Publish to one topic", _policy(topic, see)),
-        "read-only": ("Read only", _policy({"Effect": "Allow", "Action": "mq:Query*", "Resource": "*"})),
+        "publish": (_("Publish to one topic"), _policy(topic, see)),
+        "read-only": (_("Read only"), _policy({"Effect": "Allow", "Action": "mq:Query*", "Resource": "*"})),
         "one-instance": (
-            "One instance",
+            _("One instance"),
             _policy({"Effect": "Allow", "Action": "mq:*", "Resource": [instance, f"{instance}%*"]}),
         ),
         "deny-delete": (
-            "Deny delete",
+            _("Deny delete"),
             _policy(everything, {"Effect": "Deny", "Action": "mq:Delete*", "Resource": "*"}),
         ),
         "office": (
-            "Only from the office network",
+            _("Only from the office network"),
             _policy(everything, {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": elsewhere}),
         ),
     }
@@ -238,7 +258,7 @@ def trust_examples(tenant: Tenant) -> dict[str, tuple[str, dict[str, Any]]]:
         return _policy({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": principal})
 
     return {
-        "account": ("Users of this account", trusting(RAM=[f"acs:ram::{tenant.uid}:root"])),
-        "user": ("One user", trusting(RAM=[f"acs:ram::{tenant.uid}:user/NAME"])),
-        "service": ("The SQL service", trusting(Service=["openanalytics.aliyuncs.com"])),
+        "account": (_("Users of this account"), trusting(RAM=[f"acs:ram::{tenant.uid}:root"])),
+        "user": (_("One user"), trusting(RAM=[f"acs:ram::{tenant.uid}:user/NAME"])),
+        "service": (_("The SQL service"), trusting(Service=["openanalytics.aliyuncs.com"])),
     }

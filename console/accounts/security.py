@@ -10,6 +10,7 @@ from allauth.mfa.models import Authenticator
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from console.accounts import mfa
 from console.accounts.models import User
@@ -47,7 +48,7 @@ def devices(user: User) -> list[Device]:
     """The user's devices, oldest first."""
     return [
         Device(
-            name="Authenticator app" if row.type == Authenticator.Type.TOTP else row.wrap().name,
+            name=_("Authenticator app") if row.type == Authenticator.Type.TOTP else row.wrap().name,
             is_app=row.type == Authenticator.Type.TOTP,
             number=row.pk,
             added_at=row.created_at,

@@ -23,6 +23,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 
 from console.accounts import crypto, oidc
 from console.accounts.models import SingleSignOn
@@ -58,10 +59,12 @@ class SingleSignOnAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
 
     def on_authentication_error(self, request: HttpRequest, provider: Any, **details: Any) -> None:
         """A sign-in that ended at the provider, or came back without having begun here."""
-        reason = "it was cancelled there" if str(details.get("error")) == "cancelled" else "it did not start here"
+        reason = _("it was cancelled there") if str(details.get("error")) == "cancelled" else _("it did not start here")
         if details.get("exception") is not None:
-            reason = "it issues no tokens for this console"
-        raise ImmediateHttpResponse(refused(request, provider.app.settings[_SETTING], f"The sign-in failed: {reason}."))
+            reason = _("it issues no tokens for this console")
+        raise ImmediateHttpResponse(
+            refused(request, provider.app.settings[_SETTING], _("The sign-in failed: %(reason)s.") % {"reason": reason})
+        )
 
 
 class AccountOAuth2Adapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
@@ -87,7 +90,7 @@ class AccountOAuth2Adapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
         try:
             data = super().get_access_token_data(request, app, client, pkce_code_verifier)
         except oidc.UNREADABLE as error:
-            raise oidc.SignInError("The provider's tokens cannot be read.") from error
+            raise oidc.SignInError(_("The provider's tokens cannot be read.")) from error
         return data
 
     def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:

@@ -9,10 +9,12 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console.accounts.models import Policy, Role, User, UserGroup
 from console.accounts.policy_documents import trusted_names
 from console.web import exports
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, ListTable, column
 from console.web.templatetags.gantry import ago, time
 
@@ -50,20 +52,20 @@ def user_name(user: User) -> SafeString:
 def sign_in(user: User) -> SafeString:
     """Whether a user can sign in."""
     if not user.is_active:
-        colour, text = "yellow", "Disabled"
+        colour, text = "yellow", _("Disabled")
     elif user.must_change_password:
-        colour, text = "orange", "First password"
+        colour, text = "orange", _("First password")
     else:
-        colour, text = "green", "Enabled"
+        colour, text = "green", _("Enabled")
     return format_html('<span class="badge bg-{}-lt">{}</span>', colour, text)
 
 
 def second_factor(user: User, *, bound: bool) -> SafeString:
     """Whether a user has a device, or is waited for to bind one."""
     if bound:
-        return format_html('<span class="badge bg-green-lt">{}</span>', "Bound")
+        return format_html('<span class="badge bg-green-lt">{}</span>', _("Bound"))
     if user.mfa_required:
-        return format_html('<span class="badge bg-orange-lt">{}</span>', "Required, not bound")
+        return format_html('<span class="badge bg-orange-lt">{}</span>', _("Required, not bound"))
     return format_html('<span class="text-secondary">{}</span>', "–")
 
 
@@ -78,13 +80,13 @@ def _policy_names(user: User) -> list[str]:
 class UserTable(ListTable):
     """Who there is, in which groups, and with which policies."""
 
-    username = tables.Column(verbose_name="User")
-    groups = tables.Column(verbose_name="Groups", orderable=False, empty_values=())
-    policies = tables.Column(verbose_name="Policies", orderable=False, empty_values=())
-    has_device = tables.Column(verbose_name="MFA")
-    is_active = tables.Column(verbose_name="Sign-in")
-    last_login = tables.Column(verbose_name="Last sign-in", empty_values=())
-    date_joined = tables.Column(verbose_name="Created")
+    username = tables.Column(verbose_name=gettext_lazy("User"))
+    groups = tables.Column(verbose_name=gettext_lazy("Groups"), orderable=False, empty_values=())
+    policies = tables.Column(verbose_name=gettext_lazy("Policies"), orderable=False, empty_values=())
+    has_device = tables.Column(verbose_name=gettext_lazy("MFA"))
+    is_active = tables.Column(verbose_name=gettext_lazy("Sign-in"))
+    last_login = tables.Column(verbose_name=gettext_lazy("Last sign-in"), empty_values=())
+    date_joined = tables.Column(verbose_name=gettext_lazy("Created"))
 
     file_columns = (
         "user", "name", "user_id", "groups", "policies", "second_factor", "sign_in", "last_sign_in", "created_at",
@@ -96,7 +98,7 @@ class UserTable(ListTable):
             record.get_full_name(),
             record.uid,
             " ".join(group.name for group in record.user_groups.all()),
-            "everything in the account" if record.is_tenant_admin else " ".join(_policy_names(record)),
+            _("everything in the account") if record.is_tenant_admin else " ".join(_policy_names(record)),
             "bound" if record.has_device else "required" if record.mfa_required else "none",  # type: ignore[attr-defined]
             "enabled" if record.is_active else "disabled",
             exports.moment(record.last_login) if record.last_login else "",
@@ -111,8 +113,8 @@ class UserTable(ListTable):
 
     def render_policies(self, record: User) -> SafeString | str:
         if record.is_tenant_admin:
-            return "everything in the account"
-        return badges(_policy_names(record), none="none: may do nothing")
+            return _("everything in the account")
+        return badges(_policy_names(record), none=_("none: may do nothing"))
 
     def render_has_device(self, record: User, value: bool) -> SafeString:
         return second_factor(record, bound=value)
@@ -130,10 +132,10 @@ class UserTable(ListTable):
 class GroupTable(tables.Table):  # type: ignore[misc]
     """Which groups there are, how many users each has, and with which policies."""
 
-    name = tables.Column(verbose_name="User group")
-    policies = tables.Column(verbose_name="Policies", orderable=False, empty_values=())
-    member_count = tables.Column(verbose_name="Users", attrs=column("num-cell"))
-    created_at = tables.Column(verbose_name="Created")
+    name = tables.Column(verbose_name=gettext_lazy("User group"))
+    policies = tables.Column(verbose_name=gettext_lazy("Policies"), orderable=False, empty_values=())
+    member_count = tables.Column(verbose_name=gettext_lazy("Users"), attrs=column("num-cell"))
+    created_at = tables.Column(verbose_name=gettext_lazy("Created"))
 
     class Meta:
         order_by = "name"
@@ -154,9 +156,9 @@ class GroupTable(tables.Table):  # type: ignore[misc]
 class MemberTable(tables.Table):  # type: ignore[misc]
     """The users of one group."""
 
-    username = tables.Column(verbose_name="User")
-    is_active = tables.Column(verbose_name="Sign-in")
-    last_login = tables.Column(verbose_name="Last sign-in", empty_values=())
+    username = tables.Column(verbose_name=gettext_lazy("User"))
+    is_active = tables.Column(verbose_name=gettext_lazy("Sign-in"))
+    last_login = tables.Column(verbose_name=gettext_lazy("Last sign-in"), empty_values=())
     remove = CellColumn(
         template_name="accounts/_remove_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
@@ -177,26 +179,32 @@ class MemberTable(tables.Table):  # type: ignore[misc]
 class PolicyTable(tables.Table):  # type: ignore[misc]
     """What can be attached, and how often it is."""
 
-    name = CellColumn(template_name="accounts/_policy_cell.html", verbose_name="Policy")
+    name = CellColumn(template_name="accounts/_policy_cell.html", verbose_name=gettext_lazy("Policy"))
     kind = CellColumn(
-        template_name="accounts/_policy_kind_cell.html", verbose_name="Kind", order_by=("tenant_id", "name")
+        template_name="accounts/_policy_kind_cell.html",
+        verbose_name=gettext_lazy("Kind"),
+        order_by=("tenant_id", "name"),
     )
     attached = CellColumn(
-        "{% load gantry %}{% number record.attached %}", verbose_name="Attached", attrs=column("num-cell")
+        "{% load gantry %}{% number record.attached %}", verbose_name=gettext_lazy("Attached"), attrs=column("num-cell")
     )
-    updated_at = CellColumn("{% load gantry %}{% ago record.updated_at %}", verbose_name="Changed")
+    updated_at = CellColumn("{% load gantry %}{% ago record.updated_at %}", verbose_name=gettext_lazy("Changed"))
 
 
 class RoleTable(tables.Table):  # type: ignore[misc]
     """Roles, whom they trust, and how many sessions they have now."""
 
-    name = CellColumn(template_name="accounts/_role_cell.html", verbose_name="Role")
-    trusts = tables.Column(empty_values=(), verbose_name="Trusts", orderable=False)
-    policies = CellColumn(template_name="accounts/_role_policies_cell.html", verbose_name="Policies", orderable=False)
-    sessions = CellColumn(
-        "{% load gantry %}{% number record.sessions %}", verbose_name="Sessions", attrs=column("num-cell")
+    name = CellColumn(template_name="accounts/_role_cell.html", verbose_name=gettext_lazy("Role"))
+    trusts = tables.Column(empty_values=(), verbose_name=gettext_lazy("Trusts"), orderable=False)
+    policies = CellColumn(
+        template_name="accounts/_role_policies_cell.html", verbose_name=gettext_lazy("Policies"), orderable=False
     )
-    created_at = CellColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
+    sessions = CellColumn(
+        "{% load gantry %}{% number record.sessions %}", verbose_name=gettext_lazy("Sessions"), attrs=column("num-cell")
+    )
+    created_at = CellColumn(
+        "{% load gantry %}{% time record.created_at 'date' %}", verbose_name=gettext_lazy("Created")
+    )
 
     def render_trusts(self, record: Role) -> str:
         """Whom the trust policy lets in."""
@@ -206,11 +214,11 @@ class RoleTable(tables.Table):  # type: ignore[misc]
 class SessionTable(tables.Table):  # type: ignore[misc]
     """Active sessions of one role."""
 
-    session_name = tables.Column(verbose_name="Session")
-    assumed_by = tables.Column(verbose_name="Assumed by")
-    access_key_id = CellColumn("<code>{{ record.access_key_id }}</code>", verbose_name="AccessKey ID")
-    created_at = CellColumn("{% load gantry %}{% ago record.created_at %}", verbose_name="Began")
-    expires_at = CellColumn("{% load gantry %}{% time record.expires_at %}", verbose_name="Ends")
+    session_name = tables.Column(verbose_name=gettext_lazy("Session"))
+    assumed_by = tables.Column(verbose_name=gettext_lazy("Assumed by"))
+    access_key_id = CellColumn("<code>{{ record.access_key_id }}</code>", verbose_name=gettext_lazy("AccessKey ID"))
+    created_at = CellColumn("{% load gantry %}{% ago record.created_at %}", verbose_name=gettext_lazy("Began"))
+    expires_at = CellColumn("{% load gantry %}{% time record.expires_at %}", verbose_name=gettext_lazy("Ends"))
     end = CellColumn(
         template_name="accounts/_role_session_cell.html",
         verbose_name="",

@@ -6,13 +6,14 @@ from django.db import models
 
 from console.instances.models import Cluster, Instance
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 
 
 class Kind(models.TextChoices):
     """What a name is of."""
 
-    TOPIC = "topic", "Topic"
-    GROUP = "group", "Group"
+    TOPIC = "topic", gettext_lazy("Topic")
+    GROUP = "group", gettext_lazy("Group")
 
 
 def model_of(kind: str) -> type[Topic] | type[Group]:
@@ -23,16 +24,16 @@ def model_of(kind: str) -> type[Topic] | type[Group]:
 class Purpose(models.TextChoices):
     """What a run does with its names: take them over, or forget them without touching the cluster."""
 
-    ADOPT = "adopt", "Adopt"
-    FORGET = "forget", "Forget"
+    ADOPT = "adopt", gettext_lazy("Adopt")
+    FORGET = "forget", gettext_lazy("Forget")
 
 
 class State(models.TextChoices):
     """How far a name of a run is."""
 
-    WAITING = "waiting", "Waiting"
-    DONE = "done", "Done"
-    REFUSED = "refused", "Not possible"
+    WAITING = "waiting", gettext_lazy("Waiting")
+    DONE = "done", gettext_lazy("Done")
+    REFUSED = "refused", gettext_lazy("Not possible")
 
 
 class Rule(models.Model):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from django.utils.translation import gettext as _
+
 from brokercore.globs import expression
 from console.web.errors import Refused
 
@@ -19,11 +21,15 @@ def checked(text: str, field: str) -> str:
     words = text.replace(",", " ").split()
     for word in words:
         if not _ALLOWED.fullmatch(word):
-            message = f"{word[:64]!r} is no pattern: names have letters, digits, %, |, - and _, patterns * and ? too."
+            message = _("%(word)r is no pattern: names have letters, digits, %%, |, - and _, patterns * and ? too.") % {
+                "word": word[:64]
+            }
             raise Refused("BIZ_FIELD_CHECK_INVALID", message, field)
     joined = " ".join(words)
     if len(joined) > MOST:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"Patterns have at most {MOST} characters.", field)
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("Patterns have at most %(most)s characters.") % {"most": MOST}, field
+        )
     return joined
 
 

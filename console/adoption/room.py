@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from console.accounts.models import Tenant
 from console.adoption.models import Kind
 from console.instances.models import Instance
@@ -27,21 +29,48 @@ class Room:
     @property
     def sentence(self) -> str:
         """The limit in words."""
-        return f"{self.holder} may have {self.most:,} {self.kind}s and has {self.used:,}"
+        return _("%(holder)s may have %(most)s %(kind)ss and has %(used)s") % {
+            "holder": self.holder,
+            "most": f"{self.most:,}",
+            "kind": self.kind,
+            "used": f"{self.used:,}",
+        }
 
     def refusal(self, wanted: int) -> str:
         """Why so many more do not go; empty when they do."""
         if wanted <= self.left:
             return ""
-        return f"{self.sentence}: {wanted:,} more are {wanted - self.left:,} too many."
+        return _("%(sentence)s: %(wanted)s more are %(wanted2)s too many.") % {
+            "sentence": self.sentence,
+            "wanted": f"{wanted:,}",
+            "wanted2": f"{wanted - self.left:,}",
+        }
 
 
 def room(kind: Kind, tenant: Tenant | None, instance: Instance | None) -> Room | None:
     """The narrowest limit; None where there is none. Without `tenant` it is that of a new account."""
     most, used = limits.held(tenant, f"{kind}s")
-    found = [Room(kind, f"The account {tenant.name}" if tenant else "A new account", most, used)] if most else []
+    found = (
+        [
+            Room(
+                kind,
+                _("The account %(tenant)s") % {"tenant": tenant.name} if tenant else _("A new account"),
+                most,
+                used,
+            )
+        ]
+        if most
+        else []
+    )
     if kind is Kind.TOPIC and instance is not None and instance.topic_capacity is not None:
-        found.append(Room(kind, f"The instance {instance.name}", instance.topic_capacity, instance.topics.count()))
+        found.append(
+            Room(
+                kind,
+                _("The instance %(instance)s") % {"instance": instance.name},
+                instance.topic_capacity,
+                instance.topics.count(),
+            )
+        )
     return min(found, key=lambda one: one.left, default=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from brokercore.client.errors import GroupNotExist, TopicNotExist
 from console.accounts.actor import Actor
@@ -77,7 +78,7 @@ def adopt_for(
     """
     owner = tenant or (make().tenant if make else None)
     if owner is None:
-        raise Refused(_FIELD, "The administrator of the platform has no instances.", "account")
+        raise Refused(_FIELD, _("The administrator of the platform has no instances."), "account")
     return adopt(
         actor=actor, instance=instance_for(actor=actor, tenant=owner, cluster=cluster, name=instance_name), names=names
     )
@@ -96,7 +97,7 @@ def forget_each(*, actor: Actor, names: Iterable[Adopted]) -> list[Run]:
     for one in names:
         by_instance.setdefault(one.instance_pk, []).append((one.kind, one.name))
     if not by_instance:
-        raise Refused(_FIELD, "No name was chosen.", "include")
+        raise Refused(_FIELD, _("No name was chosen."), "include")
     found = Instance.objects.select_related("tenant", "cluster").in_bulk(by_instance)
     return [forget(actor=actor, instance=found[pk], names=chosen) for pk, chosen in by_instance.items()]
 
@@ -105,7 +106,7 @@ def undo(*, actor: Actor, run: Run) -> Run:
     """Forget what a run has adopted. Raises Refused when there is nothing."""
     taken = list(run.names.filter(state=State.DONE).values_list("kind", "name"))
     if run.purpose != Purpose.ADOPT or not taken:
-        raise Refused(_FIELD, "There is nothing that could be forgotten.")
+        raise Refused(_FIELD, _("There is nothing that could be forgotten."))
     return forget(actor=actor, instance=run.instance, names=taken)
 
 
@@ -114,7 +115,7 @@ def create_rule(*, actor: Actor, instance: Instance, include: str, exclude: str 
     """Names of the instance's cluster that fit belong to it from now on. Raises Refused."""
     include, exclude = checked(include, "include"), checked(exclude, "exclude")
     if not include:
-        raise Refused(_FIELD, "A rule needs a pattern, such as payments-* or *.", "include")
+        raise Refused(_FIELD, _("A rule needs a pattern, such as payments-* or *."), "include")
     _require_bare(instance)
     rule = Rule(
         cluster=instance.cluster,
@@ -128,7 +129,7 @@ def create_rule(*, actor: Actor, instance: Instance, include: str, exclude: str 
         with transaction.atomic():
             rule.save()
     except IntegrityError as error:
-        raise Refused("BIZ_RULE_EXISTED", "There is such a rule already.", "include") from error
+        raise Refused("BIZ_RULE_EXISTED", _("There is such a rule already."), "include") from error
     audit.record(actor, "adoption.rule.create", str(rule.pk), detail=described(rule), tenant=instance.tenant)
     return rule
 
@@ -154,14 +155,16 @@ def delete_from_cluster(*, actor: Actor, cluster: Cluster, name: Unowned) -> Non
     admin = broker.admin(cluster)
     there = model_of(name.kind).objects.filter(physical_name=name.name, cluster=cluster)
     if there.exists() or is_kept(name.name, frozenset()):
-        raise Refused(_FIELD, f"{name.name} belongs to an account now; delete it on its own page.")
+        raise Refused(_FIELD, _("%(name)s belongs to an account now; delete it on its own page.") % {"name": name.name})
     try:
         if name.kind is Kind.TOPIC:
             admin.topics.delete(name.name)
         else:
             admin.groups.delete(name.name)
     except (TopicNotExist, GroupNotExist) as error:
-        raise Refused(_FIELD, f"The cluster has no {name.kind} {name.name} any more.") from error
+        raise Refused(
+            _FIELD, _("The cluster has no %(kind)s %(name)s any more.") % {"kind": name.kind, "name": name.name}
+        ) from error
     audit.record(actor, f"adoption.{name.kind}.delete", name.name, detail={"cluster": cluster.name})
 
 
@@ -180,9 +183,13 @@ def add_run(instance: Instance, purpose: Purpose, names: list[tuple[str, str]], 
     """A run with its names, for a worker to do. Raises Refused for an instance with a namespace and for no names."""
     _require_bare(instance)
     if not names:
-        raise Refused(_FIELD, "No name was chosen.", "include")
+        raise Refused(_FIELD, _("No name was chosen."), "include")
     if len(names) > MOST_NAMES:
-        raise Refused(_FIELD, f"At most {MOST_NAMES:,} names go at once; choose fewer by pattern.", "include")
+        raise Refused(
+            _FIELD,
+            _("At most %(most_names)s names go at once; choose fewer by pattern.") % {"most_names": f"{MOST_NAMES:,}"},
+            "include",
+        )
     run = Run.objects.create(cluster=instance.cluster, instance=instance, purpose=purpose, **facts)
     rows = [RunName(run=run, kind=kind, name=name) for kind, name in dict.fromkeys(names)]
     RunName.objects.bulk_create(rows, batch_size=500)
@@ -191,7 +198,9 @@ def add_run(instance: Instance, purpose: Purpose, names: list[tuple[str, str]], 
 
 def _require_bare(instance: Instance) -> None:
     if instance.independent_naming:
-        reason = f"{instance.name} has a namespace: names as they are need an instance without."
+        reason = _("%(instance)s has a namespace: names as they are need an instance without.") % {
+            "instance": instance.name
+        }
         raise Refused(_FIELD, reason, "instance")
 
 
@@ -201,7 +210,7 @@ def _run(actor: Actor, instance: Instance, purpose: Purpose, names: list[tuple[s
         "cluster": instance.cluster.name,
         "instance": instance.instance_id,
         "names": len(names),
-        "first": [n for _, n in names[:20]],
+        "first": [n for _unused, n in names[:20]],
     }
     audit.record(actor, f"adoption.run.{purpose}", str(run.pk), detail=detail, tenant=instance.tenant)
     # Lost with Redis, it is found by the sweep.

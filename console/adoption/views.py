@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -32,6 +33,7 @@ from console.metrics.queries import rates
 from console.topics.live import Rates
 from console.web import deletion, forms, htmx
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, LazyRows, column, configured, records, search_text
 
 _NUMBER = column("num-cell")
@@ -48,21 +50,21 @@ class UnownedTable(tables.Table):  # type: ignore[misc]
     """Name, what it does, and what speaks against adopting it."""
 
     chosen = CellColumn(template_name="adoption/_choice_cell.html", verbose_name="", orderable=False)
-    name = CellColumn(template_name="adoption/_name_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind", attrs=_WIDE)
+    name = CellColumn(template_name="adoption/_name_cell.html", verbose_name=gettext_lazy("Name"))
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
     rate = CellColumn(
         "{% load gantry %}{% number record.rate %}",
-        verbose_name="Messages/s",
+        verbose_name=gettext_lazy("Messages/s"),
         attrs=column("num-cell d-none d-md-table-cell"),
     )
     amount = CellColumn(
         template_name="adoption/_amount_cell.html",
-        verbose_name="Stored / backlog",
+        verbose_name=gettext_lazy("Stored / backlog"),
         attrs=_NUMBER,
     )
     last_use_ms = CellColumn(
         "{% load gantry %}{% if record.last_use_ms %}{% ago record.last_use_ms %}{% else %}–{% endif %}",
-        verbose_name="Last message",
+        verbose_name=gettext_lazy("Last message"),
         orderable=False,
         attrs=_WIDE,
     )
@@ -80,9 +82,9 @@ class AdoptedTable(tables.Table):  # type: ignore[misc]
         verbose_name="",
         orderable=False,
     )
-    name = CellColumn(template_name="adoption/_adopted_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind", attrs=_WIDE)
-    account = CellColumn("{{ record.account }}", verbose_name="Account", attrs=_WIDE)
+    name = CellColumn(template_name="adoption/_adopted_cell.html", verbose_name=gettext_lazy("Name"))
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
+    account = CellColumn("{{ record.account }}", verbose_name=gettext_lazy("Account"), attrs=_WIDE)
 
     class Meta:
         order_by = "name"
@@ -91,12 +93,14 @@ class AdoptedTable(tables.Table):  # type: ignore[misc]
 class RunTable(tables.Table):  # type: ignore[misc]
     """What was adopted and forgotten at once."""
 
-    created_at = CellColumn(template_name="adoption/_run_cell.html", verbose_name="Run")
-    instance = CellColumn("{{ record.instance.tenant.name }} · {{ record.instance.name }}", verbose_name="Instance")
-    done = tables.Column(verbose_name="Done", attrs=column("num-cell num"))
-    refused = tables.Column(verbose_name="Not possible", attrs=column("num-cell num"))
-    total = tables.Column(verbose_name="Names", attrs=column("num-cell num"))
-    requester = tables.Column(verbose_name="By")
+    created_at = CellColumn(template_name="adoption/_run_cell.html", verbose_name=gettext_lazy("Run"))
+    instance = CellColumn(
+        "{{ record.instance.tenant.name }} · {{ record.instance.name }}", verbose_name=gettext_lazy("Instance")
+    )
+    done = tables.Column(verbose_name=gettext_lazy("Done"), attrs=column("num-cell num"))
+    refused = tables.Column(verbose_name=gettext_lazy("Not possible"), attrs=column("num-cell num"))
+    total = tables.Column(verbose_name=gettext_lazy("Names"), attrs=column("num-cell num"))
+    requester = tables.Column(verbose_name=gettext_lazy("By"))
 
     class Meta:
         order_by = "-created_at"
@@ -105,17 +109,19 @@ class RunTable(tables.Table):  # type: ignore[misc]
 class RunNameTable(tables.Table):  # type: ignore[misc]
     """What became of each name."""
 
-    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind", attrs=_WIDE)
-    state = CellColumn(template_name="adoption/_state_cell.html", verbose_name="State")
+    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name=gettext_lazy("Name"))
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
+    state = CellColumn(template_name="adoption/_state_cell.html", verbose_name=gettext_lazy("State"))
 
 
 class TakenTable(tables.Table):  # type: ignore[misc]
     """What a rule has taken."""
 
-    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name="Kind", attrs=_WIDE)
-    run = CellColumn("{% load gantry %}{% time record.run.created_at %}", verbose_name="Taken", order_by="pk")
+    name = CellColumn(template_name="adoption/_run_name_cell.html", verbose_name=gettext_lazy("Name"))
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
+    run = CellColumn(
+        "{% load gantry %}{% time record.run.created_at %}", verbose_name=gettext_lazy("Taken"), order_by="pk"
+    )
 
 
 @require_GET
@@ -200,11 +206,12 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     """Delete one from the cluster."""
     found = access.cluster(request.actor, cluster, "platform:DeleteUnowned")
     one = _named(found, kind, name)
-    lost = "Its messages go" if one.kind is Kind.TOPIC else "Its offsets, retries and dead letters go"
+    lost = _("Its messages go") if one.kind is Kind.TOPIC else _("Its offsets, retries and dead letters go")
     wanted = deletion.Deletion(
         kind=kind,
         name=name,
-        warning=f"It is deleted from the cluster {found.name}; something outside may use it. {lost} with it.",
+        warning=_("It is deleted from the cluster %(found)s; something outside may use it. %(lost)s with it.")
+        % {"found": found.name, "lost": lost},
         cancel_url=reverse("adoption.detail", args=[cluster, kind, name]),
     )
     return deletion.confirm(
@@ -229,7 +236,7 @@ def adopt(request: Request, cluster: int) -> HttpResponse:
     form = TargetForm(given, initial=initial, accounts=accounts, may_create=actor.is_platform_admin)
     context: dict[str, object] = {"cluster": found, "choice": choice, "step": step or "target"}
     if "listed" in request.POST and not keys:
-        messages.error(request, "No name was chosen: tick some, or take all that fit.")
+        messages.error(request, _("No name was chosen: tick some, or take all that fit."))
         return htmx.done(request, "adoption.unowned", cluster)
     try:
         names = queries.chosen(found, choice)
@@ -301,7 +308,7 @@ def forget(request: Request, cluster: int) -> HttpResponse:
     confirmed = "confirmed" in request.POST
     keys = request.POST.getlist("name") if "listed" in request.POST or confirmed else []
     if "listed" in request.POST and not keys:
-        messages.error(request, "No name was chosen: tick some, or take all that fit.")
+        messages.error(request, _("No name was chosen: tick some, or take all that fit."))
         return htmx.done(request, "adoption.adopted", cluster)
     choice = ChoiceForm(request.POST).choice(keys)
     with forms.refusals_told(request):
@@ -366,7 +373,11 @@ def rules(request: Request, cluster: int) -> HttpResponse:
                 exclude=data["exclude"],
                 kind=data["kind"],
             )
-            messages.success(request, f"What fits {rule.include} is {rule.instance.tenant.name}'s within a minute.")
+            messages.success(
+                request,
+                _("What fits %(include)s is %(name)s's within a minute.")
+                % {"include": rule.include, "name": rule.instance.tenant.name},
+            )
             return redirect("adoption.rule", rule.pk)
     context = {"cluster": found, "rules": queries.rules(request.actor, found), "tab": "rules"}
     return forms.show(request, "adoption/rules.html", form, context)
@@ -393,14 +404,18 @@ def rule_delete(request: Request, number: int) -> HttpResponse:
     """End a rule; what it took stays."""
     found = access.rule(request.actor, number, "platform:DeleteRule")
     services.delete_rule(actor=request.actor, rule=found)
-    messages.success(request, f"The rule {found.include} has ended. What it took stays where it is.")
+    messages.success(
+        request, _("The rule %(include)s has ended. What it took stays where it is.") % {"include": found.include}
+    )
     return redirect("adoption.rules", found.cluster_id)
 
 
 def _tenant(request: Request, account: str) -> Tenant:
     tenant = queries.account(request.actor, account)
     if tenant is None:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"There is no account {account}.", "account")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("There is no account %(account)s.") % {"account": account}, "account"
+        )
     return tenant
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.alarms import queries
@@ -15,15 +16,16 @@ from console.alarms.services import MOST_MINUTES, RecipientValues, RuleValues
 from console.instances import queries as instances
 from console.instances.models import Instance
 from console.web import zone
+from console.web.languages import gettext_lazy
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 _CODE = _PLAIN | {"class": "font-monospace"}
 _TIME = forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
 _GROUPS = (
-    ("Groups", ("group.backlog", "group.delay", "group.stalled", "group.offline", "group.dead_letters")),
-    ("Topics", ("topic.above", "topic.below")),
-    ("Brokers", ("broker.storage", "broker.away")),
-    ("Analytics", ("pipeline.failed", "tracking.failed", "sql.failed")),
+    (gettext_lazy("Groups"), ("group.backlog", "group.delay", "group.stalled", "group.offline", "group.dead_letters")),
+    (gettext_lazy("Topics"), ("topic.above", "topic.below")),
+    (gettext_lazy("Brokers"), ("broker.storage", "broker.away")),
+    (gettext_lazy("Analytics"), ("pipeline.failed", "tracking.failed", "sql.failed")),
 )
 
 
@@ -58,50 +60,74 @@ class RuleForm(forms.Form):
     """A rule; of an account's own instances and recipients."""
 
     name = forms.CharField(
-        label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
-        help_text="What people read in the notice.",
-    )  # fmt: skip
-    condition = forms.ChoiceField(label="Condition")
+        label=gettext_lazy("Name"),
+        max_length=64,
+        widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
+        help_text=gettext_lazy("What people read in the notice."),
+    )
+    condition = forms.ChoiceField(label=gettext_lazy("Condition"))
     threshold = forms.FloatField(
-        label="Threshold", required=False, min_value=0, initial=1000,
-        help_text="In the unit that stands behind the condition; what is offline or has failed needs none.",
-    )  # fmt: skip
+        label=gettext_lazy("Threshold"),
+        required=False,
+        min_value=0,
+        initial=1000,
+        help_text=gettext_lazy(
+            "In the unit that stands behind the condition; what is offline or has failed needs none."
+        ),
+    )
     minutes = forms.IntegerField(
-        label="For minutes", required=False, min_value=0, max_value=MOST_MINUTES, initial=5,
-        help_text="So long it holds before somebody is told; 0: at once. Of what is counted: within so many minutes.",
-    )  # fmt: skip
+        label=gettext_lazy("For minutes"),
+        required=False,
+        min_value=0,
+        max_value=MOST_MINUTES,
+        initial=5,
+        help_text=gettext_lazy(
+            "So long it holds before somebody is told; 0: at once. Of what is counted: within so many minutes."
+        ),
+    )
     instance = forms.ModelChoiceField(
-        label="Instance", queryset=Instance.objects.none(), required=False, empty_label="All instances",
-        help_text="Of groups and topics.",
-    )  # fmt: skip
+        label=gettext_lazy("Instance"),
+        queryset=Instance.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("All instances"),
+        help_text=gettext_lazy("Of groups and topics."),
+    )
     names = forms.CharField(
-        label="Names", max_length=512, required=False, initial="*", widget=forms.TextInput(attrs=_CODE),
-        help_text="Of groups, topics, jobs or tasks: patterns with * and ?, separated by spaces. Each has an alarm of "
-        "its own.",
-    )  # fmt: skip
+        label=gettext_lazy("Names"),
+        max_length=512,
+        required=False,
+        initial="*",
+        widget=forms.TextInput(attrs=_CODE),
+        help_text=gettext_lazy(
+            "Of groups, topics, jobs or tasks: patterns with * and ?, separated by spaces. Each has "
+            "an alarm of its own."
+        ),
+    )
     severity = forms.ChoiceField(
-        label="Severity",
+        label=gettext_lazy("Severity"),
         choices=Severity.choices,
         initial=Severity.WARNING,
-        help_text="Said in the notice and in lists.",
+        help_text=gettext_lazy("Said in the notice and in lists."),
     )
     recipients = forms.ModelMultipleChoiceField(
-        label="Tell",
+        label=gettext_lazy("Tell"),
         queryset=Recipient.objects.none(),
         widget=forms.CheckboxSelectMultiple,
-        help_text="Each gets every notice of this rule, its end too.",
+        help_text=gettext_lazy("Each gets every notice of this rule, its end too."),
     )
-    quiet_from = forms.TimeField(label="Quiet hours from", required=False, widget=_TIME)
+    quiet_from = forms.TimeField(label=gettext_lazy("Quiet hours from"), required=False, widget=_TIME)
     quiet_until = forms.TimeField(
-        label="Quiet hours until", required=False, widget=_TIME,
-        help_text="Nobody is told within these; what still holds when they end is told then.",
-    )  # fmt: skip
+        label=gettext_lazy("Quiet hours until"),
+        required=False,
+        widget=_TIME,
+        help_text=gettext_lazy("Nobody is told within these; what still holds when they end is told then."),
+    )
     zone = forms.CharField(
-        label="Time zone of these hours",
+        label=gettext_lazy("Time zone of these hours"),
         required=False,
         initial="UTC",
         max_length=64,
-        help_text="Such as Europe/Berlin.",
+        help_text=gettext_lazy("Such as Europe/Berlin."),
     )
 
     def __init__(
@@ -149,25 +175,39 @@ class RecipientForm(forms.Form):
     """Somebody who can be told."""
 
     name = forms.CharField(
-        label="Name", max_length=64, widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
-        help_text="What rules call it.",
-    )  # fmt: skip
-    kind = forms.ChoiceField(label="By", choices=RecipientKind.choices)
-    address = forms.CharField(
-        label="Address", required=False, max_length=2048, widget=forms.TextInput(attrs=_CODE),
-        help_text="Addresses of mail separated by commas, or the URL of the webhook or robot. It is stored encrypted; "
-        "of a URL the host only is shown again.",
-    )  # fmt: skip
-    secret = forms.CharField(
-        label="Secret", required=False, max_length=256, strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Signs what is sent: of a webhook of your own, DingTalk and Feishu. Never shown again.",
-    )  # fmt: skip
-    instance = forms.ModelChoiceField(
-        label="Instance of the topic", queryset=Instance.objects.none(), required=False, empty_label="–"
+        label=gettext_lazy("Name"),
+        max_length=64,
+        widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
+        help_text=gettext_lazy("What rules call it."),
     )
-    topic = forms.CharField(label="Topic", required=False, max_length=255, widget=forms.TextInput(attrs=_CODE))
-    queue = forms.CharField(label="Queue", required=False, max_length=255, widget=forms.TextInput(attrs=_CODE))
+    kind = forms.ChoiceField(label=gettext_lazy("By"), choices=RecipientKind.choices)
+    address = forms.CharField(
+        label=gettext_lazy("Address"),
+        required=False,
+        max_length=2048,
+        widget=forms.TextInput(attrs=_CODE),
+        help_text=gettext_lazy(
+            "Addresses of mail separated by commas, or the URL of the webhook or robot. It is stored "
+            "encrypted; of a URL the host only is shown again."
+        ),
+    )
+    secret = forms.CharField(
+        label=gettext_lazy("Secret"),
+        required=False,
+        max_length=256,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("Signs what is sent: of a webhook of your own, DingTalk and Feishu. Never shown again."),
+    )
+    instance = forms.ModelChoiceField(
+        label=gettext_lazy("Instance of the topic"), queryset=Instance.objects.none(), required=False, empty_label="–"
+    )
+    topic = forms.CharField(
+        label=gettext_lazy("Topic"), required=False, max_length=255, widget=forms.TextInput(attrs=_CODE)
+    )
+    queue = forms.CharField(
+        label=gettext_lazy("Queue"), required=False, max_length=255, widget=forms.TextInput(attrs=_CODE)
+    )
 
     def __init__(self, data: Any = None, *, actor: Actor, recipient: Recipient | None = None) -> None:
         initial = None
@@ -178,7 +218,7 @@ class RecipientForm(forms.Form):
         super().__init__(data, initial=initial)
         fields = cast("dict[str, Any]", self.fields)
         if recipient is not None:
-            fields["address"].help_text = "Left empty, it stays, and so does its secret."
+            fields["address"].help_text = _("Left empty, it stays, and so does its secret.")
         fields["instance"].queryset = instances.instances(actor.tenant).order_by("name")
         fields["instance"].label_from_instance = lambda one: one.name
 
@@ -187,6 +227,11 @@ class RecipientForm(forms.Form):
         """What was said, as services take it."""
         said = self.cleaned_data
         return RecipientValues(
-            name=said["name"], kind=RecipientKind(said["kind"]), address=said["address"], secret=said["secret"],
-            instance=said["instance"], topic=said["topic"], queue=said["queue"],
-        )  # fmt: skip
+            name=said["name"],
+            kind=RecipientKind(said["kind"]),
+            address=said["address"],
+            secret=said["secret"],
+            instance=said["instance"],
+            topic=said["topic"],
+            queue=said["queue"],
+        )

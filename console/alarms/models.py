@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from console.accounts.models import Tenant
 from console.instances.models import Instance
+from console.web.languages import gettext_lazy
 
 
 class Condition(models.TextChoices):
     """What a rule watches."""
 
-    BACKLOG = "group.backlog", "Backlog of a group"
-    DELAY = "group.delay", "Delay of a group"
-    STALLED = "group.stalled", "Group that consumes nothing"
-    OFFLINE = "group.offline", "Group that is offline"
-    DEAD_LETTERS = "group.dead_letters", "New dead letters of a group"
-    ABOVE = "topic.above", "Rate of a topic above"
-    BELOW = "topic.below", "Rate of a topic below"
-    STORAGE = "broker.storage", "Storage of a broker"
-    AWAY = "broker.away", "Broker that does not answer"
-    PIPELINE = "pipeline.failed", "Failed SQL job or inflow task"
-    TRACKING = "tracking.failed", "Failed change tracking task"
-    STATEMENTS = "sql.failed", "Failed SQL statements"
+    BACKLOG = "group.backlog", gettext_lazy("Backlog of a group")
+    DELAY = "group.delay", gettext_lazy("Delay of a group")
+    STALLED = "group.stalled", gettext_lazy("Group that consumes nothing")
+    OFFLINE = "group.offline", gettext_lazy("Group that is offline")
+    DEAD_LETTERS = "group.dead_letters", gettext_lazy("New dead letters of a group")
+    ABOVE = "topic.above", gettext_lazy("Rate of a topic above")
+    BELOW = "topic.below", gettext_lazy("Rate of a topic below")
+    STORAGE = "broker.storage", gettext_lazy("Storage of a broker")
+    AWAY = "broker.away", gettext_lazy("Broker that does not answer")
+    PIPELINE = "pipeline.failed", gettext_lazy("Failed SQL job or inflow task")
+    TRACKING = "tracking.failed", gettext_lazy("Failed change tracking task")
+    STATEMENTS = "sql.failed", gettext_lazy("Failed SQL statements")
 
     @property
     def unit(self) -> str:
@@ -54,7 +56,7 @@ class Condition(models.TextChoices):
 _UNITS = {
     Condition.BACKLOG: "messages",
     Condition.DELAY: "seconds",
-    Condition.DEAD_LETTERS: "dead letters",
+    Condition.DEAD_LETTERS: gettext_lazy("dead letters"),
     Condition.ABOVE: "messages/s",
     Condition.BELOW: "messages/s",
     Condition.STORAGE: "%",
@@ -65,21 +67,21 @@ _UNITS = {
 class Severity(models.TextChoices):
     """How bad it is."""
 
-    CRITICAL = "critical", "Critical"
-    WARNING = "warning", "Warning"
-    NOTE = "note", "Note"
+    CRITICAL = "critical", gettext_lazy("Critical")
+    WARNING = "warning", gettext_lazy("Warning")
+    NOTE = "note", gettext_lazy("Note")
 
 
 class RecipientKind(models.TextChoices):
     """How somebody is told."""
 
-    MAIL = "mail", "Mail"
-    WEBHOOK = "webhook", "Webhook"
-    SLACK = "slack", "Slack"
-    DINGTALK = "dingtalk", "DingTalk"
-    FEISHU = "feishu", "Feishu"
-    TOPIC = "topic", "Topic"
-    QUEUE = "queue", "Queue"
+    MAIL = "mail", gettext_lazy("Mail")
+    WEBHOOK = "webhook", gettext_lazy("Webhook")
+    SLACK = "slack", gettext_lazy("Slack")
+    DINGTALK = "dingtalk", gettext_lazy("DingTalk")
+    FEISHU = "feishu", gettext_lazy("Feishu")
+    TOPIC = "topic", gettext_lazy("Topic")
+    QUEUE = "queue", gettext_lazy("Queue")
 
 
 class Recipient(models.Model):
@@ -180,8 +182,8 @@ class Alarm(models.Model):
     def word(self) -> str:
         """Its state as pages name it."""
         if self.ended_at is not None:
-            return "Ended"
-        return "Firing" if self.fired_at is not None else "Pending"
+            return _("Ended")
+        return _("Firing") if self.fired_at is not None else _("Pending")
 
     def __str__(self) -> str:
         return f"{self.rule_name}: {self.subject}"

@@ -19,6 +19,7 @@ from urllib.parse import quote_plus, urlsplit, urlunsplit
 
 from django.conf import settings
 from django.core.mail import EmailMessage
+from django.utils.translation import gettext as _
 
 from analytics.inflow.http_line import Answer, Line, Unanswered, sign
 from brokercore.client import Message
@@ -50,13 +51,13 @@ def send(notification: Notification) -> str:
         .first()
     )
     if recipient is None:
-        raise UndeliverableError("The recipient was deleted.")
+        raise UndeliverableError(_("The recipient was deleted."))
     return _SENDERS[RecipientKind(recipient.kind)](recipient, notification)
 
 
 def _mail(recipient: Recipient, notification: Notification) -> str:
     if not settings.EMAIL_HOST:
-        raise UndeliverableError("The platform's administrator has named no mail server (GANTRY_SMTP_HOST).")
+        raise UndeliverableError(_("The platform's administrator has named no mail server (GANTRY_SMTP_HOST)."))
     told = json.loads(notification.body)
     message = EmailMessage(
         subject=_title(told),
@@ -67,15 +68,15 @@ def _mail(recipient: Recipient, notification: Notification) -> str:
     try:
         message.send()
     except smtplib.SMTPRecipientsRefused as error:
-        codes = [code for code, _ in error.recipients.values()]
+        codes = [code for code, _unused in error.recipients.values()]
         sentence = f"The mail server refused all addresses (status {codes[0] if codes else 'unknown'})."
         if all(code >= 500 for code in codes):
             raise UndeliverableError(sentence) from error
         raise PassingError(sentence) from error
     except smtplib.SMTPAuthenticationError as error:
-        raise PassingError("The mail server refused the platform's user name or password.") from error
+        raise PassingError(_("The mail server refused the platform's user name or password.")) from error
     except (smtplib.SMTPException, OSError) as error:
-        raise PassingError(f"The mail server did not take it: {type(error).__name__}.") from error
+        raise PassingError(_("The mail server did not take it: %(name)s.") % {"name": type(error).__name__}) from error
     return ""
 
 
@@ -127,7 +128,7 @@ def _feishu(recipient: Recipient, notification: Notification) -> str:
 def _topic(recipient: Recipient, notification: Notification) -> str:
     topic = Topic.objects.filter(instance=recipient.instance, name=recipient.topic).first()
     if topic is None or recipient.instance is None:
-        raise UndeliverableError(f"Topic {recipient.topic} does not exist any more.")
+        raise UndeliverableError(_("Topic %(topic)s does not exist any more.") % {"topic": recipient.topic})
     cluster = recipient.instance.cluster
     if cluster.read_only:
         raise UndeliverableError(broker.read_only(cluster.name).message)
@@ -164,10 +165,10 @@ def _require_taken(answer: Answer, who: str, code: str, reason: str) -> None:
         said = json.loads(answer.content[:_MOST_ANSWER])
         number, words = said.get(code, 0), str(said.get(reason, ""))
     except (ValueError, AttributeError):
-        raise PassingError(f"{who} answered something else than it does for its robots.") from None
+        raise PassingError(_("%(who)s answered something else than it does for its robots.") % {"who": who}) from None
     if number:
         shown = "".join(one if one.isprintable() else " " for one in words)[:_LONGEST_SHOWN].strip()
-        raise PassingError(f"{who} refused the message: {shown or number}.")
+        raise PassingError(_("%(who)s refused the message: %(shown)s.") % {"who": who, "shown": shown or number})
 
 
 def _title(told: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics.inflow.http_line import checked as checked_url
 from brokercore.policy import mq_resource
@@ -77,7 +78,10 @@ def create_rule(*, actor: Actor, values: RuleValues) -> Rule:
     actor may not watch."""
     rule = Rule(tenant=actor.tenant, creator=actor.name[:150])
     if Rule.objects.filter(tenant=actor.tenant).count() >= MOST_RULES:
-        raise Refused("ALARM_RULE_LIMIT", f"An account has at most {MOST_RULES:,} alarm rules.")
+        raise Refused(
+            "ALARM_RULE_LIMIT",
+            _("An account has at most %(most_rules)s alarm rules.") % {"most_rules": f"{MOST_RULES:,}"},
+        )
     return _save_rule(actor, rule, values, "create")
 
 
@@ -100,7 +104,10 @@ def delete_rule(*, actor: Actor, rule: Rule) -> None:
 def enable_rule(*, actor: Actor, rule: Rule, enabled: bool) -> None:
     """Turn a rule on or off. Raises Refused when it is so already."""
     if not Rule.objects.filter(pk=rule.pk, enabled=not enabled).update(enabled=enabled):
-        raise Refused("ALARM_RULE_STATE", f"{rule.name} is {'on' if enabled else 'off'} already.")
+        raise Refused(
+            "ALARM_RULE_STATE",
+            _("%(rule)s is %(value)s already.") % {"rule": rule.name, "value": "on" if enabled else "off"},
+        )
     audit.record(actor, f"alarms.rule.{'enable' if enabled else 'disable'}", rule.name)
 
 
@@ -109,7 +116,7 @@ def acknowledge(*, actor: Actor, alarm: Alarm) -> None:
     """Say that somebody sees to it. Raises Refused where somebody does, or it has ended."""
     found = Alarm.objects.filter(pk=alarm.pk, ended_at=None, fired_at__isnull=False, acknowledged_at=None)
     if not found.update(acknowledged_at=timezone.now(), acknowledged_by=actor.name[:150]):
-        raise Refused("ALARM_STATE", "It has ended, or somebody has acknowledged it already.")
+        raise Refused("ALARM_STATE", _("It has ended, or somebody has acknowledged it already."))
     audit.record(actor, "alarms.alarm.acknowledge", alarm.rule_name, detail={"alarm": alarm.pk})
 
 
@@ -117,7 +124,11 @@ def create_recipient(*, actor: Actor, values: RecipientValues) -> Recipient:
     """Somebody who can be told. Raises Refused for what cannot be one, PermissionDenied for where the actor may not
     send."""
     if Recipient.objects.filter(tenant=actor.tenant).count() >= MOST_RECIPIENTS:
-        raise Refused("ALARM_RECIPIENT_LIMIT", f"An account has at most {MOST_RECIPIENTS} recipients of alarms.")
+        raise Refused(
+            "ALARM_RECIPIENT_LIMIT",
+            _("An account has at most %(most_recipients)s recipients of alarms.")
+            % {"most_recipients": MOST_RECIPIENTS},
+        )
     recipient = Recipient(tenant=actor.tenant)
     return _save_recipient(actor, recipient, values, "create")
 
@@ -132,7 +143,10 @@ def delete_recipient(*, actor: Actor, recipient: Recipient) -> None:
     """Delete who is told, from the rules too. Raises Refused where a rule would tell nobody any more."""
     only = [rule.name for rule in recipient.rules.all() if rule.recipients.count() == 1]
     if only:
-        raise Refused("RECIPIENT_USED", f"The rule {only[0]} tells nobody else: give it another recipient first.")
+        raise Refused(
+            "RECIPIENT_USED",
+            _("The rule %(only)s tells nobody else: give it another recipient first.") % {"only": only[0]},
+        )
     name = recipient.name
     recipient.delete()
     audit.record(actor, "alarms.recipient.delete", name)
@@ -142,7 +156,11 @@ def delete_recipient(*, actor: Actor, recipient: Recipient) -> None:
 def test_recipient(*, actor: Actor, recipient: Recipient) -> None:
     """Send a test, at most one in half a minute; `queries.last_notice` tells what became of it. Raises Refused."""
     if not cache.add(f"alarms:test:{recipient.pk}", 1, timeout=_TEST_PAUSE_S):
-        raise Refused("ALARM_TEST", f"{recipient.name} was sent a test less than {_TEST_PAUSE_S} seconds ago.")
+        raise Refused(
+            "ALARM_TEST",
+            _("%(recipient)s was sent a test less than %(test_pause_s)s seconds ago.")
+            % {"recipient": recipient.name, "test_pause_s": _TEST_PAUSE_S},
+        )
     notices.enqueue_test(recipient, actor.tenant.name)
     audit.record(actor, "alarms.recipient.test", recipient.name)
 
@@ -152,17 +170,23 @@ def _save_rule(actor: Actor, rule: Rule, values: RuleValues, act: str) -> Rule:
     _require_name(values.name)
     names = patterns.checked(values.names or "*", "names") if watched.has_names else "*"
     if watched.unit and not 0 <= values.threshold <= 1e15:
-        raise Refused(_FIELD, "The threshold is a number from 0.", "threshold")
+        raise Refused(_FIELD, _("The threshold is a number from 0."), "threshold")
     if watched == Condition.STORAGE and values.threshold > 100:
-        raise Refused(_FIELD, "A store is full to 100 % at most.", "threshold")
+        raise Refused(_FIELD, _("A store is full to 100 % at most."), "threshold")
     if not 0 <= values.minutes <= MOST_MINUTES:
-        raise Refused(_FIELD, f"Minutes are 0 to {MOST_MINUTES:,}.", "minutes")
+        raise Refused(
+            _FIELD, _("Minutes are 0 to %(most_minutes)s.") % {"most_minutes": f"{MOST_MINUTES:,}"}, "minutes"
+        )
     if watched.is_counted and not 1 <= values.minutes <= 60:
-        raise Refused(_FIELD, "What is counted is counted within 1 to 60 minutes.", "minutes")
+        raise Refused(_FIELD, _("What is counted is counted within 1 to 60 minutes."), "minutes")
     if not 1 <= len(values.recipients) <= MOST_OF_A_RULE:
-        raise Refused(_FIELD, f"A rule tells 1 to {MOST_OF_A_RULE} recipients.", "recipients")
+        raise Refused(
+            _FIELD,
+            _("A rule tells 1 to %(most_of_a_rule)s recipients.") % {"most_of_a_rule": MOST_OF_A_RULE},
+            "recipients",
+        )
     if (values.quiet_from is None) != (values.quiet_until is None):
-        raise Refused(_FIELD, "Quiet hours have a begin and an end.", "quiet_until")
+        raise Refused(_FIELD, _("Quiet hours have a begin and an end."), "quiet_until")
     _require_zone(values.zone)
     instance = values.instance if watched.is_of_groups or watched.is_of_topics else None
     _require_sight(actor, values.condition, instance)
@@ -182,13 +206,17 @@ def _save_rule(actor: Actor, rule: Rule, values: RuleValues, act: str) -> Rule:
                 Alarm.objects.filter(rule=rule, ended_at=None).update(ended_at=timezone.now())
             audit.record(actor, f"alarms.rule.{act}", rule.name, detail=_told(rule, values))
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"There is an alarm rule {values.name} already.", "name") from error
+        raise Refused(
+            "NAME_TAKEN", _("There is an alarm rule %(values)s already.") % {"values": values.name}, "name"
+        ) from error
     return rule
 
 
 def _require_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise Refused(_FIELD, "A name has 1 to 64 letters, digits, spaces and - _ . : /, and begins with one.", "name")
+        raise Refused(
+            _FIELD, _("A name has 1 to 64 letters, digits, spaces and - _ . : /, and begins with one."), "name"
+        )
 
 
 def _require_sight(actor: Actor, condition: Condition, instance: Instance | None) -> None:
@@ -212,7 +240,9 @@ def _require_zone(name: str) -> None:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise Refused(_FIELD, f"{name[:64]!r} is no time zone, such as Asia/Shanghai.", "zone") from None
+        raise Refused(
+            _FIELD, _("%(name)r is no time zone, such as Asia/Shanghai.") % {"name": name[:64]}, "zone"
+        ) from None
 
 
 def _told(rule: Rule, values: RuleValues) -> dict[str, object]:
@@ -231,7 +261,9 @@ def _told(rule: Rule, values: RuleValues) -> dict[str, object]:
 def _save_recipient(actor: Actor, recipient: Recipient, values: RecipientValues, act: str) -> Recipient:
     _require_name(values.name)
     if len(values.secret) > _MOST_SECRET:
-        raise Refused(_FIELD, f"A secret has at most {_MOST_SECRET} characters.", "secret")
+        raise Refused(
+            _FIELD, _("A secret has at most %(most_secret)s characters.") % {"most_secret": _MOST_SECRET}, "secret"
+        )
     same_kind = recipient.pk is not None and recipient.kind == values.kind
     keeps = same_kind and not values.address and bool(recipient.address_encrypted)
     recipient.name, recipient.kind = values.name, values.kind
@@ -253,16 +285,18 @@ def _save_recipient(actor: Actor, recipient: Recipient, values: RecipientValues,
             detail = {"kind": recipient.kind, "address": recipient.shown}
             audit.record(actor, f"alarms.recipient.{act}", recipient.name, detail=detail)
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"There is a recipient {values.name} already.", "name") from error
+        raise Refused(
+            "NAME_TAKEN", _("There is a recipient %(values)s already.") % {"values": values.name}, "name"
+        ) from error
     return recipient
 
 
 def _point_to_topic(actor: Actor, recipient: Recipient, values: RecipientValues) -> None:
     topic = Topic.objects.filter(instance=values.instance, name=values.topic).first() if values.instance else None
     if topic is None:
-        raise Refused(_FIELD, f"There is no topic {values.topic[:64]!r} in the instance.", "topic")
+        raise Refused(_FIELD, _("There is no topic %(topic)r in the instance.") % {"topic": values.topic[:64]}, "topic")
     if topic.order_type in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
-        raise Refused(_FIELD, "Alarms go to a topic of usual or ordered messages.", "topic")
+        raise Refused(_FIELD, _("Alarms go to a topic of usual or ordered messages."), "topic")
     require(actor, "mq:PUB", mq_resource(topic.physical_name), owner=actor.tenant)
     recipient.instance, recipient.topic = values.instance, topic.name
     recipient.shown = f"{topic.name} of {topic.instance.name}"
@@ -270,7 +304,7 @@ def _point_to_topic(actor: Actor, recipient: Recipient, values: RecipientValues)
 
 def _point_to_queue(actor: Actor, recipient: Recipient, values: RecipientValues) -> None:
     if not _QUEUE.fullmatch(values.queue):
-        raise Refused(_FIELD, "A queue's name has 1 to 255 letters, digits and hyphens.", "queue")
+        raise Refused(_FIELD, _("A queue's name has 1 to 255 letters, digits and hyphens."), "queue")
     require(actor, queues.SEND, queues.resource_of(actor.tenant, values.queue), owner=actor.tenant)
     recipient.queue = values.queue
     recipient.shown = f"queue {values.queue}"
@@ -280,12 +314,16 @@ def _point_to_address(recipient: Recipient, values: RecipientValues) -> None:
     if values.kind == RecipientKind.MAIL:
         addresses = values.address.replace(",", " ").split()
         if not 1 <= len(addresses) <= MOST_ADDRESSES:
-            raise Refused(_FIELD, f"Mail goes to 1 to {MOST_ADDRESSES} addresses.", "address")
+            raise Refused(
+                _FIELD,
+                _("Mail goes to 1 to %(most_addresses)s addresses.") % {"most_addresses": MOST_ADDRESSES},
+                "address",
+            )
         for one in addresses:
             try:
                 validate_email(one)
             except ValidationError:
-                raise Refused(_FIELD, f"{one[:64]!r} is no address of mail.", "address") from None
+                raise Refused(_FIELD, _("%(one)r is no address of mail.") % {"one": one[:64]}, "address") from None
         recipient.address_encrypted, recipient.shown = encrypt(" ".join(addresses)), ", ".join(addresses)[:512]
         return
     try:

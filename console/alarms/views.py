@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts.actor import Actor
@@ -57,7 +58,7 @@ def rule_create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
             rule = services.create_rule(actor=request.actor, values=form.values)
-            messages.success(request, f"The rule {rule.name} is on.")
+            messages.success(request, _("The rule %(rule)s is on.") % {"rule": rule.name})
             return redirect("alarms.rule", rule.pk)
     context = _may(request.actor) | {"has_recipients": queries.recipients(tenant).exists()}
     return forms.show(request, "alarms/rule_create.html", form, context)
@@ -83,7 +84,7 @@ def rule_update(request: Request, number: int) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
             services.change_rule(actor=request.actor, rule=rule, values=form.values)
-            messages.success(request, f"The rule {form.cleaned_data['name']} is changed.")
+            messages.success(request, _("The rule %(name)s is changed.") % {"name": form.cleaned_data["name"]})
             return redirect("alarms.rule", number)
     context = _may(request.actor) | {"rule": rule, "has_recipients": True}
     return forms.show(request, "alarms/rule_update.html", form, context)
@@ -100,9 +101,9 @@ def rule_enable(request: Request, number: int) -> HttpResponse:
 def rule_delete(request: Request, number: int) -> HttpResponse:
     rule = access.rule(request.actor, number, access.DELETE)
     wanted = deletion.Deletion(
-        kind="alarm rule",
+        kind=_("alarm rule"),
         name=rule.name,
-        warning="Nobody is told by it any more. What it told stays in the history.",
+        warning=_("Nobody is told by it any more. What it told stays in the history."),
         cancel_url=reverse("alarms.rule", args=[number]),
     )
     return deletion.confirm(
@@ -124,7 +125,10 @@ def recipient_create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
             recipient = services.create_recipient(actor=request.actor, values=form.values)
-            messages.success(request, f"{recipient.name} can be told. Send a test to see that it arrives.")
+            messages.success(
+                request,
+                _("%(recipient)s can be told. Send a test to see that it arrives.") % {"recipient": recipient.name},
+            )
             return redirect("alarms.recipients")
     return forms.show(request, "alarms/recipient_create.html", form)
 
@@ -136,7 +140,7 @@ def recipient_update(request: Request, number: int) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on=forms.WHOLE_FORM):
             services.change_recipient(actor=request.actor, recipient=recipient, values=form.values)
-            messages.success(request, f"{form.cleaned_data['name']} is changed.")
+            messages.success(request, _("%(name)s is changed.") % {"name": form.cleaned_data["name"]})
             return redirect("alarms.recipients")
     return forms.show(request, "alarms/recipient_update.html", form, {"recipient": recipient})
 
@@ -146,7 +150,11 @@ def recipient_test(request: Request, number: int) -> HttpResponse:
     recipient = access.recipient(request.actor, number, access.PUT_RECIPIENT)
     with forms.refusals_told(request):
         services.test_recipient(actor=request.actor, recipient=recipient)
-        messages.info(request, f"A test is on its way to {recipient.name}; the list tells what becomes of it.")
+        messages.info(
+            request,
+            _("A test is on its way to %(recipient)s; the list tells what becomes of it.")
+            % {"recipient": recipient.name},
+        )
     return htmx.done(request, "alarms.recipients")
 
 
@@ -155,7 +163,7 @@ def recipient_delete(request: Request, number: int) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="recipient",
         name=recipient.name,
-        warning="It is told nothing any more, and leaves the rules that tell it.",
+        warning=_("It is told nothing any more, and leaves the rules that tell it."),
         cancel_url=reverse("alarms.recipients"),
     )
     return deletion.confirm(

@@ -6,15 +6,16 @@ from django.db import models
 
 from console.accounts.models import Role, Tenant, User
 from console.topics.models import Topic
+from console.web.languages import gettext_lazy
 
 
 class ArchiveStatus(models.TextChoices):
     """What an archive does now; FAILED says how the last run ended."""
 
-    IDLE = "IDLE", "Archived"
-    QUEUED = "QUEUED", "Waiting"
-    RUNNING = "RUNNING", "Archiving"
-    FAILED = "FAILED", "Failed"
+    IDLE = "IDLE", gettext_lazy("Archived")
+    QUEUED = "QUEUED", gettext_lazy("Waiting")
+    RUNNING = "RUNNING", gettext_lazy("Archiving")
+    FAILED = "FAILED", gettext_lazy("Failed")
 
 
 #: States in which a worker has, or will have, something to do.

@@ -7,6 +7,7 @@ import secrets
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from console.accounts.actor import Actor, requester
@@ -53,7 +54,7 @@ def start(*, actor: Actor, topic: Topic) -> TopicArchive:
 def set_hourly(*, actor: Actor, archive: TopicArchive, hourly: bool) -> None:
     """Go on by itself every hour, or no longer; with the rights of the actor. Raises Refused without a topic."""
     if hourly and archive.topic_id is None:
-        raise Refused("ARCHIVE_WITHOUT_TOPIC", "The topic was deleted; there is nothing more to archive.")
+        raise Refused("ARCHIVE_WITHOUT_TOPIC", _("The topic was deleted; there is nothing more to archive."))
     changes: dict[str, object] = {"hourly": hourly}
     if hourly:
         changes |= requester(actor)
@@ -70,7 +71,7 @@ def delete(*, actor: Actor, archive: TopicArchive) -> None:
     with transaction.atomic():
         idle = TopicArchive.objects.filter(pk=archive.pk).exclude(status=ArchiveStatus.RUNNING)
         if not idle.delete()[0]:
-            raise Refused("ARCHIVE_BUSY", "The archive is being written now; delete it when the run has ended.")
+            raise Refused("ARCHIVE_BUSY", _("The archive is being written now; delete it when the run has ended."))
         _record(actor, "delete", archive, {"messages": archive.messages, "location": archive.location})
     with bucket_events.removed(actor, archive.location):
         lake.remove(archive.location)
@@ -89,9 +90,9 @@ def _requested(actor: Actor) -> dict[str, object]:
 
 def _location(tenant: Tenant, topic: Topic) -> str:
     """A folder that no other archive ever had, also not one of a topic with the same name."""
-    bucket, _ = Bucket.objects.get_or_create(name=bucket_name(tenant), defaults={"tenant": tenant})
+    bucket, _unused = Bucket.objects.get_or_create(name=bucket_name(tenant), defaults={"tenant": tenant})
     if bucket.tenant_id != tenant.pk:
-        raise Refused("BUCKET_TAKEN", f"The bucket {bucket.name} belongs to another account.")
+        raise Refused("BUCKET_TAKEN", _("The bucket %(bucket)s belongs to another account.") % {"bucket": bucket.name})
     # RocketMQ takes names with % and |, which no path of the lake has.
     name = re.sub(r"[^A-Za-z0-9_-]", "_", topic.name)
     return f"oss://{bucket.name}/{topic.instance.instance_id}/{name}-{secrets.token_hex(4)}/"

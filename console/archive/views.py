@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access as accounts
@@ -18,6 +19,7 @@ from console.archive.models import TopicArchive
 from console.topics.models import Topic
 from console.topics.names import apart
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column, configured, search_text
 from console.web.templatetags.gantry import byte_size, number
 
@@ -27,13 +29,13 @@ _NUMBER = column("num-cell")
 class ArchiveTable(tables.Table):  # type: ignore[misc]
     """Topic, state and size of each archive."""
 
-    physical_name = CellColumn(template_name="archive/_topic_cell.html", verbose_name="Topic")
-    status = CellColumn(template_name="archive/_status.html", verbose_name="State")
-    messages = tables.Column(verbose_name="Messages", attrs=_NUMBER)
-    size = tables.Column(verbose_name="Size", attrs=_NUMBER)
+    physical_name = CellColumn(template_name="archive/_topic_cell.html", verbose_name=gettext_lazy("Topic"))
+    status = CellColumn(template_name="archive/_status.html", verbose_name=gettext_lazy("State"))
+    messages = tables.Column(verbose_name=gettext_lazy("Messages"), attrs=_NUMBER)
+    size = tables.Column(verbose_name=gettext_lazy("Size"), attrs=_NUMBER)
     ended_at = CellColumn(
         "{% load gantry %}{% if record.ended_at %}{% ago record.ended_at %}{% else %}–{% endif %}",
-        verbose_name="Last run",
+        verbose_name=gettext_lazy("Last run"),
     )
     delete = CellColumn(
         template_name="archive/_delete_cell.html", verbose_name="", orderable=False, attrs=column("actions-cell")
@@ -87,12 +89,14 @@ def hourly(request: Request, number: int) -> HttpResponse:
 
 def delete(request: Request, number: int) -> HttpResponse:
     archive = access.archive(request, number)
-    _, name = apart(archive.physical_name)
+    _unused, name = apart(archive.physical_name)
     wanted = deletion.Deletion(
         kind="archive",
         name=name,
-        warning=f"{archive.messages:,} archived messages are deleted. Those that the broker has dropped "
-        "in the meantime are lost.",
+        warning=_(
+            "%(messages)s archived messages are deleted. Those that the broker has dropped in the meantime are lost."
+        )
+        % {"messages": f"{archive.messages:,}"},
         cancel_url=reverse(_page_of(archive)[0], args=_page_of(archive)[1:]),
     )
     return deletion.confirm(

@@ -13,6 +13,7 @@ from typing import Any
 from celery.signals import worker_shutting_down
 from django.conf import settings
 from django.db import close_old_connections, transaction
+from django.utils.translation import gettext as _
 
 from analytics import archives, engine, errors
 from analytics.errors import QueryRefused
@@ -99,9 +100,11 @@ def _options(archive: TopicArchive) -> dict[str, str]:
     """How the topic is read. Raises QueryRefused when whoever asked for the archive may not any more."""
     topic, author = archive.topic, author_of(archive)
     if topic is None:
-        raise QueryRefused("The topic was deleted; what was archived before stays.")
+        raise QueryRefused(_("The topic was deleted; what was archived before stays."))
     if author is None or not access.may_archive(author, topic):
-        raise QueryRefused(f"{archive.requester} may no longer archive this topic; start it again.")
+        raise QueryRefused(
+            _("%(requester)s may no longer archive this topic; start it again.") % {"requester": archive.requester}
+        )
     return mq.reader_options(topic.physical_name, topic.instance.cluster)
 
 
@@ -130,7 +133,7 @@ def _next(archive: TopicArchive, options: dict[str, str], target: dict[str, int]
 
 def _step(archive: TopicArchive, options: dict[str, str], ranges: ArchiveRanges) -> ArchiveStep:
     bounds = {"begin": json.dumps(ranges.begin), "end": json.dumps(ranges.end)}
-    columns = tuple(Column(name, kind) for name, kind, _ in mq.COLUMNS)
+    columns = tuple(Column(name, kind) for name, kind, _unused in mq.COLUMNS)
     table = TableSpec(archive.physical_name, "", "mq", columns, options=tuple((options | bounds).items()))
     number = archive.steps + 1
     # Spark counts by it, so a step that is done again has another one.
@@ -174,7 +177,7 @@ def _beating(archive: TopicArchive) -> Iterator[Callable[[], None]]:
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]
-def stop_steps(**_: Any) -> None:
+def stop_steps(**_unused: Any) -> None:
     """Celery waits for running tasks: stop them, another worker goes on with the same ranges."""
     _shutting_down.set()
     for task_id in list(_running.values()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count
+from django.utils.translation import gettext as _
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, oss_resource
@@ -82,17 +83,22 @@ def create(
     resource = oss_resource(actor.tenant, bucket.name)
     require(actor, CHANGE, resource, owner=actor.tenant)
     if not _NAME.fullmatch(name):
-        message = "A rule's name has 1 to 64 letters, digits, _ and -, and begins with a letter or a digit."
+        message = _("A rule's name has 1 to 64 letters, digits, _ and -, and begins with a letter or a digit.")
         raise Refused(FIELD, message, "name")
     unknown = [event for event in events if event not in NAMES]
     if unknown or not events:
-        what = f"There is no event {unknown[0]!r}" if unknown else "Choose at least one event"
-        raise Refused(FIELD, f"{what}; allowed are {', '.join(NAMES)}.", "events")
+        what = (
+            _("There is no event %(unknown)r") % {"unknown": unknown[0]} if unknown else _("Choose at least one event")
+        )
+        raise Refused(
+            FIELD, _("%(what)s; allowed are %(names)s.") % {"what": what, "names": ", ".join(NAMES)}, "events"
+        )
     for field, text in (("key_prefix", key_prefix), ("key_suffix", key_suffix)):
         if len(text.encode(errors="surrogatepass")) > _LONGEST_KEY:
-            message = (
-                f"The {field.removeprefix('key_')} has more than {_LONGEST_KEY:,} bytes, which is the longest key."
-            )
+            message = _("The %(field)s has more than %(longest_key)s bytes, which is the longest key.") % {
+                "field": field.removeprefix("key_"),
+                "longest_key": f"{_LONGEST_KEY:,}",
+            }
             raise Refused(FIELD, message, field)
     require_queue(actor, SEND, queue)
     _require_queue(actor, queue)
@@ -100,7 +106,10 @@ def create(
         with transaction.atomic():
             Bucket.objects.select_for_update().filter(pk=bucket.pk).first()
             if bucket.rules.count() >= MOST_RULES:
-                raise Refused("BIZ_RULE_QUOTA_EXCEEDED", f"A bucket has {MOST_RULES} rules at most; delete one first.")
+                raise Refused(
+                    "BIZ_RULE_QUOTA_EXCEEDED",
+                    _("A bucket has %(most_rules)s rules at most; delete one first.") % {"most_rules": MOST_RULES},
+                )
             rule = BucketRule.objects.create(
                 bucket=bucket, name=name, events=list(dict.fromkeys(events)), prefix=key_prefix, suffix=key_suffix,
                 queue=queue, creator_name=actor.name,
@@ -108,7 +117,11 @@ def create(
             detail = {"rule": name, "events": rule.events, "prefix": key_prefix, "suffix": key_suffix, "queue": queue}
             audit.record(actor, "sql.bucket.rule.create", resource, detail=detail)
     except IntegrityError as error:
-        raise Refused("BIZ_RULE_EXISTED", f"The bucket {bucket.name} has a rule {name} already.", "name") from error
+        raise Refused(
+            "BIZ_RULE_EXISTED",
+            _("The bucket %(bucket)s has a rule %(name)s already.") % {"bucket": bucket.name, "name": name},
+            "name",
+        ) from error
     return rule
 
 

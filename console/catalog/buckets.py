@@ -12,6 +12,7 @@ from typing import IO, TypeVar
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError
@@ -113,14 +114,16 @@ def create(actor: Actor, name: str) -> Bucket:
     if not _NAME.fullmatch(name):
         raise Refused(
             "BUCKET_NAME_INVALID",
-            "A bucket's name has 3 to 63 lower-case letters, digits and hyphens, and no hyphen at its ends.",
+            _("A bucket's name has 3 to 63 lower-case letters, digits and hyphens, and no hyphen at its ends."),
             "name",
         )
     if name.startswith(_RESERVED):
         raise Refused(
-            "BUCKET_NAME_INVALID", f"Names with {' or '.join(_RESERVED)} at the beginning are reserved.", "name"
+            "BUCKET_NAME_INVALID",
+            _("Names with %(reserved)s at the beginning are reserved.") % {"reserved": " or ".join(_RESERVED)},
+            "name",
         )
-    message = f"The name {name} is taken; names of buckets are unique over all accounts."
+    message = _("The name %(name)s is taken; names of buckets are unique over all accounts.") % {"name": name}
     # What lies in the storage already is somebody's: the lake's AccessKey may see more than our buckets.
     if not Bucket.objects.filter(name=name).exists() and not _is_free(name):
         raise Refused("BUCKET_EXISTS", message, "name")
@@ -137,7 +140,11 @@ def _is_free(name: str) -> bool:
     try:
         return lake.is_free(name)
     except LakeError as error:
-        raise Refused("LAKE_UNAVAILABLE", f"The lake refuses it: {error.user_message}.", "name") from error
+        raise Refused(
+            "LAKE_UNAVAILABLE",
+            _("The lake refuses it: %(user_message)s.") % {"user_message": error.user_message},
+            "name",
+        ) from error
 
 
 def delete(actor: Actor, bucket: Bucket) -> None:
@@ -168,7 +175,8 @@ def _require_unused(actor: Actor, bucket: Bucket, inside: str) -> None:
     if count or others:
         raise Refused(
             "BUCKET_IN_USE",
-            f"Tables ({count}) and schemas ({others}) are in {bucket.name}: drop them first.",
+            _("Tables (%(count)s) and schemas (%(others)s) are in %(bucket)s: drop them first.")
+            % {"count": count, "others": others, "bucket": bucket.name},
             "name",
         )
 
@@ -179,12 +187,15 @@ def upload(actor: Actor, folder: Place, name: str, content: IO[bytes], size: int
     name = unicodedata.normalize("NFC", name)  # macOS takes letters apart
     if size > settings.LAKE_UPLOAD_BYTES:
         raise Refused(
-            "FILE_TOO_LARGE", f"{name} has {size:,} bytes; {settings.LAKE_UPLOAD_BYTES:,} are allowed.", "content"
+            "FILE_TOO_LARGE",
+            _("%(name)s has %(size)s bytes; %(lake_upload_bytes)s are allowed.")
+            % {"name": name, "size": f"{size:,}", "lake_upload_bytes": f"{settings.LAKE_UPLOAD_BYTES:,}"},
+            "content",
         )
     if not name or "/" in name or name.startswith((".", "_")) or len(name) > 200:
         raise Refused(
             "FILE_NAME_INVALID",
-            f"{name!r} is not a file name: it must not contain a slash, or begin with a dot or _.",
+            _("%(name)r is not a file name: it must not contain a slash, or begin with a dot or _.") % {"name": name},
             "content",
         )
     try:
@@ -194,8 +205,8 @@ def upload(actor: Actor, folder: Place, name: str, content: IO[bytes], size: int
     if folder.is_hidden:
         raise Refused(
             "FOLDER_NAME_INVALID",
-            f"{folder.key!r} cannot hold files: folders that begin with . or _ are for the unfinished"
-            " files of statements.",
+            _("%(key)r cannot hold files: folders that begin with . or _ are for the unfinished files of statements.")
+            % {"key": folder.key},
             "folder",
         )
     locations.require_place(actor, WRITE, place)
@@ -238,7 +249,11 @@ def _told(actor: Actor, event: str, place: Place) -> Iterator[list[BucketChange]
         with bucket_events.told(actor, event, [place]) as changes:
             yield changes
     except LakeError as error:
-        raise Refused("LAKE_UNAVAILABLE", f"The lake refuses it: {error.user_message}", "content") from error
+        raise Refused(
+            "LAKE_UNAVAILABLE",
+            _("The lake refuses it: %(user_message)s") % {"user_message": error.user_message},
+            "content",
+        ) from error
 
 
 def _asked(call: Callable[..., Answer], *arguments: object) -> Answer:
@@ -246,7 +261,11 @@ def _asked(call: Callable[..., Answer], *arguments: object) -> Answer:
     try:
         return call(*arguments)
     except LakeError as error:
-        raise Refused("LAKE_UNAVAILABLE", f"The lake refuses it: {error.user_message}", "content") from error
+        raise Refused(
+            "LAKE_UNAVAILABLE",
+            _("The lake refuses it: %(user_message)s") % {"user_message": error.user_message},
+            "content",
+        ) from error
 
 
 def _size(bucket: Bucket) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError
@@ -42,6 +43,7 @@ from console.statements.ddl.definition import (
 from console.statements.ddl.words import Reader
 from console.web.after_commit import after_commit
 from console.web.errors import Refused
+from console.web.words import counted
 
 log = logging.getLogger(__name__)
 CREATE_SCHEMA, DROP_SCHEMA = "dla:CreateSchema", "dla:DropSchema"
@@ -65,7 +67,11 @@ def carry_out(actor: Actor, wish: definition.Definition, schema: str) -> Answer:
     try:
         return _RUNNERS[type(wish)](actor, wish, schema)
     except LakeError as error:
-        raise Refused("LAKE_UNAVAILABLE", f"The lake does not answer: {error.user_message}", "text") from error
+        raise Refused(
+            "LAKE_UNAVAILABLE",
+            _("The lake does not answer: %(user_message)s") % {"user_message": error.user_message},
+            "text",
+        ) from error
 
 
 def name_of(reader: Reader) -> str:
@@ -146,8 +152,11 @@ def remove_table(actor: Actor, schema: Schema, table: ExternalTable) -> None:
         if other is not None:
             raise Refused(
                 "LOCATION_IN_USE",
-                f"The table {other} uses the files of {table.name}, which would be deleted with it: drop "
-                f"{other} first.",
+                _(
+                    "The table %(other)s uses the files of %(table)s, which would be deleted with it: drop "
+                    "%(other)s first."
+                )
+                % {"other": other, "table": table.name},
                 "text",
             )
         locations.checked(actor, table.location, locations.WRITE)
@@ -176,7 +185,11 @@ def _new_table(actor: Actor, name: Named, default: str, *, if_not_exists: bool) 
         return found
     if if_not_exists:
         return None
-    raise Refused("TABLE_EXISTS", f"The table {found.name}.{name.table} already exists.", "text")
+    raise Refused(
+        "TABLE_EXISTS",
+        _("The table %(found)s.%(table)s already exists.") % {"found": found.name, "table": name.table},
+        "text",
+    )
 
 
 def _place(actor: Actor, schema: Schema, name: Named, location: str, *, external: bool) -> tuple[str, bool]:
@@ -184,20 +197,24 @@ def _place(actor: Actor, schema: Schema, name: Named, location: str, *, external
     if location:
         return locations.checked(actor, location, locations.READ), False
     if external:
-        raise Refused("LOCATION_MISSING", "An external table needs `location 'oss://bucket/folder/'`.", "text")
+        raise Refused("LOCATION_MISSING", _("An external table needs `location 'oss://bucket/folder/'`."), "text")
     place = locations.checked(actor, locations.of_managed_table(schema, name.table), locations.WRITE)
     other = locations.table_around(actor, place)
     if other is not None:
         raise Refused(
             "LOCATION_IN_USE",
-            f"The folder {place} overlaps with that of the table {other}; give the table a location of its own.",
+            _("The folder %(place)s overlaps with that of the table %(other)s; give the table a location of its own.")
+            % {"place": place, "other": other},
             "text",
         )
     if lake.files(place):
         raise Refused(
             "LOCATION_NOT_EMPTY",
-            f"There are files in {place} already, and dropping the table would delete them: create an external"
-            f" table over them with `location '{place}'`.",
+            _(
+                "There are files in %(place)s already, and dropping the table would delete them: create "
+                "an external table over them with `location '%(place)s'`."
+            )
+            % {"place": place},
             "text",
         )
     return place, True
@@ -211,7 +228,12 @@ def _columns(actor: Actor, wish: CreateTable, location: str) -> tuple[list[dict[
     missing = [name for name in wish.partitions if name.lower() not in {n.lower() for n in inferred.partitions}]
     if missing:
         folders = ", ".join(inferred.partitions) or "none"
-        raise Refused("COLUMN_NOT_FOUND", f"No folder gives the column {missing[0]}; folders give {folders}.", "text")
+        raise Refused(
+            "COLUMN_NOT_FOUND",
+            _("No folder gives the column %(missing)s; folders give %(folders)s.")
+            % {"missing": missing[0], "folders": folders},
+            "text",
+        )
     return [{"name": c.name, "type": c.type} for c in known.values()], list(inferred.partitions)
 
 
@@ -224,7 +246,11 @@ def infer(actor: Actor, location: str, file_format: str | None, options: dict[st
         locations.require_files(actor, locations.READ, location)
         return infer_table(location, file_format, options or {}, actor.tenant.uid)
     except LakeError as error:
-        raise Refused("COLUMNS_UNKNOWN", f"{error.user_message} Write the columns: (name type, …).", "text") from error
+        raise Refused(
+            "COLUMNS_UNKNOWN",
+            _("%(user_message)s Write the columns: (name type, …).") % {"user_message": error.user_message},
+            "text",
+        ) from error
 
 
 def stored(columns: tuple[Column, ...]) -> list[dict[str, str]]:
@@ -250,12 +276,17 @@ def create_schema(actor: Actor, wish: CreateSchema, schema: str) -> Answer:
     require(actor, CREATE_SCHEMA, resource, owner=actor.tenant)
     if name.lower() in locations.RESERVED:
         reserved = ", ".join(sorted(locations.RESERVED))
-        raise Refused("NAME_RESERVED", f"The name {name} is reserved, as are {reserved}; choose another.", "text")
+        raise Refused(
+            "NAME_RESERVED",
+            _("The name %(name)s is reserved, as are %(reserved)s; choose another.")
+            % {"name": name, "reserved": reserved},
+            "text",
+        )
     location = locations.checked(actor, wish.location, locations.READ) if wish.location else ""
     if Schema.objects.filter(tenant=actor.tenant, name__iexact=name).exists():
         if wish.if_not_exists:
             return NOTHING_TO_DO
-        raise Refused("SCHEMA_EXISTS", f"The schema {name} already exists.", "text")
+        raise Refused("SCHEMA_EXISTS", _("The schema %(name)s already exists.") % {"name": name}, "text")
     Schema.objects.create(tenant=actor.tenant, name=name, location=location, comment=wish.comment[:255])
     audit.record(actor, "sql.schema.create", resource, detail={"location": location})
     return DONE
@@ -271,9 +302,12 @@ def drop_schema(actor: Actor, wish: DropSchema, schema: str) -> Answer:
     found = locations.schema_of(actor, wish.schema, "", locked=True)
     tables = list(found.tables.all())
     if tables and not wish.cascade:
-        count = f"{len(tables)} table{'s' if len(tables) > 1 else ''}"
+        count = counted(len(tables), "table")
         raise Refused(
-            "SCHEMA_NOT_EMPTY", f"The schema {found.name} has {count}: drop them first, or add `cascade`.", "text"
+            "SCHEMA_NOT_EMPTY",
+            _("The schema %(found)s has %(count)s: drop them first, or add `cascade`.")
+            % {"found": found.name, "count": count},
+            "text",
         )
     for table in tables:
         remove_table(actor, found, table)
@@ -309,12 +343,16 @@ def _table_to_alter(actor: Actor, name: Named, default: str) -> ExternalTable:
 def rename(actor: Actor, table: ExternalTable, wish: RenameTable) -> dict[str, Any]:
     """`rename to`: within the schema; the files stay where they are."""
     if wish.new.schema and wish.new.schema.lower() != table.schema.name.lower():
-        raise Refused("STATEMENT_NOT_OFFERED", "A table keeps its schema; only its name can change.", "text")
+        raise Refused("STATEMENT_NOT_OFFERED", _("A table keeps its schema; only its name can change."), "text")
     new = locations.checked_name(wish.new.table, "table")
     require(actor, CREATE_TABLE, dla_resource(actor.tenant, table.schema.name, new), owner=actor.tenant)
     other = locations.find_table(table.schema, wish.new)
     if other is not None and other.pk != table.pk:
-        raise Refused("TABLE_EXISTS", f"The table {table.schema.name}.{new} already exists.", "text")
+        raise Refused(
+            "TABLE_EXISTS",
+            _("The table %(name)s.%(new)s already exists.") % {"name": table.schema.name, "new": new},
+            "text",
+        )
     table.name = new
     table.save(update_fields=["name"])
     return {"renamed_to": new}
@@ -326,9 +364,18 @@ def add_columns(actor: Actor, table: ExternalTable, wish: AddColumns) -> dict[st
     known = {column["name"].lower() for column in table.columns}
     for column in wish.columns:
         if column.name.lower() in known:
-            raise Refused("COLUMN_TWICE", f"The table {table.name} already has a column {column.name}.", "text")
+            raise Refused(
+                "COLUMN_TWICE",
+                _("The table %(table)s already has a column %(column)s.")
+                % {"table": table.name, "column": column.name},
+                "text",
+            )
         if table.format == "csv" and types.is_nested(column.type):
-            raise Refused("TYPE_NOT_OFFERED", f"Column {column.name} is nested, which text files cannot hold.", "text")
+            raise Refused(
+                "TYPE_NOT_OFFERED",
+                _("Column %(column)s is nested, which text files cannot hold.") % {"column": column.name},
+                "text",
+            )
         known.add(column.name.lower())
     own = len(table.columns) - len(table.partitions)
     table.columns = table.columns[:own] + stored(wish.columns) + table.columns[own:]
@@ -342,12 +389,18 @@ def add_partition(actor: Actor, table: ExternalTable, wish: AddPartition) -> dic
     given = {name.lower(): value for name, value in wish.partition}
     if sorted(given) != sorted(name.lower() for name in table.partitions):
         columns = ", ".join(table.partitions) or "none"
-        raise Refused("COLUMN_NOT_FOUND", f"The partition columns of {table.name} are: {columns}; name all.", "text")
+        raise Refused(
+            "COLUMN_NOT_FOUND",
+            _("The partition columns of %(table)s are: %(columns)s; name all.")
+            % {"table": table.name, "columns": columns},
+            "text",
+        )
     folder = partitions.folder(table, [given[name.lower()] for name in table.partitions])
     if wish.location and wish.location.rstrip("/") != folder.rstrip("/"):
         raise Refused(
             "LOCATION_INVALID",
-            f"A partition must be in the folder that has its name: `location '{folder}'`, or none.",
+            _("A partition must be in the folder that has its name: `location '%(folder)s'`, or none.")
+            % {"folder": folder},
             "text",
         )
     return {"partition": folder}
@@ -357,7 +410,11 @@ def add_partition(actor: Actor, table: ExternalTable, wish: AddPartition) -> dic
 def set_location(actor: Actor, table: ExternalTable, wish: SetLocation) -> dict[str, Any]:
     """`set location`: of an external table; a managed one owns its folder."""
     if table.managed:
-        raise Refused("STATEMENT_NOT_OFFERED", f"{table.name} is a managed table; its location cannot change.", "text")
+        raise Refused(
+            "STATEMENT_NOT_OFFERED",
+            _("%(table)s is a managed table; its location cannot change.") % {"table": table.name},
+            "text",
+        )
     table.location = locations.checked(actor, wish.location, locations.READ)
     table.save(update_fields=["location"])
     return {"location": table.location}
@@ -395,7 +452,8 @@ def truncate(actor: Actor, table: ExternalTable, wish: TruncateTable) -> dict[st
     if not table.managed:
         raise Refused(
             "STATEMENT_NOT_OFFERED",
-            f"{table.name} is an external table: its files are not deleted by SQL. Only managed tables are truncated.",
+            _("%(table)s is an external table: its files are not deleted by SQL. Only managed tables are truncated.")
+            % {"table": table.name},
             "text",
         )
     locations.checked(actor, table.location, locations.WRITE)

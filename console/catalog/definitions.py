@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from django.utils.translation import gettext as _
+
 from analytics.errors import LakeError
 from analytics.lake import Place
 from console.accounts.actor import Actor, dla_resource
@@ -117,11 +119,19 @@ def show_partitions(actor: Actor, schema: str, table: str) -> Answer:
     """`show partitions`. Raises Refused for a table without them, and when the lake does not answer."""
     found = catalog.find(actor, schema, table)
     if found.own is None or not found.own.partitions:
-        raise Refused("STATEMENT_NOT_OFFERED", f"The table {found.schema}.{found.name} is not partitioned.", "text")
+        raise Refused(
+            "STATEMENT_NOT_OFFERED",
+            _("The table %(schema)s.%(found)s is not partitioned.") % {"schema": found.schema, "found": found.name},
+            "text",
+        )
     try:
         return Answer(("partition",), [(name,) for name in partitions.names(found.own)])
     except LakeError as error:
-        raise Refused("LAKE_UNAVAILABLE", f"The lake does not answer: {error.user_message}", "text") from error
+        raise Refused(
+            "LAKE_UNAVAILABLE",
+            _("The lake does not answer: %(user_message)s") % {"user_message": error.user_message},
+            "text",
+        ) from error
 
 
 def literal(text: str) -> str:
@@ -155,7 +165,9 @@ def carry_out(actor: Actor, text: str) -> str:
     """Make the table of a definition that names its schema; returns `schema.table`. Raises Refused."""
     wish = grammar.parse(text)
     if not isinstance(wish, definition.CreateTable) or not wish.table.schema:
-        raise Refused("SYNTAX_ERROR", "Write one CREATE EXTERNAL TABLE, with the schema in front of its name.", "text")
+        raise Refused(
+            "SYNTAX_ERROR", _("Write one CREATE EXTERNAL TABLE, with the schema in front of its name."), "text"
+        )
     ddl.carry_out(actor, wish, "")
     return f"{wish.table.schema}.{wish.table.table}"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from django.utils.translation import gettext as _
+
 from console.accounts.actor import Actor, dla_resource
 from console.catalog import mysql_types, queries, virtual
 from console.catalog.information_schema import definitions
@@ -55,7 +57,7 @@ class Reading:
         """The schema's name as it was made; the case of letters does not count. Raises UnknownSchemaError."""
         found = next((name for name in self.schema_names if name.lower() == schema.lower()), None)
         if found is None:
-            raise UnknownSchemaError(f"There is no schema {schema!r}.")
+            raise UnknownSchemaError(_("There is no schema %(schema)r.") % {"schema": schema})
         return found
 
     def tables_of(self, schema: str, like: str | None = None) -> list[Table]:
@@ -78,7 +80,9 @@ class Reading:
             for found in self.tables_of(name):
                 if found.name.lower() == table.lower():
                     return found
-        raise UnknownTableError(f"There is no table {table!r} in schema {schema!r}.")
+        raise UnknownTableError(
+            _("There is no table %(table)r in schema %(schema)r.") % {"table": table, "schema": schema}
+        )
 
 
 def schemas(actor: Actor, like: str | None) -> Answer:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError, QueryRefused
@@ -35,10 +36,18 @@ def checked(actor: Actor, location: str, action: str) -> str:
     """
     place = place_of(location)
     if not Bucket.objects.filter(tenant=actor.tenant, name=place.bucket).exists():
-        raise Refused("BUCKET_NOT_FOUND", f"You have no bucket {place.bucket!r}, in which `{location}` lies.", "text")
+        raise Refused(
+            "BUCKET_NOT_FOUND",
+            _("You have no bucket %(bucket)r, in which `%(location)s` lies.")
+            % {"bucket": place.bucket, "location": location},
+            "text",
+        )
     if not place.key:
         raise Refused(
-            "LOCATION_INVALID", f"`{location}` is a whole bucket; give a folder: oss://{place.bucket}/folder/.", "text"
+            "LOCATION_INVALID",
+            _("`%(location)s` is a whole bucket; give a folder: oss://%(bucket)s/folder/.")
+            % {"location": location, "bucket": place.bucket},
+            "text",
         )
     require_place(actor, action, place)
     return place.as_folder
@@ -123,7 +132,11 @@ def buckets_of(tenant: Tenant) -> frozenset[str]:
 def place_of(location: str) -> Place:
     """The place that a location means. Raises Refused when it is malformed or longer than 500 characters."""
     if len(location) > 500:
-        raise Refused("LOCATION_INVALID", f"The location has {len(location)} characters; 500 are allowed.", "text")
+        raise Refused(
+            "LOCATION_INVALID",
+            _("The location has %(location)s characters; 500 are allowed.") % {"location": len(location)},
+            "text",
+        )
     try:
         return parse_location(location)
     except LakeError as error:
@@ -137,7 +150,8 @@ def of_managed_table(schema: Schema, table: str) -> str:
     if not schema.location:
         raise Refused(
             "LOCATION_MISSING",
-            f"The schema {schema.name} has no location: add `location 'oss://bucket/folder/'` to the table.",
+            _("The schema %(schema)s has no location: add `location 'oss://bucket/folder/'` to the table.")
+            % {"schema": schema.name},
             "text",
         )
     return f"{schema.location.rstrip('/')}/{table}/"
@@ -148,7 +162,8 @@ def checked_name(name: str, what: str) -> str:
     if not _NAME.fullmatch(name):
         raise Refused(
             "NAME_INVALID",
-            f"{name!r} is not a valid {what} name: 1 to 64 letters, digits, _ and -, and no - at the beginning.",
+            _("%(name)r is not a valid %(what)s name: 1 to 64 letters, digits, _ and -, and no - at the beginning.")
+            % {"name": name, "what": what},
             "text",
         )
     return name
@@ -158,13 +173,17 @@ def schema_of(actor: Actor, named: str | None, default: str, *, locked: bool = F
     """The tenant's schema, by the name in the statement or the default one. Raises Refused."""
     name = named or default
     if not name:
-        raise Refused("SCHEMA_NOT_CHOSEN", "No schema is chosen: write `use <schema>` first, or name it.", "schema")
+        raise Refused("SCHEMA_NOT_CHOSEN", _("No schema is chosen: write `use <schema>` first, or name it."), "schema")
     if name.lower() in RESERVED:
-        raise Refused("SCHEMA_READ_ONLY", f"The schema {name} cannot be changed; its tables are built in.", "schema")
+        raise Refused(
+            "SCHEMA_READ_ONLY",
+            _("The schema %(name)s cannot be changed; its tables are built in.") % {"name": name},
+            "schema",
+        )
     schemas = Schema.objects.filter(tenant=actor.tenant, name__iexact=name)
     found = (schemas.select_for_update() if locked else schemas).first()
     if found is None:
-        raise Refused("SCHEMA_NOT_FOUND", f"There is no schema {name!r}.", "schema")
+        raise Refused("SCHEMA_NOT_FOUND", _("There is no schema %(name)r.") % {"name": name}, "schema")
     return found
 
 
@@ -177,7 +196,11 @@ def table_of(schema: Schema, name: Named) -> ExternalTable:
     """The table of that name. Raises Refused."""
     found = find_table(schema, name)
     if found is None:
-        raise Refused("TABLE_NOT_FOUND", f"There is no table {schema.name}.{name.table}.", "text")
+        raise Refused(
+            "TABLE_NOT_FOUND",
+            _("There is no table %(schema)s.%(table)s.") % {"schema": schema.name, "table": name.table},
+            "text",
+        )
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Greatest
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError, QueryFailed
@@ -191,10 +192,10 @@ def in_use(tenant: Tenant) -> dict[str, int | None]:
 
 def lake_sentence(tenant: Tenant, limit: int) -> str:
     used = in_use(tenant)[LAKE] or 0
-    return (
-        f"{tenant.name} may store {in_words(limit)} in the lake and has {in_words(used)}: delete files or drop tables,"
-        " or ask the platform's administrator, who sets this limit."
-    )
+    return _(
+        "%(tenant)s may store %(limit)s in the lake and has %(used)s: delete files or drop "
+        "tables, or ask the platform's administrator, who sets this limit."
+    ) % {"tenant": tenant.name, "limit": in_words(limit), "used": in_words(used)}
 
 
 def row_of(tenant: Tenant) -> TenantUse:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from analytics.specs import Column, TableSpec
 from console.accounts.access import require
 from console.accounts.actor import Actor, dla_resource
@@ -53,16 +55,25 @@ def _prepare_insert(actor: Actor, parsed: Insert, schema: Schema) -> dict[str, A
     require_writing(actor, INSERT, schema, table.name, table.location)
     names = {column["name"].lower(): column["name"] for column in table.columns}
     partitions = {name.lower() for name in table.partitions}
-    fixed = [name.lower() for name, _ in parsed.partition]
-    _no_twice([*fixed, *(name.lower() for name in parsed.columns)], "the statement")
+    fixed = [name.lower() for name, _unused in parsed.partition]
+    _no_twice([*fixed, *(name.lower() for name in parsed.columns)], _("the statement"))
     for name in parsed.columns if names else ():
         if name.lower() not in names:
             known = ", ".join(names.values())
-            raise Refused("COLUMN_NOT_FOUND", f"The table {table.name} has no column {name!r}; it has {known}.", "text")
+            raise Refused(
+                "COLUMN_NOT_FOUND",
+                _("The table %(table)s has no column %(name)r; it has %(known)s.")
+                % {"table": table.name, "name": name, "known": known},
+                "text",
+            )
     for name in fixed:
         if name not in partitions:
             known = ", ".join(table.partitions) or "none"
-            message = f"{name!r} is not a partition column of {table.name}; its partition columns: {known}."
+            message = _("%(name)r is not a partition column of %(table)s; its partition columns: %(known)s.") % {
+                "name": name,
+                "table": table.name,
+                "known": known,
+            }
             raise Refused("COLUMN_NOT_FOUND", message, "text")
     return {
         "statement": "insert",
@@ -84,7 +95,11 @@ def _prepare_create(actor: Actor, parsed: CreateTableAs, schema: Schema) -> dict
     storage, options = _storage(parsed)
     exists = schema.tables.filter(name__iexact=parsed.table).exists()
     if exists and not parsed.if_not_exists:
-        raise Refused("TABLE_EXISTS", f"The table {schema.name}.{parsed.table} already exists.", "text")
+        raise Refused(
+            "TABLE_EXISTS",
+            _("The table %(schema)s.%(table)s already exists.") % {"schema": schema.name, "table": parsed.table},
+            "text",
+        )
     return {
         "statement": "create",
         "schema": schema.name,
@@ -131,25 +146,37 @@ def table_spec(table: ExternalTable, owned: Collection[str]) -> TableSpec:
 def _problem(table: ExternalTable, owned: Collection[str]) -> str:
     """Why a stored table cannot be read: its rules may be older than those of now."""
     name = f"{table.schema.name}.{table.name}"
-    again = "Drop it and create it again."
+    again = _("Drop it and create it again.")
     try:
         place = locations.place_of(table.location)
         if table.format not in formats.FORMATS:
-            return f"The table {name} cannot be used: its format is {table.format}. {again}"
+            return _("The table %(name)s cannot be used: its format is %(format)s. %(again)s") % {
+                "name": name,
+                "format": table.format,
+                "again": again,
+            }
         formats.checked(table.format, table.options, 1)
     except Refused as refused:
-        return f"The table {name} cannot be used: {refused.message} {again}"
+        return _("The table %(name)s cannot be used: %(message)s %(again)s") % {
+            "name": name,
+            "message": refused.message,
+            "again": again,
+        }
     if not place.key or place.bucket not in owned:
-        return (
-            f"The table {name} cannot be used: its location {table.location} is not a folder in your buckets. {again}"
-        )
+        return _(
+            "The table %(name)s cannot be used: its location %(location)s is not a folder in your buckets. %(again)s"
+        ) % {"name": name, "location": table.location, "again": again}
     return ""
 
 
 def table_of(schema: Schema, name: str) -> ExternalTable:
     found = schema.tables.filter(name__iexact=name).first()
     if found is None:
-        raise Refused("TABLE_NOT_FOUND", f"There is no table {name!r} in schema {schema.name}.", "text")
+        raise Refused(
+            "TABLE_NOT_FOUND",
+            _("There is no table %(name)r in schema %(schema)s.") % {"name": name, "schema": schema.name},
+            "text",
+        )
     return found
 
 
@@ -164,11 +191,15 @@ def require_own_bucket(location: str) -> None:
     """Raise Refused for a location in a bucket that only the console writes."""
     bucket = locations.place_of(location).bucket
     if bucket.startswith(_OURS):
-        message = f"The bucket {bucket} is for the console only; choose a bucket of your own."
+        message = _("The bucket %(bucket)s is for the console only; choose a bucket of your own.") % {"bucket": bucket}
         raise Refused("BUCKET_READ_ONLY", message, "text")
 
 
 def _no_twice(names: list[str], where: str) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Refused("COLUMN_TWICE", f"The column {twice!r} appears twice in {where}.", "text")
+        raise Refused(
+            "COLUMN_TWICE",
+            _("The column %(twice)r appears twice in %(where)s.") % {"twice": twice, "where": where},
+            "text",
+        )

@@ -9,6 +9,8 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics.errors import LakeError
@@ -38,7 +40,10 @@ def create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             bucket = buckets.create(request.actor, form.cleaned_data["name"])
-            messages.success(request, f"Bucket {bucket.name} is ready. Upload files, or create a table in it.")
+            messages.success(
+                request,
+                _("Bucket %(bucket)s is ready. Upload files, or create a table in it.") % {"bucket": bucket.name},
+            )
             return htmx.done(request, "sql.bucket", bucket.name)
     return forms.show(request, "catalog/create.html", form)
 
@@ -57,7 +62,7 @@ def delete(request: Request, name: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="bucket",
         name=name,
-        warning="All files in it are deleted. A bucket that still has tables or schemas cannot be deleted.",
+        warning=_("All files in it are deleted. A bucket that still has tables or schemas cannot be deleted."),
         cancel_url=reverse("sql.bucket", args=[name]),
     )
     return deletion.confirm(request, wanted, lambda: buckets.delete(request.actor, found), ("sql.buckets",))
@@ -73,23 +78,26 @@ def upload(request: Request, name: str) -> HttpResponse:
             for file in form.cleaned_data["content"]:
                 buckets.upload(request.actor, place, file.name, file, file.size)
             count = len(form.cleaned_data["content"])
-            messages.success(request, f"{count} file{'s' if count > 1 else ''} uploaded.")
+            messages.success(
+                request,
+                ngettext("%(count)s file uploaded.", "%(count)s files uploaded.", count) % {"count": count},
+            )
             return _to_folder(request, place)
     return forms.show(request, "catalog/bucket.html", form, _context(request, found, place))
 
 
 @require_GET
 def download(request: Request, name: str, key: str) -> StreamingHttpResponse:
-    _, place = access.place(request, name, buckets.READ, key)
+    _unused, place = access.place(request, name, buckets.READ, key)
     return attachment(place, place.name)
 
 
 def delete_file(request: Request, name: str, key: str) -> HttpResponse:
-    _, place = access.place(request, name, buckets.WRITE, key)
+    _unused, place = access.place(request, name, buckets.WRITE, key)
     wanted = deletion.Deletion(
         kind="file",
         name=place.name,
-        warning="Tables over its folder lose the rows that are in it.",
+        warning=_("Tables over its folder lose the rows that are in it."),
         cancel_url=f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': place.folder.key})}",
     )
     return deletion.confirm(request, wanted, lambda: buckets.delete_file(request.actor, place), ("sql.bucket", name))
@@ -102,7 +110,11 @@ def rules(request: Request, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with forms.refusals_on(form, denials_on="queue"):
             rule = bucket_rules.create(request.actor, found, **form.cleaned_data)
-            messages.success(request, f"The rule {rule.name} is active: the queue {rule.queue} receives its events.")
+            messages.success(
+                request,
+                _("The rule %(rule)s is active: the queue %(queue)s receives its events.")
+                % {"rule": rule.name, "queue": rule.queue},
+            )
             return htmx.done(request, "sql.bucket_rules", name)
     table = configured(request, RuleTable(bucket_rules.states(found)))
     context = {"bucket": found, "table": table}
@@ -114,7 +126,8 @@ def delete_rule(request: Request, name: str, rule: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="rule",
         name=rule,
-        warning=f"The queue {found.queue} is told of no further changes. Events that wait are still delivered.",
+        warning=_("The queue %(queue)s is told of no further changes. Events that wait are still delivered.")
+        % {"queue": found.queue},
         cancel_url=reverse("sql.bucket_rules", args=[name]),
     )
     return deletion.confirm(
@@ -127,14 +140,20 @@ def send_again(request: Request, name: str, rule: str) -> HttpResponse:
     """Try the events of a rule that were given up for another day."""
     found = access.rule(request, name, rule, bucket_rules.CHANGE)
     count = bucket_rules.send_again(request.actor, found)
-    messages.success(request, f"{count} event{'' if count == 1 else 's'} of {rule} will be sent again.")
+    messages.success(
+        request,
+        ngettext(
+            "%(count)s event of %(rule)s will be sent again.", "%(count)s events of %(rule)s will be sent again.", count
+        )
+        % {"count": count, "rule": rule},
+    )
     return htmx.done(request, "sql.bucket_rules", name)
 
 
 def table(request: Request, name: str) -> HttpResponse:
     """Propose the definition of a table over a folder; on POST carry it out as it is written by then."""
     folder = request.GET.get("folder", "").strip("/")
-    _, place = access.place(request, name, buckets.READ, folder)
+    _unused, place = access.place(request, name, buckets.READ, folder)
     context: dict[str, Any] = {"bucket": name, "folder": folder}
     if request.method != "POST":
         context |= _proposal(request, place)
@@ -143,7 +162,7 @@ def table(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on="text"):
             made = definitions.carry_out(request.actor, form.cleaned_data["text"])
-            messages.success(request, f"The table {made} is ready. Query it in the editor.")
+            messages.success(request, _("The table %(made)s is ready. Query it in the editor.") % {"made": made})
             return _to_folder(request, place)
     return forms.show(request, "catalog/table.html", form, context)
 

@@ -6,14 +6,20 @@ from dataclasses import fields
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.cluster.registry import OF_SETTINGS, Wanted, wanted_of
 from console.instances.models import AccessControl, Cluster
+from console.web.languages import gettext_lazy
 
 _ACCESS_CONTROL = {
-    AccessControl.NONE: "Leave users and lists of the brokers as they are",
-    AccessControl.ACL2: "ACL 2.0: make a user and a list there for each AccessKey that has something on the cluster",
-    AccessControl.ACL1: "ACL 1.0: make an account there for each AccessKey that has something on the cluster",
+    AccessControl.NONE: gettext_lazy("Leave users and lists of the brokers as they are"),
+    AccessControl.ACL2: gettext_lazy(
+        "ACL 2.0: make a user and a list there for each AccessKey that has something on the cluster"
+    ),
+    AccessControl.ACL1: gettext_lazy(
+        "ACL 1.0: make an account there for each AccessKey that has something on the cluster"
+    ),
 }
 
 
@@ -35,33 +41,47 @@ class ClusterForm(forms.Form):
     """How a cluster is reached, and what may be done there. Secrets are asked for and never shown."""
 
     namesrv = forms.CharField(
-        label="Name servers",
+        label=gettext_lazy("Name servers"),
         max_length=255,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": "10.0.0.5:9876"}),
-        help_text="host:port, several separated by ;. They are asked in turn until one answers.",
+        help_text=gettext_lazy("host:port, several separated by ;. They are asked in turn until one answers."),
     )
     access_key_id = forms.CharField(
-        label="Access key",
+        label=gettext_lazy("Access key"),
         required=False,
         max_length=128,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="Of the account with which the console works there; empty where the brokers ask nobody.",
+        help_text=gettext_lazy(
+            "Of the account with which the console works there; empty where the brokers ask nobody."
+        ),
     )
-    access_key_secret = _secret("Secret", max_length=256, help_text="Stored encrypted, and never shown again.")
-    tls = forms.BooleanField(label="Name servers and brokers are reached over TLS", required=False)
-    authority = _pem("Certificates of the authority", help_text="PEM. Empty: those that this system trusts.")
-    certificate = _pem("Client certificate", help_text="PEM, with its chain. Only where brokers ask for one.")
-    key = _pem("Private key of the client certificate", help_text="PEM without a password. Stored encrypted.")
+    access_key_secret = _secret(
+        gettext_lazy("Secret"), max_length=256, help_text=gettext_lazy("Stored encrypted, and never shown again.")
+    )
+    tls = forms.BooleanField(label=gettext_lazy("Name servers and brokers are reached over TLS"), required=False)
+    authority = _pem(
+        gettext_lazy("Certificates of the authority"),
+        help_text=gettext_lazy("PEM. Empty: those that this system trusts."),
+    )
+    certificate = _pem(
+        gettext_lazy("Client certificate"),
+        help_text=gettext_lazy("PEM, with its chain. Only where brokers ask for one."),
+    )
+    key = _pem(
+        gettext_lazy("Private key of the client certificate"),
+        help_text=gettext_lazy("PEM without a password. Stored encrypted."),
+    )
     proxy = forms.CharField(
-        label="gRPC proxy",
+        label=gettext_lazy("gRPC proxy"),
         required=False,
         max_length=255,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": "10.0.0.7:8081"}),
-        help_text="host:port of the cluster's own proxy, told to clients.",
+        help_text=gettext_lazy("host:port of the cluster's own proxy, told to clients."),
     )
-    access_control = forms.ChoiceField(label="Rights on the brokers", widget=forms.RadioSelect)
+    access_control = forms.ChoiceField(label=gettext_lazy("Rights on the brokers"), widget=forms.RadioSelect)
     read_only = forms.BooleanField(
-        label="Read-only: the console shows everything and changes nothing on this cluster", required=False
+        label=gettext_lazy("Read-only: the console shows everything and changes nothing on this cluster"),
+        required=False,
     )
 
     def __init__(self, *args: Any, cluster: Cluster | None = None, **kwargs: Any) -> None:
@@ -73,12 +93,12 @@ class ClusterForm(forms.Form):
             if cluster.embedded:
                 del self.fields["access_control"]
             elif cluster.from_settings:
-                label = "Found out: a user and a list for each AccessKey, where the brokers have ACL 2.0"
+                label = _("Found out: a user and a list for each AccessKey, where the brokers have ACL 2.0")
                 choices = {str(AccessControl.AUTOMATIC): label} | choices
             if cluster.secret_encrypted and "access_key_secret" in self.fields:
-                self.fields["access_key_secret"].help_text = "Empty: the secret stays as it is."
+                self.fields["access_key_secret"].help_text = _("Empty: the secret stays as it is.")
             if cluster.key_encrypted and "key" in self.fields:
-                self.fields["key"].help_text = "Empty: the key stays as it is."
+                self.fields["key"].help_text = _("Empty: the key stays as it is.")
         if "access_control" in self.fields:
             self.fields["access_control"].choices = list(choices.items())  # type: ignore[attr-defined]
 
@@ -93,9 +113,9 @@ class AddForm(ClusterForm):
     """A new cluster."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=64,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
-        help_text="A letter, then letters, digits, dots, - and _. It never changes.",
+        help_text=gettext_lazy("A letter, then letters, digits, dots, - and _. It never changes."),
     )
     field_order = ["name"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from django.db import models
 
 from console.instances.models import Cluster
+from console.web.languages import gettext_lazy
 
 
 class State(models.TextChoices):
     """How far a user is. What is pending or being deleted is tried again every few seconds."""
 
-    PENDING = "pending", "Pending"
-    SYNCED = "synced", "In sync"
-    REFUSED = "refused", "Left alone"
-    ENDING = "ending", "Being deleted"
-    ENDED = "ended", "Deleted"
+    PENDING = "pending", gettext_lazy("Pending")
+    SYNCED = "synced", gettext_lazy("In sync")
+    REFUSED = "refused", gettext_lazy("Left alone")
+    ENDING = "ending", gettext_lazy("Being deleted")
+    ENDED = "ended", gettext_lazy("Deleted")
 
 
 class ClusterUser(models.Model):

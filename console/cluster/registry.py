@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
+from django.utils.translation import gettext as _
 
 from brokercore.client.session import parse_name_servers
 from brokercore.names import DEFAULT_CLUSTER
@@ -77,7 +78,9 @@ def add(*, actor: Actor | None, name: str, wanted: Wanted) -> Cluster:
         with transaction.atomic():
             cluster.save()
     except IntegrityError as error:
-        raise Refused("BIZ_CLUSTER_EXISTED", f"There is already a cluster {cluster.name}.", "name") from error
+        raise Refused(
+            "BIZ_CLUSTER_EXISTED", _("There is already a cluster %(cluster)s.") % {"cluster": cluster.name}, "name"
+        ) from error
     _record(actor, "create", cluster.name, _described(cluster))
     return cluster
 
@@ -97,18 +100,25 @@ def remove(*, actor: Actor | None, cluster: Cluster) -> None:
     """Forget a cluster on which nobody has an instance; its brokers stay as they are. Raises Refused."""
     in_use = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
     if cluster.origin == in_use:
-        said = "It is the embedded one" if cluster.embedded else "GANTRY_NAMESRV names it"
-        raise Refused("BIZ_CLUSTER_IN_USE", f"The cluster {cluster.name} cannot be removed: {said}.")
+        said = _("It is the embedded one") if cluster.embedded else _("GANTRY_NAMESRV names it")
+        raise Refused(
+            "BIZ_CLUSTER_IN_USE",
+            _("The cluster %(cluster)s cannot be removed: %(said)s.") % {"cluster": cluster.name, "said": said},
+        )
     held = Instance.objects.filter(cluster=cluster).select_related("tenant").order_by("tenant__name", "name")
     if number := held.count():
         names = ", ".join(f"{one.name} of {one.tenant.name}" for one in held[:_NAMED])
-        more = f" and {number - _NAMED} more" if number > _NAMED else ""
-        raise Refused("BIZ_CLUSTER_IN_USE", f"The cluster {cluster.name} has instances: {names}{more}.")
+        more = _(" and %(number)s more") % {"number": number - _NAMED} if number > _NAMED else ""
+        raise Refused(
+            "BIZ_CLUSTER_IN_USE",
+            _("The cluster %(cluster)s has instances: %(names)s%(more)s.")
+            % {"cluster": cluster.name, "names": names, "more": more},
+        )
     name = cluster.name
     try:
         cluster.delete()
     except ProtectedError as error:  # an instance that came in this moment
-        raise Refused("BIZ_CLUSTER_IN_USE", f"The cluster {name} has instances.") from error
+        raise Refused("BIZ_CLUSTER_IN_USE", _("The cluster %(name)s has instances.") % {"name": name}) from error
     _record(actor, "delete", name, {})
     after_commit(Store(name).forget)
 
@@ -122,41 +132,58 @@ def wanted_of(cluster: Cluster) -> Wanted:
 def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
     proxy = wanted.proxy.strip()
     if proxy:
-        _check_address(proxy, "proxy", "The proxy")
+        _check_address(proxy, "proxy", _("The proxy"))
     if wanted.access_control not in AccessControl.values:
-        raise Refused(_FIELD, f"Access control is one of {', '.join(AccessControl.values)}.", "access_control")
+        raise Refused(
+            _FIELD,
+            _("Access control is one of %(values)s.") % {"values": ", ".join(AccessControl.values)},
+            "access_control",
+        )
     if cluster is not None and cluster.from_settings:
         return replace(wanted, proxy=proxy)
     servers = parse_name_servers(wanted.namesrv)
     if not servers:
-        raise Refused(_FIELD, "Write the name servers as host:port, several separated by ;.", "namesrv")
+        raise Refused(_FIELD, _("Write the name servers as host:port, several separated by ;."), "namesrv")
     for server in servers:
-        _check_address(server, "namesrv", "A name server")
+        _check_address(server, "namesrv", _("A name server"))
     for other in Cluster.objects.all():
         if cluster is not None and other.pk == cluster.pk:
             continue
         if shared := set(servers) & set(parse_name_servers(other.namesrv)):
-            raise Refused(_FIELD, f"{min(shared)} is a name server of the cluster {other.name} already.", "namesrv")
+            raise Refused(
+                _FIELD,
+                _("%(shared)s is a name server of the cluster %(other)s already.")
+                % {"shared": min(shared), "other": other.name},
+                "namesrv",
+            )
     key_id, before = wanted.access_key_id.strip(), cluster.access_key_id if cluster else ""
     if key_id and not wanted.access_key_secret and key_id != before:
-        raise Refused(_FIELD, "Write the secret of this access key as well.", "access_key_secret")
+        raise Refused(_FIELD, _("Write the secret of this access key as well."), "access_key_secret")
     if wanted.access_key_secret and not key_id:
-        raise Refused(_FIELD, "Write the access key that this secret belongs to.", "access_key_id")
+        raise Refused(_FIELD, _("Write the access key that this secret belongs to."), "access_key_id")
     return replace(wanted, namesrv=";".join(servers), access_key_id=key_id, proxy=proxy)
 
 
 def _check_address(text: str, field: str, what: str) -> None:
     found = _ADDRESS.fullmatch(text)
     if found is None or not 1 <= int(found["port"]) <= 65535:
-        raise Refused(_FIELD, f"{what} is host:port, such as 10.0.0.5:9876; {text[:80]} is not.", field)
+        raise Refused(
+            _FIELD,
+            _("%(what)s is host:port, such as 10.0.0.5:9876; %(text)s is not.") % {"what": what, "text": text[:80]},
+            field,
+        )
 
 
 def _checked_name(name: str) -> str:
     name = name.strip()
     if not _NAME.fullmatch(name):
-        raise Refused(_FIELD, "A name begins with a letter and has up to 64 letters, digits, dots, - and _.", "name")
+        raise Refused(_FIELD, _("A name begins with a letter and has up to 64 letters, digits, dots, - and _."), "name")
     if name == DEFAULT_CLUSTER:
-        raise Refused(_FIELD, f"{DEFAULT_CLUSTER} is the name of the first cluster.", "name")
+        raise Refused(
+            _FIELD,
+            _("%(default_cluster)s is the name of the first cluster.") % {"default_cluster": DEFAULT_CLUSTER},
+            "name",
+        )
     return name
 
 
@@ -165,21 +192,23 @@ def _check_tls(cluster: Cluster) -> None:
     given = {"authority": cluster.authority, "certificate": cluster.certificate, "key": cluster.key_encrypted}
     if not cluster.tls and any(given.values()):
         field = next(name for name, value in given.items() if value)
-        raise Refused(_FIELD, "Certificates are of use with TLS only.", field)
+        raise Refused(_FIELD, _("Certificates are of use with TLS only."), field)
     if cluster.certificate and not cluster.key_encrypted:
-        raise Refused(_FIELD, "Write the private key of this certificate as well.", "key")
+        raise Refused(_FIELD, _("Write the private key of this certificate as well."), "key")
     if cluster.key_encrypted and not cluster.certificate:
-        raise Refused(_FIELD, "Write the certificate that this private key belongs to.", "certificate")
+        raise Refused(_FIELD, _("Write the certificate that this private key belongs to."), "certificate")
     try:
         broker.context(cluster.authority)
     except (OSError, ValueError) as error:
-        raise Refused(_FIELD, "This is no certificate in PEM.", "authority") from error
+        raise Refused(_FIELD, _("This is no certificate in PEM."), "authority") from error
     if cluster.certificate:
         try:
             broker.context(cluster.authority, cluster.certificate, decrypt(cluster.key_encrypted))
         except (ssl.SSLError, OSError, ValueError) as error:
             raise Refused(
-                _FIELD, "Certificate and private key do not belong together, or are no PEM without a password.", "key"
+                _FIELD,
+                _("Certificate and private key do not belong together, or are no PEM without a password."),
+                "key",
             ) from error
 
 

@@ -10,6 +10,7 @@ from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from brokercore.client import Admin
 from brokercore.client.admin import Capability
@@ -39,7 +40,7 @@ class AsksNobodyError(ClientError):
 
     def __init__(self, address: str) -> None:
         super().__init__(
-            "These brokers ask nobody who they are, so nothing is copied to them: everyone may do everything there."
+            _("These brokers ask nobody who they are, so nothing is copied to them: everyone may do everything there.")
         )
         self.address = address
 
@@ -147,7 +148,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
 
     One caller at a time: the tasks take care of that.
     """
-    look, _ = Synchronisation.objects.get_or_create(cluster=cluster)
+    look, _unused = Synchronisation.objects.get_or_create(cluster=cluster)
     targets = wanted(cluster)
     rows = _rows(cluster, targets)
     todo = [row for row in rows if thorough or row.state in _OPEN]
@@ -179,7 +180,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
         except (InvalidToken, PolicyError) as error:
             # One row that nobody can read keeps no other key waiting.
             log.error("AccessKey %s is not copied: its row cannot be read: %r", row.access_key_id, error)
-            _note(row, ["Its secret or its policies cannot be read."])
+            _note(row, [_("Its secret or its policies cannot be read.")])
     if thorough and not unread:
         look.compared_at, look.brokers = look.tried_at, addresses
     look.save()
@@ -264,7 +265,10 @@ def _apply(
     name, secret = row.access_key_id, target.secret
     if not row.made and (foreign := [one.name for one in brokers if one.is_foreign(name, secret)]):
         row.state = State.REFUSED
-        row.error = f"{', '.join(foreign)}: has a user {name} that Gantry did not create; it stays as it is."
+        row.error = _("%(foreign)s: has a user %(name)s that Gantry did not create; it stays as it is.") % {
+            "foreign": ", ".join(foreign),
+            "name": name,
+        }
         row.save()
         return
     missing = list(brokers)

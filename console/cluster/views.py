@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -17,6 +18,7 @@ from console.cluster import access, brokers, queries, registry, services, trial
 from console.cluster.forms import AddForm, ClusterForm
 from console.instances.models import Cluster
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column, configured, search_text
 
 _TRY = "try"
@@ -26,14 +28,17 @@ _TRY = "try"
 class UserTable(tables.Table):  # type: ignore[misc]
     """AccessKeys, what of them is on the cluster, and where that is less than here."""
 
-    access_key_id = CellColumn(template_name="cluster/_key_cell.html", verbose_name="AccessKey")
-    state = CellColumn(template_name="cluster/_state_cell.html", verbose_name="State")
-    entries = tables.Column(verbose_name="Entries", attrs=column("num-cell num"))
+    access_key_id = CellColumn(template_name="cluster/_key_cell.html", verbose_name=gettext_lazy("AccessKey"))
+    state = CellColumn(template_name="cluster/_state_cell.html", verbose_name=gettext_lazy("State"))
+    entries = tables.Column(verbose_name=gettext_lazy("Entries"), attrs=column("num-cell num"))
     narrower = CellColumn(
-        template_name="cluster/_narrower_cell.html", verbose_name="More restrictive on the brokers", orderable=False
+        template_name="cluster/_narrower_cell.html",
+        verbose_name=gettext_lazy("More restrictive on the brokers"),
+        orderable=False,
     )
     synced_at = CellColumn(
-        "{% load gantry %}{% if record.synced_at %}{% ago record.synced_at %}{% endif %}", verbose_name="Copied"
+        "{% load gantry %}{% if record.synced_at %}{% ago record.synced_at %}{% endif %}",
+        verbose_name=gettext_lazy("Copied"),
     )
 
     class Meta:
@@ -78,7 +83,7 @@ def add(request: Request) -> HttpResponse:
                 tried = trial.tried(registry.draft(form.wanted()))
             else:
                 cluster = registry.add(actor=actor, name=form.cleaned_data["name"], wanted=form.wanted())
-                messages.success(request, f"The cluster {cluster.name} is added.")
+                messages.success(request, _("The cluster %(cluster)s is added.") % {"cluster": cluster.name})
                 return redirect("platform.cluster", cluster.pk)
     return _form(request, "cluster/add.html", form, {"tried": tried})
 
@@ -95,7 +100,7 @@ def edit(request: Request, number: int) -> HttpResponse:
                 tried = trial.tried(registry.draft(form.wanted(cluster), cluster))
             else:
                 registry.change(actor=request.actor, cluster=cluster, wanted=form.wanted(cluster))
-                messages.success(request, "Saved.")
+                messages.success(request, _("Saved."))
                 return redirect("platform.cluster", cluster.pk)
     return _form(request, "cluster/edit.html", form, {"cluster": cluster, "tried": tried})
 
@@ -129,7 +134,9 @@ def _deletion(cluster: Cluster) -> deletion.Deletion:
     return deletion.Deletion(
         kind="cluster",
         name=cluster.name,
-        warning="Its brokers stay as they are, with all topics, messages and users. Nobody may have an instance on it.",
+        warning=_(
+            "Its brokers stay as they are, with all topics, messages and users. Nobody may have an instance on it."
+        ),
         cancel_url=reverse("platform.cluster", args=[cluster.pk]),
         verb="Remove",
     )
@@ -142,9 +149,9 @@ def synchronise(request: Request, number: int) -> HttpResponse:
     if services.carries_over_to(cluster):
         services.kick(thorough=True)
         audit.record(request.actor, "platform.cluster.synchronise", cluster.name)
-        messages.success(request, "A worker compares the keys with the brokers now.")
+        messages.success(request, _("A worker compares the keys with the brokers now."))
     elif cluster.embedded:
-        messages.info(request, "These brokers read the console's own table; there is nothing to compare.")
+        messages.info(request, _("These brokers read the console's own table; there is nothing to compare."))
     else:
-        messages.info(request, "Nothing is copied to the brokers of this cluster; there is nothing to compare.")
+        messages.info(request, _("Nothing is copied to the brokers of this cluster; there is nothing to compare."))
     return htmx.done(request, "platform.cluster", cluster.pk)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from brokercore.names import REPLY_SUFFIX, TOOLS_PREFIXES, group_of, is_system_group, is_system_topic
 from console.instances.broker import CONSOLE_GROUP
 
@@ -77,7 +79,7 @@ def compare(
     unknown: dict[str, list[str]] = {}
     for broker_name, there in on_brokers.items():
         for name in there:
-            namespace, separator, _ = name.partition("%")
+            namespace, separator, _unused = name.partition("%")
             if separator and namespace in owners and name not in rows and not _is_system(name, on_brokers):
                 unknown.setdefault(name, []).append(broker_name)
     found += [_of_unknown(kind, name, brokers, owners) for name, brokers in unknown.items()]
@@ -96,9 +98,12 @@ def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | No
                 continue
             if row.adopted and any(other.get(setting) == wanted for other in told.values()):
                 continue
-            details.append(f"{setting}: {wanted} here, {actual[setting]} on {broker_name}")
+            details.append(
+                _("%(setting)s: %(wanted)s here, %(actual)s on %(broker_name)s")
+                % {"setting": setting, "wanted": wanted, "actual": actual[setting], "broker_name": broker_name}
+            )
     if missing:
-        details.insert(0, f"not on {', '.join(sorted(missing))}")
+        details.insert(0, _("not on %(missing)s") % {"missing": ", ".join(sorted(missing))})
     if not details:
         return None
     state = State.MISSING if missing else State.DIFFERENT
@@ -108,7 +113,7 @@ def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | No
 
 
 def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapping[str, Owner]) -> Difference:
-    namespace, _, name = physical_name.partition("%")
+    namespace, _unused, name = physical_name.partition("%")
     owner = owners[namespace]
     return Difference(
         kind,
@@ -117,7 +122,7 @@ def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapp
         name,
         owner.instance_id,
         owner.tenant_id,
-        (f"on {', '.join(sorted(brokers))}, not in the database",),
+        (_("on %(brokers)s, not in the database") % {"brokers": ", ".join(sorted(brokers))},),
     )
 
 

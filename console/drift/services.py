@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from brokercore.client.errors import ClientError, GroupNotExist, TopicNotExist
 from console.accounts.actor import Actor
@@ -48,14 +49,18 @@ def accept(*, actor: Actor, row: Row) -> None:
     rows = model.objects.select_related("instance__tenant").select_for_update(of=("self",))
     found = rows.filter(physical_name=name, cluster=row.cluster).first()
     if found is None or not found.adopted:
-        raise Refused(_FIELD, f"{difference.name} was forgotten meanwhile.")
+        raise Refused(_FIELD, _("%(difference)s was forgotten meanwhile.") % {"difference": difference.name})
     try:
         if isinstance(found, Topic):
             now = topic_as_is(found.instance, found.name, name, admin.topics.config(name))
         else:
             now = group_as_is(found.instance, found.group_id, name, admin.groups.config(name))  # type: ignore[assignment]
     except (TopicNotExist, GroupNotExist) as error:
-        raise Refused(_FIELD, f"The cluster has no {difference.kind} {difference.name} any more.") from error
+        raise Refused(
+            _FIELD,
+            _("The cluster has no %(kind)s %(difference)s any more.")
+            % {"kind": difference.kind, "difference": difference.name},
+        ) from error
     for field in TAKEN_OVER[model]:
         setattr(found, field, getattr(now, field))
     found.save(update_fields=TAKEN_OVER[model])
@@ -68,13 +73,15 @@ def adopt(*, actor: Actor, row: Row) -> None:
     difference = row.difference
     instance = Instance.objects.filter(instance_id=difference.instance_id, tenant=actor.tenant).first()
     if instance is None or not may_be_adopted(difference.name, group=difference.kind is Kind.GROUP):
-        raise Refused(_FIELD, f"{difference.name} has a name that the console cannot adopt.")
+        raise Refused(
+            _FIELD, _("%(difference)s has a name that the console cannot adopt.") % {"difference": difference.name}
+        )
     adopted = _topic(actor, instance, row) if difference.kind is Kind.TOPIC else _group(actor, instance, row)
     try:
         with transaction.atomic():
             adopted.save()
     except IntegrityError as error:
-        raise Refused(_FIELD, f"{difference.name} is in the database now.") from error
+        raise Refused(_FIELD, _("%(difference)s is in the database now.") % {"difference": difference.name}) from error
     audit.record(actor, f"drift.{difference.kind}.adopt", difference.physical_name)
     access_table.publish_on_commit()
 
@@ -85,14 +92,21 @@ def delete_extra(*, actor: Actor, row: Row) -> None:
     difference, admin = row.difference, broker.admin(row.cluster)
     model = Topic if difference.kind is Kind.TOPIC else Group
     if model.objects.filter(physical_name=difference.physical_name, cluster=row.cluster).exists():
-        raise Refused(_FIELD, f"{difference.name} is in the database now; delete it on its own page.")
+        raise Refused(
+            _FIELD,
+            _("%(difference)s is in the database now; delete it on its own page.") % {"difference": difference.name},
+        )
     try:
         if difference.kind is Kind.TOPIC:
             admin.topics.delete(difference.physical_name)
         else:
             admin.groups.delete(difference.physical_name)
     except (TopicNotExist, GroupNotExist) as error:
-        raise Refused(_FIELD, f"The broker has no {difference.kind} {difference.name} any more.") from error
+        raise Refused(
+            _FIELD,
+            _("The broker has no %(kind)s %(difference)s any more.")
+            % {"kind": difference.kind, "difference": difference.name},
+        ) from error
     audit.record(actor, f"drift.{difference.kind}.delete", difference.physical_name)
 
 
@@ -122,13 +136,15 @@ def _apply(cluster: Cluster, difference: Difference) -> None:
         topics_there = Topic.objects.select_related("instance__cluster").filter(cluster=cluster)
         topic = topics_there.filter(physical_name=difference.physical_name).first()
         if topic is None:
-            raise Refused(_FIELD, f"The topic {difference.name} was deleted meanwhile.")
+            raise Refused(
+                _FIELD, _("The topic %(difference)s was deleted meanwhile.") % {"difference": difference.name}
+            )
         topics.apply_topic(topic)
         return
     groups_there = Group.objects.select_related("instance__cluster").filter(cluster=cluster)
     group = groups_there.filter(physical_name=difference.physical_name).first()
     if group is None:
-        raise Refused(_FIELD, f"The group {difference.name} was deleted meanwhile.")
+        raise Refused(_FIELD, _("The group %(difference)s was deleted meanwhile.") % {"difference": difference.name})
     topics.apply_group(group)
 
 
@@ -137,7 +153,9 @@ def _topic(actor: Actor, instance: Instance, row: Row) -> Topic:
     try:
         config = broker.admin(row.cluster).topics.config(row.physical_name)
     except TopicNotExist as error:
-        raise Refused(_FIELD, f"The broker has no topic {row.difference.name} any more.") from error
+        raise Refused(
+            _FIELD, _("The broker has no topic %(name)s any more.") % {"name": row.difference.name}
+        ) from error
     return topic_as_is(instance, row.difference.name, row.physical_name, config, actor.user)
 
 
@@ -145,5 +163,7 @@ def _group(actor: Actor, instance: Instance, row: Row) -> Group:
     try:
         config = broker.admin(row.cluster).groups.config(row.physical_name)
     except GroupNotExist as error:
-        raise Refused(_FIELD, f"The broker has no group {row.difference.name} any more.") from error
+        raise Refused(
+            _FIELD, _("The broker has no group %(name)s any more.") % {"name": row.difference.name}
+        ) from error
     return group_as_is(instance, row.difference.name, row.physical_name, config, actor.user)

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access as accounts
@@ -20,6 +21,7 @@ from console.drift import sweep as sweeps
 from console.drift.queries import Part, Row
 from console.drift.sweep import Kept, kind_and_state, name_of
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, LazyRows, column, configured, search_text
 
 MAX_MENDED = 500
@@ -29,10 +31,12 @@ MAX_MENDED = 500
 class DriftTable(tables.Table):  # type: ignore[misc]
     """Name, how it drifted, what exactly, and what can be done."""
 
-    physical_name = CellColumn(template_name="drift/_name_cell.html", verbose_name="Name")
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name="Kind")
-    state = CellColumn(template_name="drift/_state_cell.html", verbose_name="Drift")
-    details = CellColumn(template_name="drift/_details_cell.html", verbose_name="What differs", orderable=False)
+    physical_name = CellColumn(template_name="drift/_name_cell.html", verbose_name=gettext_lazy("Name"))
+    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"))
+    state = CellColumn(template_name="drift/_state_cell.html", verbose_name=gettext_lazy("Drift"))
+    details = CellColumn(
+        template_name="drift/_details_cell.html", verbose_name=gettext_lazy("What differs"), orderable=False
+    )
     actions = CellColumn(
         template_name="drift/_action_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
@@ -110,10 +114,10 @@ def accept(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     """Show what was adopted as the brokers have it now."""
     row = _row(request, cluster, kind, name)
     if not row.may_accept:
-        raise PermissionDenied(f"You may not change what is shown of {row.difference.name}.")
+        raise PermissionDenied(_("You may not change what is shown of %(name)s.") % {"name": row.difference.name})
     with forms.refusals_told(request):
         services.accept(actor=request.actor, row=row)
-        messages.success(request, f"{row.difference.name} is shown as the brokers have it.")
+        messages.success(request, _("%(name)s is shown as the brokers have it.") % {"name": row.difference.name})
     _sweep(request)
     return htmx.done(request, "drift.index")
 
@@ -123,10 +127,10 @@ def adopt(request: Request, cluster: int, kind: str, name: str) -> HttpResponse:
     """Take what only a broker has into the database."""
     row = _row(request, cluster, kind, name)
     if not row.may_adopt:
-        raise PermissionDenied(f"You may not take {row.difference.name} over.")
+        raise PermissionDenied(_("You may not take %(name)s over.") % {"name": row.difference.name})
     with forms.refusals_told(request):
         services.adopt(actor=request.actor, row=row)
-        messages.success(request, f"{row.difference.name} is in the console now.")
+        messages.success(request, _("%(name)s is in the console now.") % {"name": row.difference.name})
     _sweep(request)
     return htmx.done(request, "drift.index")
 
@@ -135,16 +139,16 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     """Delete what only a broker has."""
     row = _row(request, cluster, kind, name)
     if not row.may_delete:
-        raise PermissionDenied(f"You may not delete {row.difference.name}.")
+        raise PermissionDenied(_("You may not delete %(name)s.") % {"name": row.difference.name})
     lost = (
-        "Its messages go"
+        _("Its messages go")
         if kind == "topic"
-        else "Its offsets, the messages waiting for redelivery and its dead letters go"
+        else _("Its offsets, the messages waiting for redelivery and its dead letters go")
     )
     wanted = deletion.Deletion(
         kind=kind,
         name=row.difference.name,
-        warning=f"The console does not know it; something outside may use it. {lost} with it.",
+        warning=_("The console does not know it; something outside may use it. %(lost)s with it.") % {"lost": lost},
         cancel_url=reverse("drift.index"),
     )
 
@@ -173,13 +177,13 @@ def _row(request: Request, cluster: int, kind: str, name: str) -> Row:
 
 def _keyed(request: Request, key: str) -> Row:
     """The row that a form names, if the visitor may mend it."""
-    cluster, _, rest = key.partition(":")
-    kind, _, name = rest.partition(":")
+    cluster, _unused, rest = key.partition(":")
+    kind, _unused, name = rest.partition(":")
     row = queries.find(request.actor, int(cluster), kind, name) if cluster.isdecimal() and len(cluster) < 19 else None
     if row is None:
         raise Http404("no such difference")
     if not row.may_mend:
-        raise PermissionDenied(f"You may not repair {row.difference.name}.")
+        raise PermissionDenied(_("You may not repair %(name)s.") % {"name": row.difference.name})
     return row
 
 

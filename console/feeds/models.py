@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from console.accounts.models import Tenant
+from console.web.languages import gettext_lazy
 
 #: A process that was silent for this long has lost its feeds.
 LEASE = timedelta(seconds=15)
@@ -22,8 +23,8 @@ _LETTERS = string.ascii_lowercase + string.digits
 class Kind(models.TextChoices):
     """Where events come from."""
 
-    WEBHOOK = "webhook", "Webhook"
-    SCHEDULE = "schedule", "Schedule"
+    WEBHOOK = "webhook", gettext_lazy("Webhook")
+    SCHEDULE = "schedule", gettext_lazy("Schedule")
 
 
 def new_feed_id() -> str:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Greatest
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from console.accounts.crypto import encrypt
@@ -30,7 +31,7 @@ def keep(*, tenant: Tenant, name: str, holder: str, kind: Kind, told: Mapping[st
     A schedule whose times have changed sends nothing that was due before. Raises Refused.
     """
     if not lake.is_folder():
-        raise Refused("LAKE_REMOTE", "Events are kept in a folder; the lake is in object storage.", "source.kind")
+        raise Refused("LAKE_REMOTE", _("Events are kept in a folder; the lake is in object storage."), "source.kind")
     settings = json.dumps(told, sort_keys=True)
     feed = Feed.objects.select_for_update().filter(tenant=tenant, holder=holder, kind=kind, deleted_at=None).first()
     if feed is None:
@@ -63,7 +64,7 @@ def delete(feed: Feed) -> None:
     Waiting.objects.filter(tenant=feed.tenant).update(events=F("events"))  # the row is this transaction's from here on
     gone = Arrival.objects.filter(feed=feed)
     size = gone.aggregate(size=Sum("size"))["size"] or 0
-    count, _ = gone.delete()
+    count, _unused = gone.delete()
     take_off(feed.tenant, count, size)
     Feed.objects.filter(pk=feed.pk).update(deleted_at=timezone.now(), token_hash="", key_encrypted="")
 

@@ -6,6 +6,8 @@ it, beside them (`console.pipelines.starts`).
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
 from console.accounts.http import Request
@@ -30,7 +32,7 @@ def task(request: Request, name: str, action: str) -> Pipeline:
 
     A missing right is 403, also for a name that no task has.
     """
-    with missing.page_of("inflow task", NOT_FOUND):
+    with missing.page_of(_("inflow task"), NOT_FOUND):
         return require_task(request.actor, action, name)
 
 
@@ -38,7 +40,7 @@ def require_task(actor: Actor, action: str, name: str) -> Pipeline:
     """The task. Raises PermissionDenied with the decision's sentence, and Refused for one that there is not."""
     found = queries.pipeline(require_right(actor, action, name), Kind.INFLOW, name)
     if found is None:
-        raise Refused(NOT_FOUND, f"There is no inflow task {name}.", "name")
+        raise Refused(NOT_FOUND, _("There is no inflow task %(name)s.") % {"name": name}, "name")
     return found
 
 

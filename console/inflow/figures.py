@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from django.utils.translation import gettext as _
+
 from analytics.inflow.delivery import Count
 from console.inflow.queries import FIGURES
 from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, TitledFigure, lines
@@ -35,15 +37,20 @@ def curves(points: Sequence[Counted], seconds: int) -> list[TitledFigure]:
     found = list(reversed(rows(points)))
     at = [one.at_ms // 1000 for one in found]
     wanted: list[tuple[str, str, str, dict[str, Series]]] = [
-        ("rates", "Events a second", "events/s", _series(found, _RATES)),
-        ("faults", "Faults a second", "events/s", _series(found, _FAULTS)),
+        ("rates", _("Events a second"), "events/s", _series(found, _RATES)),
+        ("faults", _("Faults a second"), "events/s", _series(found, _FAULTS)),
         (
-            "behind", "Behind the source, s", "s",
+            "behind", _("Behind the source, s"), "s",
             {"behind": (VIOLET, [None if one.behind_ms is None else one.behind_ms / 1000 for one in found])},
         ),
     ]  # fmt: skip
     return [
-        TitledFigure(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
+        TitledFigure(
+            key,
+            title,
+            _("%(title)s; the table below has the same numbers") % {"title": title},
+            lines(at, series, unit, seconds),
+        )
         for key, title, unit, series in wanted
     ]
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sinks, task_sources
 from analytics.inflow.delivery import RetryPolicy
@@ -28,16 +29,22 @@ from console.inflow.sinks.topic import TopicDestination
 from console.pipelines import event_logs
 from console.pipelines.event_logs import Login
 from console.web import zone
+from console.web.languages import gettext_lazy
 from console.web.moments import MomentField
 
 _CODE = PLAIN | {"class": "font-monospace"}
-PARTS = {"body": "Message body", "properties": "Custom property", "key": "Message key", "tag": "Message tag"}
+PARTS = {
+    "body": gettext_lazy("Message body"),
+    "properties": gettext_lazy("Custom property"),
+    "key": gettext_lazy("Message key"),
+    "tag": gettext_lazy("Message tag"),
+}
 STEPS = {
-    "source": "Source",
-    "filtering": "Filtering",
-    "transformation": "Transformation",
-    "sink": "Sink",
-    "properties": "Task properties",
+    "source": gettext_lazy("Source"),
+    "filtering": gettext_lazy("Filtering"),
+    "transformation": gettext_lazy("Transformation"),
+    "sink": gettext_lazy("Sink"),
+    "properties": gettext_lazy("Task properties"),
 }
 #: What each kind of transform is told.
 _TRANSFORMS = {"expression": ("language", "expression"), "function": ("url",), "sql": ("sql",)}
@@ -61,14 +68,14 @@ _FIELD_OF = {
 }  # fmt: skip
 _INPUT: dict[str, tuple[str, type[forms.Widget], int, dict[str, Any]]] = {
     "path": ("JSONPath", forms.TextInput, 1024, {"placeholder": "$.data.tableName"}),
-    "value": ("Fixed value", forms.TextInput, 64 * 1024, {}),
+    "value": (gettext_lazy("Fixed value"), forms.TextInput, 64 * 1024, {}),
     "parameters": (
-        "Parameters",
+        gettext_lazy("Parameters"),
         forms.Textarea,
         64 * 1024,
         {"rows": 2, "placeholder": '{"table": "$.data.tableName"}'},
     ),
-    "template": ("Template", forms.Textarea, 64 * 1024, {"rows": 3, "placeholder": "${table}"}),
+    "template": (gettext_lazy("Template"), forms.Textarea, 64 * 1024, {"rows": 3, "placeholder": "${table}"}),
 }
 _PLACE = re.compile(r"sink\.(body|properties|key|tag)(?:\.(method|path|value|parameters|template))?.*")
 
@@ -98,138 +105,156 @@ class TaskForm(forms.Form):
     """A new task, or another version of one."""
 
     name = forms.CharField(
-        label="Task name",
+        label=gettext_lazy("Task name"),
         max_length=127,
         widget=forms.TextInput(attrs=PLAIN),
-        help_text="1 to 127 letters, digits, hyphens and underscores. It cannot be changed.",
+        help_text=gettext_lazy("1 to 127 letters, digits, hyphens and underscores. It cannot be changed."),
     )
-    description = forms.CharField(label="Description", max_length=255, required=False)
+    description = forms.CharField(label=gettext_lazy("Description"), max_length=255, required=False)
     provider = forms.ChoiceField(
-        label="Data provider",
+        label=gettext_lazy("Data provider"),
         choices=[(one.kind, one.title) for one in PROVIDERS.values()],
         required=False,
-        help_text="Where the events come from.",
+        help_text=gettext_lazy("Where the events come from."),
     )
     offset = MomentField(
-        label=zone.labelled("Consumer offset"),
+        label=zone.labelled(gettext_lazy("Consumer offset")),
         required=False,
-        help_text="Counts at the first consumption only; empty for the first event that there is.",
+        help_text=gettext_lazy("Counts at the first consumption only; empty for the first event that there is."),
     )
     messages = forms.IntegerField(
-        label="Messages",
+        label=gettext_lazy("Messages"),
         min_value=1,
         max_value=MOST_MESSAGES,
         initial=DEFAULT_MESSAGES,
-        help_text=f"Of a batch, at most; 1 to {MOST_MESSAGES:,}.",
+        help_text=gettext_lazy("Of a batch, at most; 1 to %(most_messages)s.")
+        % {"most_messages": f"{MOST_MESSAGES:,}"},
     )
     interval = forms.IntegerField(
-        label="Interval (seconds)",
+        label=gettext_lazy("Interval (seconds)"),
         min_value=0,
         max_value=MOST_INTERVAL,
         initial=DEFAULT_INTERVAL,
-        help_text=f"For which a batch is waited for, at most; 0 to {MOST_INTERVAL}.",
+        help_text=gettext_lazy("For which a batch is waited for, at most; 0 to %(most_interval)s.")
+        % {"most_interval": MOST_INTERVAL},
     )
     pattern = forms.CharField(
-        label="Event pattern",
+        label=gettext_lazy("Event pattern"),
         required=False,
         max_length=MAX_TEXT,
         widget=forms.Textarea(
             attrs=_CODE | {"rows": 10, "placeholder": '{"data": {"tableName": ["orders"], "operation": ["INSERT"]}}'}
         ),
-        help_text="JSON of the shape of the events; empty lets all of them pass.",
+        help_text=gettext_lazy("JSON of the shape of the events; empty lets all of them pass."),
     )
     transform = forms.ChoiceField(
-        label="Transformation",
+        label=gettext_lazy("Transformation"),
         choices=[
-            ("", "None"),
-            ("expression", "An expression over each event"),
-            ("function", "A function of yours, by HTTP"),
-            ("sql", "A query (SQL) over each batch, with tables of the catalog"),
+            ("", gettext_lazy("None")),
+            ("expression", gettext_lazy("An expression over each event")),
+            ("function", gettext_lazy("A function of yours, by HTTP")),
+            ("sql", gettext_lazy("A query (SQL) over each batch, with tables of the catalog")),
         ],
         required=False,
         widget=forms.RadioSelect,
         initial="",
     )
     language = forms.ChoiceField(
-        label="Language",
+        label=gettext_lazy("Language"),
         choices=[(Language.JMESPATH, "JMESPath"), (Language.JSONATA, "JSONata")],
         required=False,
         initial=Language.JMESPATH,
     )
     expression = forms.CharField(
-        label="Expression",
+        label=gettext_lazy("Expression"),
         required=False,
         max_length=8 * 1024,
         widget=forms.Textarea(attrs=_CODE | {"rows": 5, "placeholder": "merge(@, {data: data.after})"}),
-        help_text="Of the event, which is @ in JMESPath and $ in JSONata. An object is the event from here on, an array"
-        " several, null none. Its field gantrytopic names the topic that it goes to.",
+        help_text=gettext_lazy(
+            "Of the event, which is @ in JMESPath and $ in JSONata. An object is the event from here "
+            "on, an array several, null none. Its field gantrytopic names the topic that it goes to."
+        ),
     )
     url = forms.CharField(
-        label="Address of the function",
+        label=gettext_lazy("Address of the function"),
         required=False,
         max_length=2048,
         widget=forms.TextInput(attrs=PLAIN | {"placeholder": "https://functions.example.com/clean"}),
-        help_text="It gets a JSON array of events by POST, and answers an array of events.",
+        help_text=gettext_lazy("It gets a JSON array of events by POST, and answers an array of events."),
     )
     sql = forms.CharField(
-        label="Query",
+        label=gettext_lazy("Query"),
         required=False,
         max_length=64 * 1024,
         widget=forms.Textarea(attrs=_CODE | {"rows": 8, "placeholder": _QUERY}),
-        help_text="One SELECT over the table events. A column event is the event from here on; else the columns are its"
-        " data. A column gantrytopic names the topic that it goes to.",
+        help_text=gettext_lazy(
+            "One SELECT over the table events. A column event is the event from here on; else the "
+            "columns are its data. A column gantrytopic names the topic that it goes to."
+        ),
     )
     sink_kind = forms.ChoiceField(
-        label="Service type",
+        label=gettext_lazy("Service type"),
         choices=[(one.kind, one.title) for one in DESTINATIONS.values()],
         required=False,
-        help_text="Where the messages go.",
+        help_text=gettext_lazy("Where the messages go."),
     )
     retry = forms.ChoiceField(
-        label="Retry policy",
+        label=gettext_lazy("Retry policy"),
         choices=[
-            (RetryPolicy.BACKOFF, "Backoff: 3 times, after 10 to 20 s each"),
-            (RetryPolicy.EXPONENTIAL, "Exponential decay: 176 times, after 1, 2, 4 … 512 s, which is about a day"),
+            (RetryPolicy.BACKOFF, gettext_lazy("Backoff: 3 times, after 10 to 20 s each")),
+            (
+                RetryPolicy.EXPONENTIAL,
+                gettext_lazy("Exponential decay: 176 times, after 1, 2, 4 … 512 s, which is about a day"),
+            ),
         ],
         widget=forms.RadioSelect,
         initial=RetryPolicy.BACKOFF,
     )
     faults = forms.ChoiceField(
-        label="Fault tolerance",
+        label=gettext_lazy("Fault tolerance"),
         choices=[
-            ("allowed", "Allowed: an event that fails is a dead letter, or discarded, and the task goes on"),
-            ("prohibited", "Prohibited: the task stops, and is Ready"),
+            (
+                "allowed",
+                gettext_lazy("Allowed: an event that fails is a dead letter, or discarded, and the task goes on"),
+            ),
+            ("prohibited", gettext_lazy("Prohibited: the task stops, and is Ready")),
         ],
         widget=forms.RadioSelect,
         initial="allowed",
     )
     dead_kind = forms.ChoiceField(
-        label="Dead letters",
-        choices=[("", "None: what fails is discarded"), ("topic", "Into a topic"), ("queue", "Into a queue")],
+        label=gettext_lazy("Dead letters"),
+        choices=[
+            ("", gettext_lazy("None: what fails is discarded")),
+            ("topic", gettext_lazy("Into a topic")),
+            ("queue", gettext_lazy("Into a queue")),
+        ],
         required=False,
     )
-    dead_instance = forms.ChoiceField(label="Instance of the dead-letter topic", required=False)
+    dead_instance = forms.ChoiceField(label=gettext_lazy("Instance of the dead-letter topic"), required=False)
     dead_letters = forms.CharField(
-        label="Dead-letter topic",
+        label=gettext_lazy("Dead-letter topic"),
         required=False,
         max_length=127,
         widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"}),
-        help_text="It gets the original event, with the reason in its properties. Of a task with a topic it is of the"
-        " same instance.",
+        help_text=gettext_lazy(
+            "It gets the original event, with the reason in its properties. Of a task with a topic "
+            "it is of the same instance."
+        ),
     )
     dead_queue = forms.CharField(
-        label="Dead-letter queue",
+        label=gettext_lazy("Dead-letter queue"),
         required=False,
         max_length=120,
         widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-queues"}),
-        help_text="It gets the original event and the reason, as a JSON object.",
+        help_text=gettext_lazy("It gets the original event and the reason, as a JSON object."),
     )
     sample = forms.CharField(
-        label="Sample event",
+        label=gettext_lazy("Sample event"),
         required=False,
         max_length=LONGEST_SAMPLE,
         widget=forms.Textarea(attrs=_CODE | {"rows": 3}),
-        help_text="JSON; empty for the last event of the source.",
+        help_text=gettext_lazy("JSON; empty for the last event of the source."),
     )
 
     def __init__(self, *args: Any, actor: Actor, document: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -332,9 +357,9 @@ class TaskForm(forms.Form):
 
     def clean_group(self) -> str:
         """Without the source that it is of."""
-        source, _, group = str(self.cleaned_data["group"]).partition("/")
+        source, _unused, group = str(self.cleaned_data["group"]).partition("/")
         if group and self.cleaned_data.get("source") not in (None, "", source):
-            raise forms.ValidationError("Choose a consumer group of the data subscription task.")
+            raise forms.ValidationError(_("Choose a consumer group of the data subscription task."))
         return group
 
     def clean(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics.inflow import http_line, task_sinks
 from analytics.inflow.cloud_events import Requests
@@ -152,7 +153,9 @@ def _sample(journey: Journey, sample: str, recent: Event | None, example: Callab
         journey.origin, journey.sample = "given", sample
         given = event_of(sample.encode()) if len(sample) <= LONGEST_SAMPLE else None
         if given is None:
-            journey.errors["sample"] = f"A sample event is a JSON object of at most {LONGEST_SAMPLE >> 10} KiB."
+            journey.errors["sample"] = _("A sample event is a JSON object of at most %(longest_sample)s KiB.") % {
+                "longest_sample": LONGEST_SAMPLE >> 10
+            }
         return given
     event = example() if recent is None else recent
     journey.origin = "example" if recent is None else "recent"
@@ -174,8 +177,10 @@ def _transformed(
     if isinstance(task.transform, FunctionTransform):
         _tell_of_port(journey, task.transform.place, task.transform.url)
     if isinstance(task.transform, FunctionTransform | SqlTransform) and networks is None:
-        what = "query is made by the engine" if isinstance(task.transform, SqlTransform) else "function is asked"
-        journey.note = f"The {what} when you choose Try it; the message below is made of the event as it is."
+        what = _("query is made by the engine") if isinstance(task.transform, SqlTransform) else _("function is asked")
+        journey.note = _("The %(what)s when you choose Try it; the message below is made of the event as it is.") % {
+            "what": what
+        }
         return [event]
     place = task.transform.place
     try:
@@ -247,14 +252,14 @@ def _tell_of_port(journey: Journey, place: str, url: str) -> None:
     What is no URL has none, and is the form's to refuse.
     """
     try:
-        port = http_line.port_of(http_line.checked(url, "an endpoint"))
+        port = http_line.port_of(http_line.checked(url, _("an endpoint")))
     except ValueError:
         return
     if port not in engine_ports():
-        journey.errors[place] = (
-            f"The engine may not connect to port {port}, so the task would not start: the platform's administrator"
-            " opens it by GANTRY_ENGINE_PORTS."
-        )
+        journey.errors[place] = _(
+            "The engine may not connect to port %(port)s, so the task would not start: the "
+            "platform's administrator opens it by GANTRY_ENGINE_PORTS."
+        ) % {"port": port}
 
 
 def _headers(sink: Mapping[str, Any], message: Message) -> dict[str, str]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.utils.translation import gettext as _
+
 from analytics.confined import Places
 from analytics.inflow.transform import TransformFailed
 
@@ -17,7 +19,7 @@ _places = Places(_MOST, most_waiting=_MOST_WAITING)
 def place(holder: str) -> Iterator[None]:
     """A place for the account. Raises TransformFailed when none is free for some seconds."""
     if not _places.acquire(holder, time.monotonic() + _WAIT_S):
-        raise TransformFailed("Too many transforms are tried at the moment; try again.", retryable=True)
+        raise TransformFailed(_("Too many transforms are tried at the moment; try again."), retryable=True)
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop
 
 from analytics.inflow import task_sources
 from analytics.inflow.delivery import Count
@@ -25,10 +26,17 @@ from console.inflow.sample_events import shown
 from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline, State
 from console.pipelines.samples import Now, behind_ms
+from console.web.languages import gettext_lazy
 
 _LANGUAGES: dict[str, str] = {Language.JMESPATH: "JMESPath", Language.JSONATA: "JSONata"}
-STARTING, RUNNING, PAUSING, PAUSED, READY = "Starting", "Running", "Pausing", "Paused", "Ready"
-START_FAILED, DRAFT = "Start Failed", "Not started"
+STARTING, RUNNING, PAUSING, PAUSED, READY = (
+    gettext_noop("Starting"),
+    gettext_noop("Running"),
+    gettext_noop("Pausing"),
+    gettext_noop("Paused"),
+    gettext_noop("Ready"),
+)
+START_FAILED, DRAFT = gettext_noop("Start Failed"), gettext_noop("Not started")
 _WORDS = {
     State.DRAFT: DRAFT,
     State.STARTING: STARTING,
@@ -39,14 +47,14 @@ _WORDS = {
 }
 _COLOURS = {RUNNING: "green", STARTING: "azure", PAUSING: "yellow", READY: "orange", START_FAILED: "red"}
 FIGURES = {
-    Count.READ: ("Read", "events of the source"),
-    Count.FILTERED: ("Filtered", "the pattern says no"),
-    Count.TRANSFORMED: ("Transformed", "events that the transform made"),
-    Count.DELIVERED: ("Delivered", "messages and requests that were taken"),
-    Count.RETRIED: ("Retried", "deliveries that were tried again"),
-    Count.FAILED: ("Failed", "events, after the last try"),
-    Count.DEAD: ("Dead letters", "of those that failed"),
-    Count.DISCARDED: ("Discarded", "of those that failed"),
+    Count.READ: (gettext_lazy("Read"), gettext_lazy("events of the source")),
+    Count.FILTERED: (gettext_lazy("Filtered"), gettext_lazy("the pattern says no")),
+    Count.TRANSFORMED: (gettext_lazy("Transformed"), gettext_lazy("events that the transform made")),
+    Count.DELIVERED: (gettext_lazy("Delivered"), gettext_lazy("messages and requests that were taken")),
+    Count.RETRIED: (gettext_lazy("Retried"), gettext_lazy("deliveries that were tried again")),
+    Count.FAILED: (gettext_lazy("Failed"), gettext_lazy("events, after the last try")),
+    Count.DEAD: (gettext_lazy("Dead letters"), gettext_lazy("of those that failed")),
+    Count.DISCARDED: (gettext_lazy("Discarded"), gettext_lazy("of those that failed")),
 }
 """What is counted, as pages call it, in their order."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from brokercore.names import wrap
 from console.accounts.actor import Actor
@@ -54,6 +55,8 @@ def require_topic(actor: Actor, action: str, namespace: str, name: str) -> Topic
     """The topic, of the account or granted to it. Raises Refused, and PermissionDenied for who may not do `action`."""
     found = starts.find_topic(actor, wrap(namespace, name))
     if found is None:
-        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} of the account's own.", "source.topic")
+        raise Refused(
+            "TOPIC_NOT_FOUND", _("There is no topic %(name)s of the account's own.") % {"name": name}, "source.topic"
+        )
     access.require_topic(actor, action, found)
     return found

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sources
 from analytics.inflow.parts import TaskError
@@ -89,7 +90,9 @@ def change(*, actor: Actor, pipeline: Pipeline, document: Document, login: Login
     PermissionDenied.
     """
     if document.get("name") != pipeline.name:
-        raise Refused(INVALID, f"The name is {pipeline.name}, and cannot be changed.", "name")
+        raise Refused(
+            INVALID, _("The name is %(pipeline)s, and cannot be changed.") % {"pipeline": pipeline.name}, "name"
+        )
     before = document_of(pipeline)
     task = look(actor=actor, document=document, before=before)
     moved = task_sources.place_of(before.get("source")) != task_sources.place_of(document.get("source"))
@@ -137,7 +140,9 @@ def renew_webhook(*, actor: Actor, pipeline: Pipeline, part: str = ADDRESS) -> s
     """
     feed = feeds.feed(pipeline.tenant, pipeline.name)
     if feed is None or feed.kind != task_sources.WEBHOOK:
-        raise Refused("NO_WEBHOOK", f"The source of {pipeline.name} is no webhook.", "task")
+        raise Refused(
+            "NO_WEBHOOK", _("The source of %(pipeline)s is no webhook.") % {"pipeline": pipeline.name}, "task"
+        )
     made = feed_services.renew_key(feed) if part == KEY else f"{HOOKS}{feed_services.renew_token(feed)}"
     audit.record(actor, "pipelines.inflow.renew_webhook", pipeline.name, detail={"part": part})
     return made

@@ -5,6 +5,8 @@ To read one takes `dts:QueryTrackingTask` on it, and `dts:QueryTrackingEvents`: 
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
 from console.pipelines.event_logs import Holder, Login, Source, require_source
@@ -31,7 +33,11 @@ class TrackingTasks:
         task = queries.task(actor.tenant, source_id)
         found = queries.group(task, group) if task is not None else None
         if found is None:
-            raise Refused("GROUP_NOT_FOUND", f"{source_id} has no consumer group {group}.", "group")
+            raise Refused(
+                "GROUP_NOT_FOUND",
+                _("%(source_id)s has no consumer group %(group)s.") % {"source_id": source_id, "group": group},
+                "group",
+            )
         if found.holder != holder.key:
             services.require_password(group=found, account=login.account, password=login.password)
         services.hold_group(group=found, holder=holder.key, name=holder.name)
@@ -61,7 +67,8 @@ def _source(task: TrackingTask) -> Source:
         task.word,
         _trouble(task),
         shows_events=True,
-        access_method=f"{task.get_kind_display()} at {task.host}:{task.port}",
+        access_method=_("%(kind)s at %(host)s:%(port)s")
+        % {"kind": task.get_kind_display(), "host": task.host, "port": task.port},
         instance=task.database,
     )
 
@@ -72,7 +79,11 @@ def _trouble(task: TrackingTask) -> str:
         return ""
     said = {
         State.FAILED: task.sentence,
-        State.PAUSED: "No change is kept until it is resumed.",
-        State.DELETING: "It is being deleted.",
-    }.get(State(task.state), "No change is kept until a process captures it.")
-    return f"The change tracking task {task.name} is {task.word}. {said}"
+        State.PAUSED: _("No change is kept until it is resumed."),
+        State.DELETING: _("It is being deleted."),
+    }.get(State(task.state), _("No change is kept until a process captures it."))
+    return _("The change tracking task %(task)s is %(word)s. %(said)s") % {
+        "task": task.name,
+        "word": task.word,
+        "said": said,
+    }

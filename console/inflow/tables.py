@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from console.inflow.queries import standing, summary
 from console.pipelines.models import BUSY, Pipeline
 from console.pipelines.samples import Now
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column
 from console.web.templatetags.gantry import duration, number
 
@@ -22,15 +23,15 @@ _DASH = "–"
 class TaskTable(tables.Table):  # type: ignore[misc]
     """Name, state, source, sink, delay, rates and failed events."""
 
-    name = CellColumn(template_name="inflow/_name_cell.html", verbose_name="Task")
-    state = tables.Column(verbose_name="State", empty_values=())
-    source = tables.Column(verbose_name="Source", empty_values=(), orderable=False)
-    sink = tables.Column(verbose_name="Sink", empty_values=(), orderable=False)
-    delay = tables.Column(verbose_name="Behind", empty_values=(), orderable=False, attrs=_NUMBER)
-    read = tables.Column(verbose_name="Read/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    delivered = tables.Column(verbose_name="Delivered/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    failed = tables.Column(verbose_name="Failed", empty_values=(), orderable=False, attrs=_NUMBER)
-    actions = tables.Column(verbose_name="Actions", empty_values=(), orderable=False, attrs=_NUMBER)
+    name = CellColumn(template_name="inflow/_name_cell.html", verbose_name=gettext_lazy("Task"))
+    state = tables.Column(verbose_name=gettext_lazy("State"), empty_values=())
+    source = tables.Column(verbose_name=gettext_lazy("Source"), empty_values=(), orderable=False)
+    sink = tables.Column(verbose_name=gettext_lazy("Sink"), empty_values=(), orderable=False)
+    delay = tables.Column(verbose_name=gettext_lazy("Behind"), empty_values=(), orderable=False, attrs=_NUMBER)
+    read = tables.Column(verbose_name=gettext_lazy("Read/s"), empty_values=(), orderable=False, attrs=_NUMBER)
+    delivered = tables.Column(verbose_name=gettext_lazy("Delivered/s"), empty_values=(), orderable=False, attrs=_NUMBER)
+    failed = tables.Column(verbose_name=gettext_lazy("Failed"), empty_values=(), orderable=False, attrs=_NUMBER)
+    actions = tables.Column(verbose_name=gettext_lazy("Actions"), empty_values=(), orderable=False, attrs=_NUMBER)
 
     class Meta:
         order_by = "name"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.cache import cache
+from django.utils.translation import gettext as _
 from kombu.exceptions import OperationalError
 
 from analytics.errors import AnalyticsError
@@ -23,13 +24,14 @@ from console.accounts.models import Role, Tenant, User
 from console.celery import app
 from console.pipelines import starts
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 TRY = "console.inflow.tasks.try_query"
 #: How long a query may take, and a page waits: the engine may be busy before it begins. Seconds.
 QUERY_S, WAIT_S = 8.0, 12.0
 _LOOK_S = 0.05
-_AWAY = "The engine did not answer within {:g} s: it is starting or busy. Try again in a moment."
-_TAKEN = "Another query of this account is being tried. Try again in a moment."
+_AWAY = gettext_lazy("The engine did not answer within {:g} s: it is starting or busy. Try again in a moment.")
+_TAKEN = gettext_lazy("Another query of this account is being tried. Try again in a moment.")
 
 
 def ask(actor: Actor, query: SqlTransform, events: Sequence[Event]) -> Transformed:
@@ -105,5 +107,5 @@ def _actor(told: Mapping[str, Any]) -> Actor:
         secure=told["secure"],
     )
     if found is None:
-        raise Refused("STARTER_GONE", "You were disabled or deleted.")
+        raise Refused("STARTER_GONE", _("You were disabled or deleted."))
     return found

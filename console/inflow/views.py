@@ -14,6 +14,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics.inflow.webhook import Webhook
@@ -69,7 +70,7 @@ def task_create(request: Request) -> HttpResponse:
             address, key = services.new_webhook(actor=request.actor, pipeline=made)
             if address:
                 return _webhook(request, made, address, key)
-            messages.success(request, f"The task {made.name} is starting.")
+            messages.success(request, _("The task %(made)s is starting.") % {"made": made.name})
             return redirect("inflow.detail", made.name)
     return forms.show(request, "inflow/wizard.html", form, _wizard(request, form, trial))
 
@@ -88,7 +89,7 @@ def task_update(request: Request, name: str) -> HttpResponse:
                 document=form.document,
                 login=form.login,
             )
-            messages.success(request, f"The task {name} is saved.")
+            messages.success(request, _("The task %(name)s is saved.") % {"name": name})
             return redirect("inflow.detail", name)
     return forms.show(request, "inflow/wizard.html", form, _wizard(request, form, trial) | {"task": task})
 
@@ -176,27 +177,30 @@ def task_enable(request: Request, name: str) -> HttpResponse:
     task = access.task(request, name, access.START)
     anew = "anew" in request.GET
     act = partial(services.begin, actor=request.actor, pipeline=task, anew=anew)
-    return _confirmed(request, task, "Begin anew" if anew else "Enable", act)
+    return _confirmed(request, task, ("anew", _("Begin anew")) if anew else ("enable", _("Enable")), act)
 
 
 def task_pause(request: Request, name: str) -> HttpResponse:
     """Ask, and stop the task."""
     task = access.task(request, name, access.STOP)
-    return _confirmed(request, task, "Pause", lambda: services.pause(actor=request.actor, pipeline=task))
+    return _confirmed(request, task, ("pause", _("Pause")), lambda: services.pause(actor=request.actor, pipeline=task))
 
 
 def task_delete(request: Request, name: str) -> HttpResponse:
     task = access.task(request, name, access.DELETE)
-    warning = "Its versions, its position and its log are deleted with it; messages that it has delivered stay."
+    warning = _("Its versions, its position and its log are deleted with it; messages that it has delivered stay.")
     if task.state in BUSY:
-        warning = f"It is {queries.state_of(task).lower()}, and stops: what it has begun is delivered. {warning}"
+        warning = _("It is %(task)s, and stops: what it has begun is delivered. %(warning)s") % {
+            "task": _(queries.state_of(task)).lower(),
+            "warning": warning,
+        }
     wanted = deletion.Deletion(
-        kind="inflow task", name=name, warning=warning, cancel_url=reverse("inflow.detail", args=[name])
+        kind=_("inflow task"), name=name, warning=warning, cancel_url=reverse("inflow.detail", args=[name])
     )
 
     def act() -> None:
         services.delete(actor=request.actor, pipeline=task)
-        messages.success(request, f"The task {name} is deleted.")
+        messages.success(request, _("The task %(name)s is deleted.") % {"name": name})
 
     return deletion.confirm(request, wanted, act, ("inflow.list",))
 
@@ -209,8 +213,8 @@ def _invitation(request: Request, tenant: Tenant) -> dict[str, Any]:
     return {"waits": task, "waiting": queries.summary(task.draft)}
 
 
-def _confirmed(request: Request, task: Pipeline, verb: str, act: Callable[[], None]) -> HttpResponse:
-    """A dialog, or a page, with the one button; on POST the act, whose refusal stands there."""
+def _confirmed(request: Request, task: Pipeline, step: tuple[str, str], act: Callable[[], None]) -> HttpResponse:
+    """A dialog, or a page, with the one button; on POST the act, whose refusal stands there. `step`: key and verb."""
     error = ""
     if request.method == "POST":
         try:
@@ -219,8 +223,8 @@ def _confirmed(request: Request, task: Pipeline, verb: str, act: Callable[[], No
         except Refused as refused:
             error = refused.message
         except PermissionDenied as denied:
-            error = f"Not allowed: {denied}."
-    context = _about(request, task, "overview") | {"verb": verb, "error": error}
+            error = _("Not allowed: %(denied)s.") % {"denied": denied}
+    context = _about(request, task, "overview") | {"step": step[0], "verb": step[1], "error": error}
     response = htmx.page(request, "inflow/confirm.html", "inflow/_confirm_dialog.html", context)
     response.status_code = 422 if error else 200
     return response

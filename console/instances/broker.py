@@ -19,6 +19,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db import Error, close_old_connections
+from django.utils.translation import gettext as _
 
 from brokercore.client import Admin, Credentials, MessageView, Producer, TransactionState
 from brokercore.client.errors import ClientError
@@ -136,14 +137,19 @@ def tls_of(cluster: Cluster) -> ssl.SSLContext | None:
             return _context(cluster.authority)
         return context(cluster.authority, cluster.certificate, _read(cluster, cluster.key_encrypted))
     except (OSError, ValueError) as error:
-        raise UnusableError(f"The certificates of the cluster {cluster.name} cannot be used: {error}.") from error
+        raise UnusableError(
+            _("The certificates of the cluster %(cluster)s cannot be used: %(error)s.")
+            % {"cluster": cluster.name, "error": error}
+        ) from error
 
 
 def _read(cluster: Cluster, token: str) -> str:
     try:
         return decrypt(token)
     except InvalidToken as error:
-        message = f"The secret of the cluster {cluster.name} was stored with another GANTRY_MASTER_KEY; write it again."
+        message = _(
+            "The secret of the cluster %(cluster)s was stored with another GANTRY_MASTER_KEY; write it again."
+        ) % {"cluster": cluster.name}
         raise UnusableError(message) from error
 
 
@@ -195,7 +201,9 @@ def _all_permitted(call: Call) -> None:
 
 def read_only(name: str) -> Refused:
     """The refusal of what would change a read-only cluster."""
-    return Refused(READ_ONLY, f"The cluster {name} is read-only: the console changes nothing there.")
+    return Refused(
+        READ_ONLY, _("The cluster %(name)s is read-only: the console changes nothing there.") % {"name": name}
+    )
 
 
 def require_writable(cluster: Cluster) -> None:

@@ -6,19 +6,26 @@ from brokercore.client.admin import Capability
 from brokercore.client.errors import ClientError
 from console.instances import broker
 from console.instances.models import Cluster
+from console.web.languages import gettext_lazy
 
 SENTENCES = {
     Capability.MESSAGE_TYPES: (
-        "The brokers of this cluster keep no message types: the console knows what a topic is for, and no broker "
-        "refuses a message of another kind."
+        gettext_lazy(
+            "The brokers of this cluster keep no message types: the console knows what a topic is "
+            "for, and no broker refuses a message of another kind."
+        )
     ),
     Capability.DELIVERY_TIMES: (
-        "The brokers of this cluster cannot deliver at a chosen time: programs may use the 18 fixed delays, and a "
-        "message with a delivery time would be delivered at once."
+        gettext_lazy(
+            "The brokers of this cluster cannot deliver at a chosen time: programs may use the 18 "
+            "fixed delays, and a message with a delivery time would be delivered at once."
+        )
     ),
-    Capability.RECALLS: "The brokers of this cluster cannot take a message with a delivery time back.",
-    Capability.POP: "The brokers of this cluster hand out no single messages, so that clients of gRPC cannot use them.",
-    Capability.SQL_FILTERS: "The brokers of this cluster filter by tag only, not by SQL92.",
+    Capability.RECALLS: gettext_lazy("The brokers of this cluster cannot take a message with a delivery time back."),
+    Capability.POP: gettext_lazy(
+        "The brokers of this cluster hand out no single messages, so that clients of gRPC cannot use them."
+    ),
+    Capability.SQL_FILTERS: gettext_lazy("The brokers of this cluster filter by tag only, not by SQL92."),
 }
 """Access control stands on the page of the cluster, where it is told by its kind."""
 

@@ -6,11 +6,13 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from console.accounts.models import ResourceSet, Tenant
 from console.accounts.organizations import resource_sets
 from console.instances import queries
 from console.instances.models import DEFAULT_TPS
+from console.web.languages import gettext_lazy
 
 
 def _rate(label: str) -> forms.IntegerField:
@@ -21,24 +23,29 @@ class SetChoice(forms.ModelChoiceField):  # type: ignore[type-arg]
     """Resource sets, each with the organization it is in."""
 
     def label_from_instance(self, obj: ResourceSet) -> str:
-        return f"{obj.organization.name} / {obj.name} (ID {obj.pk})"
+        return _("%(name)s / %(obj)s (ID %(obj2)s)") % {"name": obj.organization.name, "obj": obj.name, "obj2": obj.pk}
 
 
 class InstanceForm(forms.Form):
     """What can be changed later."""
 
-    name = forms.CharField(label="Name", max_length=64, help_text="3 to 64 characters, unique in the region.")
+    name = forms.CharField(
+        label=gettext_lazy("Name"), max_length=64, help_text=gettext_lazy("3 to 64 characters, unique in the region.")
+    )
     remark = forms.CharField(
-        label="Description",
+        label=gettext_lazy("Description"),
         max_length=256,
         required=False,
-        help_text="What others read in lists, up to 256 characters.",
+        help_text=gettext_lazy("What others read in lists, up to 256 characters."),
     )
     resource_set = SetChoice(
-        label="Resource set", queryset=ResourceSet.objects.none(), required=False, empty_label="None"
+        label=gettext_lazy("Resource set"),
+        queryset=ResourceSet.objects.none(),
+        required=False,
+        empty_label=gettext_lazy("None"),
     )
-    max_send_tps = _rate("Messages sent per second, at most")
-    max_receive_tps = _rate("Messages received per second, at most")
+    max_send_tps = _rate(gettext_lazy("Messages sent per second, at most"))
+    max_receive_tps = _rate(gettext_lazy("Messages received per second, at most"))
 
     def __init__(self, *args: Any, tenant: Tenant, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -48,19 +55,22 @@ class InstanceForm(forms.Form):
 class CreateForm(InstanceForm):
     """A new instance."""
 
-    cluster = forms.ChoiceField(label="Cluster")
+    cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
     independent_naming = forms.TypedChoiceField(
-        label="Namespace",
+        label=gettext_lazy("Namespace"),
         choices=[
             ("true", "With its own namespace: names are unique inside the instance"),
-            ("false", "Without: names have no prefix and are unique across all accounts"),
+            ("false", gettext_lazy("Without: names have no prefix and are unique across all accounts")),
         ],
         initial="true",
         coerce=lambda text: text == "true",
         widget=forms.RadioSelect,
     )
     topic_capacity = forms.IntegerField(
-        label="Topics, at most", min_value=1, required=False, help_text="Empty for no limit."
+        label=gettext_lazy("Topics, at most"),
+        min_value=1,
+        required=False,
+        help_text=gettext_lazy("Empty for no limit."),
     )
     field_order = [
         "name",

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils import timezone
 
 from console.accounts.models import ResourceSet, Tenant
+from console.web.languages import gettext_lazy
 
 DEFAULT_TPS = 100_000
 """Messages a second, sent and received, of an instance that was given no limit: more than a small cluster can do."""
@@ -14,18 +15,18 @@ DEFAULT_TPS = 100_000
 class Origin(models.TextChoices):
     """Whose brokers a cluster has, and who says where they are."""
 
-    EMBEDDED = "embedded", "Embedded"
-    SETTINGS = "settings", "From the settings"
-    ADDED = "added", "Added here"
+    EMBEDDED = "embedded", gettext_lazy("Embedded")
+    SETTINGS = "settings", gettext_lazy("From the settings")
+    ADDED = "added", gettext_lazy("Added here")
 
 
 class AccessControl(models.TextChoices):
     """How the brokers of a cluster of people's own decide who may do what."""
 
-    AUTOMATIC = "auto", "Found out from the brokers"
-    ACL2 = "acl2", "Users and lists of the brokers (ACL 2.0)"
-    ACL1 = "acl1", "Accounts in a file of the brokers (ACL 1.0)"
-    NONE = "none", "None"
+    AUTOMATIC = "auto", gettext_lazy("Found out from the brokers")
+    ACL2 = "acl2", gettext_lazy("Users and lists of the brokers (ACL 2.0)")
+    ACL1 = "acl1", gettext_lazy("Accounts in a file of the brokers (ACL 1.0)")
+    NONE = "none", gettext_lazy("None")
 
 
 class Cluster(models.Model):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from brokercore.policy.table import RateUse
 from console.accounts.models import Tenant
@@ -101,8 +102,8 @@ def rates(instance: Instance) -> Rates:
     told = use or RateUse()
     return Rates(
         (
-            RateLine("Sending", instance.max_send_tps, use.sent if use else None),
-            RateLine("Receiving", instance.max_receive_tps, use.received if use else None),
+            RateLine(_("Sending"), instance.max_send_tps, use.sent if use else None),
+            RateLine(_("Receiving"), instance.max_receive_tps, use.received if use else None),
         ),
         enforced=use is not None,
         held_back=told.held_back,

@@ -8,6 +8,7 @@ import string
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from brokercore.names import DEFAULT_CLUSTER
 from console.accounts.actor import Actor
@@ -63,7 +64,9 @@ def create_instance(
     owner = tenant or actor.tenant
     found = Cluster.objects.filter(name=cluster, region=settings.REGION).first()
     if found is None:
-        raise Refused("BIZ_CLUSTER_NOT_FOUND", f"The cluster {cluster} does not exist.", "cluster")
+        raise Refused(
+            "BIZ_CLUSTER_NOT_FOUND", _("The cluster %(cluster)s does not exist.") % {"cluster": cluster}, "cluster"
+        )
     name, remark = _checked_name(name), _checked_remark(remark)
     _check_limits(max_send_tps, max_receive_tps, topic_capacity)
     _check_resource_set(owner, resource_set)
@@ -71,12 +74,15 @@ def create_instance(
     Tenant.objects.select_for_update().get(pk=owner.pk)
     mine = Instance.objects.filter(tenant=owner, region=settings.REGION)
     if mine.count() >= MAX_INSTANCES:
-        raise Refused("BIZ_INSTANCE_QUOTA_EXCEEDED", f"There are {MAX_INSTANCES} instances already.")
+        raise Refused(
+            "BIZ_INSTANCE_QUOTA_EXCEEDED",
+            _("There are %(max_instances)s instances already.") % {"max_instances": MAX_INSTANCES},
+        )
     _check_free(owner, name)
     if not independent_naming and mine.filter(independent_naming=False, cluster=found).exists():
         raise _default_exists(found)
     instance = Instance(
-        instance_id=f"MQ_INST_{owner.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _ in range(8))}",
+        instance_id=f"MQ_INST_{owner.uid}_{''.join(secrets.choice(_ID_CHARACTERS) for _unused in range(8))}",
         tenant=owner,
         cluster=found,
         region=settings.REGION,
@@ -165,7 +171,9 @@ def hold_instance(instance: Instance) -> None:
     """Keep an instance from being deleted until the transaction ends. Raises Refused when it was."""
     # No lock on the key itself: rows that only refer to the instance are not held up.
     if Instance.objects.select_for_update(no_key=True).filter(pk=instance.pk).first() is None:
-        raise Refused("BIZ_INSTANCE_NOT_FOUND", f"The instance {instance.name} no longer exists.")
+        raise Refused(
+            "BIZ_INSTANCE_NOT_FOUND", _("The instance %(instance)s no longer exists.") % {"instance": instance.name}
+        )
 
 
 def _save(instance: Instance) -> None:
@@ -176,11 +184,13 @@ def _save(instance: Instance) -> None:
     except IntegrityError as error:
         if "one_default_instance" in str(error):
             raise _default_exists(instance.cluster) from error
-        raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {instance.name} is taken.", "name") from error
+        raise Refused(
+            "BIZ_INSTANCE_EXISTED", _("The instance name %(instance)s is taken.") % {"instance": instance.name}, "name"
+        ) from error
 
 
 def _default_exists(cluster: Cluster) -> Refused:
-    message = f"There is already an instance without a namespace on {cluster.name}."
+    message = _("There is already an instance without a namespace on %(cluster)s.") % {"cluster": cluster.name}
     return Refused("BIZ_INSTANCE_DEFAULT_EXISTED", message, "independent_naming")
 
 
@@ -194,32 +204,32 @@ def _described(instance: Instance) -> dict[str, object]:
 
 def _check_free(tenant: Tenant, name: str) -> None:
     if Instance.objects.filter(tenant=tenant, region=settings.REGION, name=name).exists():
-        raise Refused("BIZ_INSTANCE_EXISTED", f"The instance name {name} is taken.", "name")
+        raise Refused("BIZ_INSTANCE_EXISTED", _("The instance name %(name)s is taken.") % {"name": name}, "name")
 
 
 def _checked_name(name: str) -> str:
     name = name.strip()
     if not 3 <= len(name) <= 64 or not name.isprintable():
-        raise Refused(_FIELD, "An instance name has 3 to 64 printable characters.", "name")
+        raise Refused(_FIELD, _("An instance name has 3 to 64 printable characters."), "name")
     return name
 
 
 def _checked_remark(remark: str) -> str:
     if len(remark) > 256:
-        raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
+        raise Refused(_FIELD, _("A remark has at most 256 characters."), "remark")
     return remark.strip()
 
 
 def _check_resource_set(tenant: Tenant, resource_set: ResourceSet | None) -> None:
     """Other organizations' sets look as if they did not exist."""
     if resource_set is not None and resource_set.organization_id not in ids_below(tenant.organization):
-        raise Refused(_FIELD, "There is no such resource set in the account's organization.", "resource_set")
+        raise Refused(_FIELD, _("There is no such resource set in the account's organization."), "resource_set")
 
 
 def _check_limits(max_send_tps: int, max_receive_tps: int, topic_capacity: int | None) -> None:
     if max_send_tps < 1:
-        raise Refused(_FIELD, "The limit of sent messages per second is at least 1.", "max_send_tps")
+        raise Refused(_FIELD, _("The limit of sent messages per second is at least 1."), "max_send_tps")
     if max_receive_tps < 1:
-        raise Refused(_FIELD, "The limit of received messages per second is at least 1.", "max_receive_tps")
+        raise Refused(_FIELD, _("The limit of received messages per second is at least 1."), "max_receive_tps")
     if topic_capacity is not None and topic_capacity < 1:
-        raise Refused(_FIELD, "The topic capacity is at least 1, or not given.", "topic_capacity")
+        raise Refused(_FIELD, _("The topic capacity is at least 1, or not given."), "topic_capacity")

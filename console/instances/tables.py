@@ -6,18 +6,21 @@ import django_tables2 as tables
 
 from console.instances.models import Instance
 from console.web import exports
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, ListTable, column
 
 
 class InstanceTable(ListTable):
     """Name and id, namespace, what is in it."""
 
-    name = CellColumn(template_name="instances/_name_cell.html", verbose_name="Name")
-    independent_naming = CellColumn(template_name="instances/_naming_cell.html", verbose_name="Namespace")
-    topic_count = tables.Column(verbose_name="Topics", attrs=column("num-cell num"))
-    group_count = tables.Column(verbose_name="Groups", attrs=column("num-cell num"))
-    cluster = tables.Column(accessor="cluster__name", verbose_name="Cluster")
-    created_at = CellColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
+    name = CellColumn(template_name="instances/_name_cell.html", verbose_name=gettext_lazy("Name"))
+    independent_naming = CellColumn(template_name="instances/_naming_cell.html", verbose_name=gettext_lazy("Namespace"))
+    topic_count = tables.Column(verbose_name=gettext_lazy("Topics"), attrs=column("num-cell num"))
+    group_count = tables.Column(verbose_name=gettext_lazy("Groups"), attrs=column("num-cell num"))
+    cluster = tables.Column(accessor="cluster__name", verbose_name=gettext_lazy("Cluster"))
+    created_at = CellColumn(
+        "{% load gantry %}{% time record.created_at 'date' %}", verbose_name=gettext_lazy("Created")
+    )
 
     class Meta:
         order_by = "name"

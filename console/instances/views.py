@@ -10,6 +10,7 @@ from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from console.accounts import access as accounts
@@ -44,7 +45,7 @@ def create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             instance = services.create_instance(actor=request.actor, **form.cleaned_data)
-            messages.success(request, f"Instance {instance.name} is ready.")
+            messages.success(request, _("Instance %(instance)s is ready.") % {"instance": instance.name})
             return redirect("instances.detail", instance.instance_id)
     return forms.show(request, "instances/create.html", form)
 
@@ -96,7 +97,7 @@ def update(request: Request, instance_id: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.change_instance(actor=request.actor, instance=instance, **form.cleaned_data)
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("instances.detail", instance.instance_id)
     return forms.show(request, "instances/update.html", form, {"instance": instance})
 
@@ -115,7 +116,7 @@ def _deletion(instance: Instance) -> deletion.Deletion:
     return deletion.Deletion(
         kind="instance",
         name=instance.name,
-        warning="Its ID and access point are gone for good. Topics and groups must be deleted first.",
+        warning=_("Its ID and access point are gone for good. Topics and groups must be deleted first."),
         cancel_url=reverse("instances.detail", args=[instance.instance_id]),
     )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from django.utils.translation import gettext as _
+
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
 from console.accounts.http import Request
@@ -48,7 +50,7 @@ def require_job(actor: Actor, action: str, name: str) -> Pipeline:
     """The job. Raises PermissionDenied with the decision's sentence, and Refused for one that there is not."""
     found = queries.pipeline(require_right(actor, action, name), Kind.JOB, name)
     if found is None:
-        raise Refused(NOT_FOUND, f"There is no job {name}.", "name")
+        raise Refused(NOT_FOUND, _("There is no job %(name)s.") % {"name": name}, "name")
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.utils.translation import gettext as _
+
 from console.metrics.figures import AMBER, BLUE, GREEN, VIOLET, Series, TitledFigure, lines
 from console.pipelines.samples import Point
 
@@ -16,18 +18,23 @@ def curves(points: Sequence[Point], seconds: int) -> list[TitledFigure]:
     unit, size = _unit(max((point.state_bytes or 0 for point in points), default=0))
     wanted: list[tuple[str, str, str, dict[str, Series]]] = [
         (
-            "rates", "Rows a second", "rows/s",
+            "rates", _("Rows a second"), "rows/s",
             {"in": (BLUE, _of(points, "rows_in")), "out": (GREEN, _of(points, "rows_out"))},
         ),
-        ("batches", "Duration of a batch, s", "s", {"batch": (AMBER, _of(points, "batch_ms", 1000))}),
-        ("delay", "Watermark behind the clock, s", "s", {"delay": (VIOLET, _of(points, "delay_ms", 1000))}),
-        ("state", f"State, {unit}", unit, {"state": (BLUE, _of(points, "state_bytes", size))}),
+        ("batches", _("Duration of a batch, s"), "s", {"batch": (AMBER, _of(points, "batch_ms", 1000))}),
+        ("delay", _("Watermark behind the clock, s"), "s", {"delay": (VIOLET, _of(points, "delay_ms", 1000))}),
+        ("state", _("State, %(unit)s") % {"unit": unit}, unit, {"state": (BLUE, _of(points, "state_bytes", size))}),
     ]  # fmt: skip
     at = [point.at for point in points]
     return [
-        TitledFigure(key, title, f"{title}; the table below has the same numbers", lines(at, series, unit, seconds))
+        TitledFigure(
+            key,
+            title,
+            _("%(title)s; the table below has the same numbers") % {"title": title},
+            lines(at, series, unit, seconds),
+        )
         for key, title, unit, series in wanted
-        if key == "rates" or any(any(values) for _, values in series.values())
+        if key == "rates" or any(any(values) for _unused, values in series.values())
     ]
 
 

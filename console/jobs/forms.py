@@ -6,11 +6,13 @@ from typing import Any
 
 from django import forms
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from console.jobs.beginnings import BEGINNINGS
 from console.jobs.compiler.words import LONGEST_TEXT
 from console.pipelines.models import Pipeline, Savepoint, StartFrom
 from console.pipelines.queries import savepoints
+from console.web.languages import gettext_lazy
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 
@@ -19,14 +21,14 @@ class JobForm(forms.Form):
     """A new job."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=64,
         widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
-        help_text="1 to 64 letters, digits, hyphens and underscores. It cannot be changed.",
+        help_text=gettext_lazy("1 to 64 letters, digits, hyphens and underscores. It cannot be changed."),
     )
     beginning = forms.ChoiceField(
-        label="Begin with",
-        choices=[(word, label) for word, (label, _) in BEGINNINGS.items()],
+        label=gettext_lazy("Begin with"),
+        choices=[(word, label) for word, (label, _unused) in BEGINNINGS.items()],
         widget=forms.RadioSelect,
         initial="example",
     )
@@ -41,10 +43,10 @@ class TextForm(forms.Form):
     """The text of a job."""
 
     text = forms.CharField(
-        label="Text of the job",
+        label=gettext_lazy("Text of the job"),
         strip=False,
         max_length=LONGEST_TEXT,
-        error_messages={"required": "The text is empty."},
+        error_messages={"required": gettext_lazy("The text is empty.")},
         widget=forms.Textarea(
             attrs={
                 "rows": 24,
@@ -59,16 +61,16 @@ class TextForm(forms.Form):
 class StartForm(forms.Form):
     """What a start goes on from."""
 
-    start_from = forms.ChoiceField(label="Start from", widget=forms.RadioSelect)
-    savepoint = forms.ChoiceField(label="Savepoint", required=False)
+    start_from = forms.ChoiceField(label=gettext_lazy("Start from"), widget=forms.RadioSelect)
+    savepoint = forms.ChoiceField(label=gettext_lazy("Savepoint"), required=False)
 
     def __init__(self, *args: Any, job: Pipeline, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         kept = [(str(one.pk), _told(one)) for one in savepoints(job)]
-        choices = [(StartFrom.CHECKPOINT, "the last checkpoint, or the beginning when it never ran")]
+        choices = [(StartFrom.CHECKPOINT, _("the last checkpoint, or the beginning when it never ran"))]
         if kept:
-            choices.append((StartFrom.SAVEPOINT, "a savepoint"))
-        choices.append((StartFrom.NOTHING, "nothing: counts and positions begin anew"))
+            choices.append((StartFrom.SAVEPOINT, _("a savepoint")))
+        choices.append((StartFrom.NOTHING, _("nothing: counts and positions begin anew")))
         self.fields["start_from"].choices = choices  # type: ignore[attr-defined]
         self.fields["start_from"].initial = StartFrom.CHECKPOINT  # what the page asks for stands before it
         if kept:
@@ -82,7 +84,7 @@ class StartForm(forms.Form):
         if found.get("start_from") != StartFrom.SAVEPOINT:
             found["savepoint"] = ""
         elif not found.get("savepoint"):
-            self.add_error("savepoint", "Choose the savepoint.")
+            self.add_error("savepoint", _("Choose the savepoint."))
         return found
 
 
@@ -90,9 +92,11 @@ class StopForm(forms.Form):
     """How a job is stopped."""
 
     with_savepoint = forms.BooleanField(
-        label="Keep a savepoint",
+        label=gettext_lazy("Keep a savepoint"),
         required=False,
-        help_text="A copy of its state that no later run changes. Without one it goes on from its last checkpoint too.",
+        help_text=gettext_lazy(
+            "A copy of its state that no later run changes. Without one it goes on from its last checkpoint too."
+        ),
     )
 
 
@@ -100,16 +104,16 @@ class SecretForm(forms.Form):
     """A secret, or the new value of one."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=128,
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="Letters, digits, points, hyphens and underscores: ${secret_values.name} in a text.",
+        help_text=gettext_lazy("Letters, digits, points, hyphens and underscores: ${secret_values.name} in a text."),
     )
     value = forms.CharField(
-        label="Value",
+        label=gettext_lazy("Value"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="It is stored encrypted, put in when a job starts, and never shown again.",
+        help_text=gettext_lazy("It is stored encrypted, put in when a job starts, and never shown again."),
     )
 
 
@@ -117,19 +121,19 @@ class VariableForm(forms.Form):
     """A variable, or the new value of one."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=64,
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="Letters, digits, hyphens and underscores, a letter first: ${name} in a text.",
+        help_text=gettext_lazy("Letters, digits, hyphens and underscores, a letter first: ${name} in a text."),
     )
     value = forms.CharField(
-        label="Value",
+        label=gettext_lazy("Value"),
         strip=False,
         widget=forms.TextInput(attrs=_PLAIN),
-        help_text="Deployed versions keep the old one.",
+        help_text=gettext_lazy("Deployed versions keep the old one."),
     )
 
 
 def _told(one: Savepoint) -> str:
-    version = f", version {one.version.number}" if one.version else ""
+    version = _(", version %(number)s") % {"number": one.version.number} if one.version else ""
     return f"{timezone.localtime(one.created_at):%Y-%m-%d %H:%M:%S}{version}"

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
+from django.utils.translation import gettext as _
+
 from analytics.pipelines.plan import Plan
 from analytics.pipelines.reports import Report
 
@@ -127,7 +129,7 @@ def _operators(plan: Plan, report: Report | None) -> dict[str, _Operator]:
         found[key] = _Operator("source", source.name, detail, [], rows_out=counted.get(key))
     for schema, table in plan.tables:
         key = places[f"{schema}.{table}".lower()] = f"table:{schema}.{table}"
-        found[key] = _Operator("table", f"{schema}.{table}", "table of the catalog", [])
+        found[key] = _Operator("table", f"{schema}.{table}", _("table of the catalog"), [])
     for view in plan.views:
         key = f"view:{view.name}"
         reads = _reads(view.sql, places)
@@ -146,7 +148,13 @@ def _operators(plan: Plan, report: Report | None) -> dict[str, _Operator]:
         passed = _sum(found[one].rows_out for one in reads)
         rows_in = rows_in if passed is None else passed
         found[key] = _Operator(
-            "insert", f"INSERT, line {insert.line}", insert.output, reads, rows_in, rows_out, insert.line
+            "insert",
+            _("INSERT, line %(line)s") % {"line": insert.line},
+            insert.output,
+            reads,
+            rows_in,
+            rows_out,
+            insert.line,
         )
         written = found.setdefault(
             f"sink:{insert.sink.lower()}",
@@ -218,7 +226,8 @@ def _drawn(operators: dict[str, _Operator]) -> Graph:
         for key, one in operators.items()
     }  # fmt: skip
     edges = tuple(
-        _edge(nodes[read], nodes[key], [tops[place] for _, place in places]) for (read, key), places in ways.items()
+        _edge(nodes[read], nodes[key], [tops[place] for _unused, place in places])
+        for (read, key), places in ways.items()
     )
     width = (max(columns, default=0) + 1) * (WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
     return Graph(tuple(nodes.values()), edges, width, height + 2 * _MARGIN)
@@ -240,7 +249,7 @@ def _placed(
     """
     before: dict[str, list[str]] = {}
     for (read, key), places in ways.items():
-        through = [read, *(place for _, place in places), key]
+        through = [read, *(place for _unused, place in places), key]
         for start, end in pairwise(through):
             before.setdefault(end, []).append(start)
     sizes = {key: HEIGHT if key in operators else 0 for keys in columns.values() for key in keys}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from django.utils.translation import gettext as _
+
 from analytics.pipelines.plan import Plan, Source
 from brokercore.smq.client import QueueServiceUnavailable
 from console.accounts.actor import Actor
@@ -30,7 +32,7 @@ def looked_at(actor: Actor, checked: Checked) -> Checked:
             sentence = _problem(actor, source, checked.plan)
         except QueueServiceUnavailable:
             sentence, is_refused = (
-                "the queue service does not answer, so its queue is looked at when the job starts",
+                _("the queue service does not answer, so its queue is looked at when the job starts"),
                 False,
             )
         else:
@@ -38,11 +40,13 @@ def looked_at(actor: Actor, checked: Checked) -> Checked:
         if not sentence:
             continue
         line, column = checked.places[source.name.lower()]
-        told = f"table {source.name}: {sentence}."
+        told = _("table %(source)s: %(sentence)s.") % {"source": source.name, "sentence": sentence}
         if is_refused:
             refusals.append(TextRefused(line, column, told))
         else:
-            warnings.append(f"Line {line}, column {column}: {told}")
+            warnings.append(
+                _("Line %(line)s, column %(column)s: %(told)s") % {"line": line, "column": column, "told": told}
+            )
     plan = None if refusals else checked.plan
     return replace(checked, plan=plan, refusals=tuple(refusals), warnings=tuple(warnings))
 
@@ -57,7 +61,10 @@ def require(actor: Actor, plan: Plan) -> None:
         except QueueServiceUnavailable as error:
             raise Refused("QUEUE_SERVICE_UNAVAILABLE", str(error)) from error
         if sentence:
-            raise Refused("QUEUE_DOES_NOT_FIT", f"Table {source.name}: {sentence}.")
+            raise Refused(
+                "QUEUE_DOES_NOT_FIT",
+                _("Table %(source)s: %(sentence)s.") % {"source": source.name, "sentence": sentence},
+            )
 
 
 def _queues(plan: Plan) -> list[Source]:
@@ -85,8 +92,8 @@ def _problem(actor: Actor, source: Source, plan: Plan) -> str:
     interval_ms = plan.settings.checkpoint_interval_ms
     if hidden_s * 1000 > interval_ms:
         return ""
-    return (
-        f"the queue {name} hides a received message for {hidden_s} s (VisibilityTimeout), and checkpoints are"
-        f" {interval_ms / 1000:g} s apart: it would be delivered again before it is committed; make the one longer or"
-        " the other shorter"
-    )
+    return _(
+        "the queue %(name)s hides a received message for %(hidden_s)s s (VisibilityTimeout), and "
+        "checkpoints are %(interval_ms)s s apart: it would be delivered again before it is "
+        "committed; make the one longer or the other shorter"
+    ) % {"name": name, "hidden_s": hidden_s, "interval_ms": f"{interval_ms / 1000:g}"}

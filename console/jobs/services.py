@@ -8,6 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from analytics.pipelines.plan import SECRET
 from console.accounts.actor import Actor
@@ -72,7 +73,9 @@ def deploy(*, actor: Actor, pipeline: Pipeline, text: str) -> Version:
     Raises TextRefused with the first thing that is wrong with it, and PermissionDenied as `save_draft` does.
     """
     if pipeline.kind != Kind.JOB:
-        raise Refused("NO_JOB", f"{pipeline.name} is not a SQL job; change its form instead.")
+        raise Refused(
+            "NO_JOB", _("%(pipeline)s is not a SQL job; change its form instead.") % {"pipeline": pipeline.name}
+        )
     checked = look(actor=actor, text=text)
     if checked.plan is None:
         with suppress(Refused):  # which has no line; what counts is that the attempt is recorded
@@ -127,7 +130,10 @@ def _with_groups(actor: Actor, checked: Checked) -> Checked:
     if checked.plan is None:
         return checked
     refusals = tuple(
-        TextRefused(*checked.places[found.source.name.lower()], f"table {found.source.name}: {found.sentence}.")
+        TextRefused(
+            *checked.places[found.source.name.lower()],
+            _("table %(name)s: %(sentence)s.") % {"name": found.source.name, "sentence": found.sentence},
+        )
         for found in groups.taken(actor, checked.plan, None, Kind.INFLOW)
     )
     return replace(checked, plan=None, refusals=refusals) if refusals else checked
@@ -161,7 +167,7 @@ def _catalog(actor: Actor) -> Catalog:
     def find(schema: str, table: str) -> CatalogTable | None:
         if schema:
             return known.get((schema.lower(), table.lower()))
-        found = [place for (_, name), place in known.items() if name == table.lower()]
+        found = [place for (_unused, name), place in known.items() if name == table.lower()]
         return found[0] if len(found) == 1 else None
 
     return find

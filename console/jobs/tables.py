@@ -14,6 +14,7 @@ from console.pipelines import samples
 from console.pipelines.models import BUSY, Pipeline, State
 from console.pipelines.samples import Now, Point
 from console.web import exports
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, ListTable, column
 from console.web.templatetags.gantry import ago, duration, number
 
@@ -21,20 +22,20 @@ _NUMBER = column("num-cell")
 _DASH = "–"
 #: Of a job that runs: told by the dash, and below the list.
 _NO_WATERMARK = format_html('<span class="num text-secondary" title="no watermark so far">{}</span>', _DASH)
-_NO_ROWS = format_html('<div class="text-secondary small">{}</div>', "no rows since")
+_NO_ROWS = format_html('<div class="text-secondary small">{}</div>', gettext_lazy("no rows since"))
 
 
 class JobTable(ListTable):
     """Name, state, age, rates, lag, restarts and the last checkpoint."""
 
-    name = CellColumn(template_name="jobs/_name_cell.html", verbose_name="Job")
-    state = CellColumn(template_name="jobs/_state_cell.html", verbose_name="State")
-    running_at = tables.Column(verbose_name="Running since", empty_values=())
-    rows_in = tables.Column(verbose_name="Rows/s in", empty_values=(), orderable=False, attrs=_NUMBER)
-    rows_out = tables.Column(verbose_name="Rows/s out", empty_values=(), orderable=False, attrs=_NUMBER)
-    lag = tables.Column(verbose_name="Lag", empty_values=(), orderable=False, attrs=_NUMBER)
-    restarts = tables.Column(verbose_name="Restarts", attrs=_NUMBER)
-    checkpoint = tables.Column(verbose_name="Last checkpoint", empty_values=(), orderable=False)
+    name = CellColumn(template_name="jobs/_name_cell.html", verbose_name=gettext_lazy("Job"))
+    state = CellColumn(template_name="jobs/_state_cell.html", verbose_name=gettext_lazy("State"))
+    running_at = tables.Column(verbose_name=gettext_lazy("Running since"), empty_values=())
+    rows_in = tables.Column(verbose_name=gettext_lazy("Rows/s in"), empty_values=(), orderable=False, attrs=_NUMBER)
+    rows_out = tables.Column(verbose_name=gettext_lazy("Rows/s out"), empty_values=(), orderable=False, attrs=_NUMBER)
+    lag = tables.Column(verbose_name=gettext_lazy("Lag"), empty_values=(), orderable=False, attrs=_NUMBER)
+    restarts = tables.Column(verbose_name=gettext_lazy("Restarts"), attrs=_NUMBER)
+    checkpoint = tables.Column(verbose_name=gettext_lazy("Last checkpoint"), empty_values=(), orderable=False)
 
     class Meta:
         order_by = "name"

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from brokercore.client import Admin, ConsumerConnection, MessageQueue
 from brokercore.client.errors import BrokerError, ConsumerNotOnline
 from console.accounts.models import Tenant
 from console.messaging.records import MessageRecord
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 
 MAX_GROUPS = 50
 
@@ -38,11 +41,11 @@ class TrackType(StrEnum):
 
 
 _WORDS = {
-    TrackType.CONSUMED: ("Consumed", "green"),
-    TrackType.CONSUMED_BUT_FILTERED: ("Filtered out", "azure"),
-    TrackType.NOT_CONSUME_YET: ("Not consumed yet", "yellow"),
-    TrackType.NOT_ONLINE: ("Offline", "secondary"),
-    TrackType.UNKNOWN: ("Not known", "orange"),
+    TrackType.CONSUMED: (gettext_lazy("Consumed"), "green"),
+    TrackType.CONSUMED_BUT_FILTERED: (gettext_lazy("Filtered out"), "azure"),
+    TrackType.NOT_CONSUME_YET: (gettext_lazy("Not consumed yet"), "yellow"),
+    TrackType.NOT_ONLINE: (gettext_lazy("Offline"), "secondary"),
+    TrackType.UNKNOWN: (gettext_lazy("Not known"), "orange"),
 }
 
 
@@ -84,7 +87,7 @@ def _judge(admin: Admin, group: Group, queue: MessageQueue, message: MessageReco
     try:
         connection = admin.clients.consumers(group.physical_name)
     except ConsumerNotOnline:
-        return Track(group, TrackType.NOT_ONLINE, "No consumer of the group is connected.")
+        return Track(group, TrackType.NOT_ONLINE, _("No consumer of the group is connected."))
     except BrokerError as error:
         return Track(group, TrackType.UNKNOWN, error.user_message)
     if problem := _cannot_judge(connection, message):
@@ -93,16 +96,16 @@ def _judge(admin: Admin, group: Group, queue: MessageQueue, message: MessageReco
         return Track(group, TrackType.NOT_CONSUME_YET)
     subscription = connection.subscriptions.get(queue.topic)
     if subscription and subscription.tags and message.tag not in subscription.tags:
-        explanation = f"The group subscribes to {subscription.expression}."
+        explanation = _("The group subscribes to %(expression)s.") % {"expression": subscription.expression}
         return Track(group, TrackType.CONSUMED_BUT_FILTERED, explanation)
     return Track(group, TrackType.CONSUMED)
 
 
 def _cannot_judge(connection: ConsumerConnection, message: MessageRecord) -> str:
     if connection.message_model == "BROADCASTING":
-        return "The group is in broadcasting mode: each client keeps its own offsets."
+        return _("The group is in broadcasting mode: each client keeps its own offsets.")
     if connection.consume_type == "CONSUME_ACTIVELY":
-        return "The group pulls: only its clients know whether they consumed what they pulled."
+        return _("The group pulls: only its clients know whether they consumed what they pulled.")
     if message.waits:
-        return "The message still waits for its delivery time."
+        return _("The message still waits for its delivery time.")
     return ""

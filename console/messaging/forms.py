@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.instances.models import Instance
@@ -13,16 +14,17 @@ from console.messaging.letter_filters import REASONS, STATES
 from console.topics.access import find_topic
 from console.topics.models import OrderType, Topic
 from console.web import zone
+from console.web.languages import gettext_lazy
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
 PRESETS = [
     ("15m", "Last 15 minutes", 15),
-    ("1h", "Last hour", 60),
+    ("1h", gettext_lazy("Last hour"), 60),
     ("6h", "Last 6 hours", 6 * 60),
-    ("1d", "Last day", 24 * 60),
+    ("1d", gettext_lazy("Last day"), 24 * 60),
     ("3d", "Last 3 days", 3 * 24 * 60),
 ]
-_MINUTES = {key: minutes for key, _, minutes in PRESETS}
+_MINUTES = {key: minutes for key, _unused, minutes in PRESETS}
 _BODY_BYTES = 4 * 1024 * 1024
 _ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 
@@ -31,10 +33,12 @@ class RangeForm(FollowsDates):
     """A time range: a preset that ends now, or begin and end. Without a begin it starts with the oldest message."""
 
     range = forms.ChoiceField(
-        label="Stored", choices=[(k, text) for k, text, _ in PRESETS] + [("custom", "From … to …")], initial="1h"
+        label=gettext_lazy("Stored"),
+        choices=[(k, text) for k, text, _unused in PRESETS] + [("custom", gettext_lazy("From … to …"))],
+        initial="1h",
     )
-    begin = MomentField(label=zone.labelled("From"), required=False)
-    end = MomentField(label="To", required=False, later=True)
+    begin = MomentField(label=zone.labelled(gettext_lazy("From")), required=False)
+    end = MomentField(label=gettext_lazy("To"), required=False, later=True)
 
     def clean(self) -> dict[str, Any]:
         """Adds `begin_ms` and `end_ms`."""
@@ -45,7 +49,7 @@ class RangeForm(FollowsDates):
             return cleaned | {"begin_ms": now_ms - minutes * 60_000, "end_ms": now_ms}
         begin, end = cleaned.get("begin"), cleaned.get("end")
         if begin is None and end is None and not self.errors:
-            self.add_error("begin", "Choose a start.")
+            self.add_error("begin", _("Choose a start."))
         refuse_turned(self, cleaned)
         # The field has no milliseconds, so the last second counts as a whole.
         return cleaned | {"begin_ms": begin or 0, "end_ms": now_ms if end is None else end + 999}
@@ -60,9 +64,9 @@ class TopicField(forms.CharField):
 
     def __init__(self) -> None:
         super().__init__(
-            label="Topic",
+            label=_("Topic"),
             max_length=127,
-            error_messages={"required": "Choose a topic."},
+            error_messages={"required": _("Choose a topic.")},
             widget=forms.TextInput(attrs={"list": "topic-names", "autocomplete": "off", "spellcheck": "false"}),
         )
 
@@ -77,7 +81,7 @@ class _OnTopic(forms.Form):
         # In another account's instance, a topic that was not granted looks as if it did not exist.
         found = find_topic(self._actor, self._instance.instance_id, name)
         if found is None:
-            raise forms.ValidationError("There is no such topic in this instance.")
+            raise forms.ValidationError(_("There is no such topic in this instance."))
         return found
 
 
@@ -85,9 +89,16 @@ class TimeSearchForm(_OnTopic, RangeForm):
     """Search by topic and time."""
 
     topic = TopicField()
-    tag = forms.CharField(label="Tag", required=False, max_length=128, help_text="Exactly this tag; empty for all.")
+    tag = forms.CharField(
+        label=gettext_lazy("Tag"),
+        required=False,
+        max_length=128,
+        help_text=gettext_lazy("Exactly this tag; empty for all."),
+    )
     order = forms.ChoiceField(
-        label="Order", choices=[("newest", "Newest first"), ("oldest", "Oldest first")], required=False
+        label=gettext_lazy("Order"),
+        choices=[("newest", gettext_lazy("Newest first")), ("oldest", gettext_lazy("Oldest first"))],
+        required=False,
     )
     field_order = ["topic", "range", "begin", "end", "tag", "order"]
 
@@ -97,10 +108,10 @@ class IdSearchForm(_OnTopic):
 
     topic = TopicField()
     message_id = forms.CharField(
-        label="Message id",
+        label=gettext_lazy("Message id"),
         max_length=128,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="The ID in the producer's SendResult, or an offset ID.",
+        help_text=gettext_lazy("The ID in the producer's SendResult, or an offset ID."),
     )
 
 
@@ -108,9 +119,13 @@ class KeySearchForm(_OnTopic):
     """Search by key."""
 
     topic = TopicField()
-    key = forms.CharField(label="Key", max_length=1024, help_text="A complete key. The 64 newest messages are shown.")
-    begin = MomentField(label=zone.labelled("From"), required=False)
-    end = MomentField(label="To", required=False, later=True)
+    key = forms.CharField(
+        label=gettext_lazy("Key"),
+        max_length=1024,
+        help_text=gettext_lazy("A complete key. The 64 newest messages are shown."),
+    )
+    begin = MomentField(label=zone.labelled(gettext_lazy("From")), required=False)
+    end = MomentField(label=gettext_lazy("To"), required=False, later=True)
 
     def clean(self) -> dict[str, Any]:
         """The end is not before the start."""
@@ -122,23 +137,39 @@ class KeySearchForm(_OnTopic):
 class LetterForm(RangeForm):
     """Which dead letters of a group are listed. With an id the rest does not count."""
 
-    state = forms.ChoiceField(label="Show", choices=list(STATES.items()), required=False)
-    message_id = forms.CharField(label="Message ID", required=False, max_length=128, widget=_typed())
-    reason = forms.ChoiceField(label="Reason", choices=list(REASONS.items()), required=False)
-    tag = forms.CharField(label="Tag", required=False, max_length=128, widget=_typed(), help_text="Exactly this tag.")
-    key = forms.CharField(label="Key", required=False, max_length=1024, widget=_typed(), help_text="A complete key.")
+    state = forms.ChoiceField(label=gettext_lazy("Show"), choices=list(STATES.items()), required=False)
+    message_id = forms.CharField(label=gettext_lazy("Message ID"), required=False, max_length=128, widget=_typed())
+    reason = forms.ChoiceField(label=gettext_lazy("Reason"), choices=list(REASONS.items()), required=False)
+    tag = forms.CharField(
+        label=gettext_lazy("Tag"),
+        required=False,
+        max_length=128,
+        widget=_typed(),
+        help_text=gettext_lazy("Exactly this tag."),
+    )
+    key = forms.CharField(
+        label=gettext_lazy("Key"),
+        required=False,
+        max_length=1024,
+        widget=_typed(),
+        help_text=gettext_lazy("A complete key."),
+    )
     property = forms.CharField(
-        label="Property", required=False, max_length=1024, widget=_typed("name=value"),
-        help_text="A pair, a name, or a part of a value.",
+        label=gettext_lazy("Property"), required=False, max_length=1024, widget=_typed("name=value"),
+        help_text=gettext_lazy("A pair, a name, or a part of a value."),
     )  # fmt: skip
     body = forms.CharField(
-        label="Body text", required=False, max_length=1024, widget=_typed(), help_text="Anywhere in it, in any case."
+        label=gettext_lazy("Body text"),
+        required=False,
+        max_length=1024,
+        widget=_typed(),
+        help_text=gettext_lazy("Anywhere in it, in any case."),
     )
     field_order = ["range", "begin", "end", "state", "message_id", "reason", "tag", "key", "property", "body"]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["range"].label = "Gave up"
+        self.fields["range"].label = _("Gave up")
 
     quick = ("range", "begin", "end", "state")
     more = ("message_id", "reason", "tag", "key", "property", "body")
@@ -165,30 +196,41 @@ class PublishForm(forms.Form):
     """A test message; fields that do not fit the topic's type are left out."""
 
     body = forms.CharField(
-        label="Body",
+        label=gettext_lazy("Body"),
         strip=False,
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
-        help_text="Text, sent as UTF-8 with line ends of one character.",
+        help_text=gettext_lazy("Text, sent as UTF-8 with line ends of one character."),
     )
     tag = forms.CharField(
-        label="Tag", required=False, max_length=128, help_text="One word, by which consumers choose what they get."
+        label=gettext_lazy("Tag"),
+        required=False,
+        max_length=128,
+        help_text=gettext_lazy("One word, by which consumers choose what they get."),
     )
-    key = forms.CharField(label="Key", required=False, max_length=1024, help_text="Separate several keys with spaces.")
+    key = forms.CharField(
+        label=gettext_lazy("Key"),
+        required=False,
+        max_length=1024,
+        help_text=gettext_lazy("Separate several keys with spaces."),
+    )
     sharding_key = forms.CharField(
-        label="Sharding key", required=False, max_length=128, help_text="Equal keys go to the same queue."
+        label=gettext_lazy("Sharding key"),
+        required=False,
+        max_length=128,
+        help_text=gettext_lazy("Equal keys go to the same queue."),
     )
     delay_seconds = forms.IntegerField(
-        label="Deliver after (seconds)",
+        label=gettext_lazy("Deliver after (seconds)"),
         required=False,
         min_value=0,
         max_value=40 * 24 * 3600,
-        help_text="Up to 3,456,000, which is 40 days; empty: at once.",
+        help_text=gettext_lazy("Up to 3,456,000, which is 40 days; empty: at once."),
     )
     properties = forms.CharField(
-        label="Properties",
+        label=gettext_lazy("Properties"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "font-monospace"}),
-        help_text="One name=value per line.",
+        help_text=gettext_lazy("One name=value per line."),
     )
 
     def __init__(self, *args: Any, topic: Topic, **kwargs: Any) -> None:
@@ -204,7 +246,10 @@ class PublishForm(forms.Form):
         # Browsers send line ends of text areas as CRLF; what was typed has LF.
         body = str(self.cleaned_data["body"]).replace("\r\n", "\n").encode()
         if len(body) > _BODY_BYTES:
-            raise forms.ValidationError(f"The body has {len(body)} bytes; at most {_BODY_BYTES} are allowed.")
+            raise forms.ValidationError(
+                _("The body has %(body)s bytes; at most %(body_bytes)s are allowed.")
+                % {"body": len(body), "body_bytes": _BODY_BYTES}
+            )
         return body
 
     def clean_properties(self) -> dict[str, str]:
@@ -214,7 +259,7 @@ class PublishForm(forms.Form):
                 continue
             name, separator, value = row.partition("=")
             if not separator or not name.strip() or not value.strip():
-                raise forms.ValidationError(f"Line {number} is not name=value.")
+                raise forms.ValidationError(_("Line %(number)s is not name=value.") % {"number": number})
             pairs[name.strip()] = value.strip()
         return pairs
 
@@ -231,22 +276,22 @@ class TargetForm(FollowsDates):
     choice_of_dates, dates = ("to", "time"), ("at",)
 
     to = forms.ChoiceField(
-        label="Continue with",
+        label=gettext_lazy("Continue with"),
         choices=[
-            ("end", "new messages only (skip the backlog)"),
-            ("begin", "the oldest stored message"),
-            ("time", "the first message stored at or after …"),
+            ("end", gettext_lazy("new messages only (skip the backlog)")),
+            ("begin", gettext_lazy("the oldest stored message")),
+            ("time", gettext_lazy("the first message stored at or after …")),
         ],
         initial="end",
         widget=forms.RadioSelect,
     )
-    at = MomentField(label=zone.labelled("Time"), required=False)
+    at = MomentField(label=zone.labelled(gettext_lazy("Time")), required=False)
 
     def clean(self) -> dict[str, Any]:
         """Adds `target` as `services.reset_offset` wants it."""
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("to") == "time" and cleaned.get("at") is None and "at" not in self.errors:
-            self.add_error("at", "Choose the time.")
+            self.add_error("at", _("Choose the time."))
         return cleaned | {"target": cleaned.get("at") if cleaned.get("to") == "time" else cleaned.get("to")}
 
     @property
@@ -261,10 +306,12 @@ class ResetForm(_OnTopic, TargetForm):
 
     topic = TopicField()
     queue = forms.CharField(
-        label="Queue",
+        label=gettext_lazy("Queue"),
         required=False,
         max_length=255,
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": "All queues"}),
-        help_text="Empty for all, or one as broker:number.",
+        widget=forms.TextInput(
+            attrs={"autocomplete": "off", "spellcheck": "false", "placeholder": gettext_lazy("All queues")}
+        ),
+        help_text=gettext_lazy("Empty for all, or one as broker:number."),
     )
     field_order = ["topic", "queue", "to", "at"]

@@ -10,15 +10,20 @@ from console.instances import broker
 from console.messaging.models import Discard, Resend
 from console.messaging.queries import Accept, Matching, Wanted
 from console.topics.models import Group
+from console.web.languages import gettext_lazy
 
 STATES = {
-    "": "Not discarded",
-    "unsent": "Not sent again",
-    "sent": "Sent again",
-    "discarded": "Discarded",
+    "": gettext_lazy("Not discarded"),
+    "unsent": gettext_lazy("Not sent again"),
+    "sent": gettext_lazy("Sent again"),
+    "discarded": gettext_lazy("Discarded"),
     "all": "All",
 }
-REASONS = {"": "Any reason", "used": "All retries failed", "early": "The client gave up earlier"}
+REASONS = {
+    "": gettext_lazy("Any reason"),
+    "used": gettext_lazy("All retries failed"),
+    "early": gettext_lazy("The client gave up earlier"),
+}
 
 _UNPACKED = 64 << 20
 """Bytes of compressed bodies that one request unpacks to look into; letters behind that do not match."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import reswap, retarget
 
@@ -179,7 +180,7 @@ def _changed(request: Request, group: Group, verb: str) -> HttpResponse:
     context: dict[str, Any] = {"instance": group.instance, "group": group, "verb": verb}
     with forms.refusals_in(context, "refusal"):
         if not references:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", "Select the dead letters first.")
+            raise Refused("BIZ_FIELD_CHECK_INVALID", _("Select the dead letters first."))
         if verb == "resend" and not request.POST.get("confirmed"):
             context |= {"references": references, "count": len(references), "shown": request.POST.getlist("shown")}
             context |= _online(group)
@@ -211,10 +212,10 @@ def _asked_for_all(request: Request, group: Group) -> dict[str, Any]:
     """Begins the search that is then sent page by page: its end stands, whatever dies meanwhile."""
     form = LetterForm(_DEFAULT | request.POST.dict())
     if not form.is_valid():
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "Mend the filters first.")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("Mend the filters first."))
     page = _search(request, group, form, MAX_PAGE_SIZE)
     if page is None or not page.total:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "There is no dead letter in this range.")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("There is no dead letter in this range."))
     filtered = any(form.wanted().values())
     return {"task": page.task_id, "count": page.total, "filtered": filtered} | _online(group)
 

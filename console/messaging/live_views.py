@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from brokercore.client.filtering import MessageFilter
@@ -12,6 +13,7 @@ from console.accounts.http import Request
 from console.messaging import tail
 from console.messaging.queries import Source
 from console.topics import access as topics
+from console.web.languages import gettext_lazy
 
 _READ = "mq:SUB"
 """What a client needs that subscribes."""
@@ -20,14 +22,21 @@ _READ = "mq:SUB"
 class TailForm(forms.Form):
     """What of the topic is shown."""
 
-    tags = forms.CharField(label="Tag", required=False, max_length=1024, help_text="One tag, or TagA || TagB.")
+    tags = forms.CharField(
+        label=gettext_lazy("Tag"), required=False, max_length=1024, help_text=gettext_lazy("One tag, or TagA || TagB.")
+    )
     sql = forms.CharField(
-        label="SQL92",
+        label=gettext_lazy("SQL92"),
         required=False,
         max_length=4096,
-        help_text="Over properties, such as amount > 10 AND region = 'eu'.",
+        help_text=gettext_lazy("Over properties, such as amount > 10 AND region = 'eu'."),
     )
-    body = forms.CharField(label="Body text", required=False, max_length=1024, help_text="Anywhere in it, in any case.")
+    body = forms.CharField(
+        label=gettext_lazy("Body text"),
+        required=False,
+        max_length=1024,
+        help_text=gettext_lazy("Anywhere in it, in any case."),
+    )
 
     def clean(self) -> dict[str, object]:
         """Adds `filter`."""
@@ -36,7 +45,7 @@ class TailForm(forms.Form):
             try:
                 MessageFilter(**{name: cleaned.get(name, "")})
             except ValueError as error:
-                self.add_error(name, f"The filter is wrong: {error}.")
+                self.add_error(name, _("The filter is wrong: %(error)s.") % {"error": error})
         if self.errors:
             return cleaned
         wanted = tail.Filter(MessageFilter(cleaned["tags"], cleaned["sql"]), cleaned["body"])

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.core.cache import cache
+from django.utils.translation import gettext as _
 
 from brokercore.client import Admin, MessageQueue, StoredMessage
 from brokercore.client.errors import BrokerNotExist, InvalidParameter, NoMessage, QueryNotFound, SystemFault
@@ -260,7 +261,7 @@ def load(actor: Actor, physical_topic: str, task_id: str) -> QueryTask:
 
 
 def _expired() -> Refused:
-    return Refused("BIZ_TASK_NOT_FOUND", "This search has expired; please search again.", "task_id")
+    return Refused("BIZ_TASK_NOT_FOUND", _("This search has expired; please search again."), "task_id")
 
 
 def _owner(actor: Actor) -> str:
@@ -337,7 +338,7 @@ def search_by_time(
     the broker fails.
     """
     if end_ms < begin_ms:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "The end of the range is before its start.", "end_ms")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("The end of the range is before its start."), "end_ms")
     if not MIN_PAGE_SIZE <= page_size <= MAX_PAGE_SIZE:
         message = f"A page has {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE} messages."
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "page_size")
@@ -424,7 +425,11 @@ def _read_page(source: Source, task: QueryTask, page: int, matching: Matching) -
     """Read on from the nearest page whose beginning is known."""
     reachable = MAX_PAGES if task.wanted else max(1, task.max_page_count)
     if not 1 <= page <= reachable:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The page is {page}; allowed is 1 to {reachable}.", "page")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("The page is %(page)s; allowed is 1 to %(reachable)s.") % {"page": page, "reachable": reachable},
+            "page",
+        )
     known = min(page, len(task.starts))
     cursors = load_scan(task.starts[known - 1])
     reader = Scan(

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
+from django.utils.translation import gettext as _
+
 from brokercore.client import Admin, Message, MessageQueue, QueueStats, SendResult, TransactionState
 from brokercore.client.admin import Capability
 from brokercore.client.errors import BrokerError, ClientError, InvalidMessage
@@ -19,6 +21,7 @@ from console.messaging.records import MessageRecord, Position
 from console.messaging.status import online_clients
 from console.topics.models import Group, OrderType, Topic
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 Target = int | Literal["begin", "end"]
 """A time in epoch milliseconds, or one of the ends."""
@@ -46,16 +49,16 @@ class Pushed:
     @property
     def words(self) -> str:
         """The answer as people say it."""
-        return _PUSHED.get(self.answer, f"answered {self.answer}")
+        return _PUSHED.get(self.answer, _("answered %(answer)s") % {"answer": self.answer})
 
 
 _PUSHED = {
-    "CR_SUCCESS": "consumed it",
-    "CR_COMMIT": "consumed it",
-    "CR_LATER": "asked to have it again later",
-    "CR_ROLLBACK": "rolled it back",
-    "CR_THROW_EXCEPTION": "threw an exception",
-    "CR_RETURN_NULL": "returned nothing",
+    "CR_SUCCESS": gettext_lazy("consumed it"),
+    "CR_COMMIT": gettext_lazy("consumed it"),
+    "CR_LATER": gettext_lazy("asked to have it again later"),
+    "CR_ROLLBACK": gettext_lazy("rolled it back"),
+    "CR_THROW_EXCEPTION": gettext_lazy("threw an exception"),
+    "CR_RETURN_NULL": gettext_lazy("returned nothing"),
 }
 
 
@@ -191,25 +194,25 @@ def _queue(topic: Topic, text: str) -> MessageQueue | None:
     """The queue that `broker-a:0` names, None for no text."""
     if not text:
         return None
-    name, _, number = text.rpartition(":")
+    name, _unused, number = text.rpartition(":")
     if not name or not number.isdecimal() or len(number) > 9:
         raise _no_queue(text)
     return MessageQueue(topic.physical_name, name, int(number))
 
 
 def _no_queue(text: str) -> Refused:
-    return Refused("BIZ_FIELD_CHECK_INVALID", f"The topic has no queue {text}.", "queue")
+    return Refused("BIZ_FIELD_CHECK_INVALID", _("The topic has no queue %(text)s.") % {"text": text}, "queue")
 
 
 def _check(admin: Admin, group: Group, target: Target, queue: MessageQueue | None) -> None:
     if isinstance(target, int) and target > time.time() * 1000:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "The time is in the future.", "reset_time")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("The time is in the future."), "reset_time")
     connection = online_clients(admin, group)
     if connection is not None and connection.message_model == "BROADCASTING":
-        message = "The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here."
+        message = _("The group is in broadcasting mode: its offsets are kept by its clients and cannot be reset here.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "group_id")
     if queue is not None and connection is not None and not group.instance.cluster.embedded:
-        message = "The brokers of this cluster move one queue only while no consumer of the group is online."
+        message = _("The brokers of this cluster move one queue only while no consumer of the group is online.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "queue")
 
 
@@ -238,7 +241,7 @@ def publish_test_message(
         if topic.order_type in (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED):
             result = producer.send_ordered(message, sharding_key)
         elif topic.order_type == OrderType.TRANSACTIONAL:
-            result = producer.send_transaction(message, lambda *_: TransactionState.COMMIT)
+            result = producer.send_transaction(message, lambda *_unused: TransactionState.COMMIT)
         else:
             result = producer.send(message)
     except (InvalidMessage, BrokerError) as error:
@@ -272,13 +275,24 @@ def push_message(actor: Actor, group: Group, topic: Topic, message: MessageRecor
     connection = online_clients(admin, group)
     online = {one.client_id for one in connection.connections} if connection is not None else set()
     if client_id not in online:
-        shown = f"The client {client_id[:80]} of" if client_id else "No client was chosen of"
-        raise Refused("BIZ_CONSUMER_NOT_ONLINE", f"{shown} {group.group_id}: choose one that is online.", "clientId")
+        shown = (
+            _("The client %(client_id)s of") % {"client_id": client_id[:80]}
+            if client_id
+            else _("No client was chosen of")
+        )
+        raise Refused(
+            "BIZ_CONSUMER_NOT_ONLINE",
+            _("%(shown)s %(group_id)s: choose one that is online.") % {"shown": shown, "group_id": group.group_id},
+            "clientId",
+        )
     if connection is not None and topic.physical_name not in connection.subscriptions:
-        message_text = f"{group.group_id} does not subscribe to {topic.name}: its clients would not know what to do."
+        message_text = _("%(group_id)s does not subscribe to %(topic)s: its clients would not know what to do.") % {
+            "group_id": group.group_id,
+            "topic": topic.name,
+        }
         raise Refused("BIZ_FIELD_CHECK_INVALID", message_text, "groupId")
     if message.waits:
-        raise Refused("BIZ_NO_MESSAGE", "The message still waits for its delivery time.", "msgId")
+        raise Refused("BIZ_NO_MESSAGE", _("The message still waits for its delivery time."), "msgId")
     place = f"{topic.physical_name} {message.message_id}"
     detail = {"group": group.physical_name, "client": client_id, "place": str(message.position)}
     try:
@@ -353,7 +367,10 @@ def discard_dead_letters(
 
 def _check_count(references: list[str]) -> None:
     if len(references) > MAX_RESENDS:
-        message = f"{len(references)} dead letters are too many; at most {MAX_RESENDS} can be chosen at once."
+        message = _("%(references)s dead letters are too many; at most %(max_resends)s can be chosen at once.") % {
+            "references": len(references),
+            "max_resends": MAX_RESENDS,
+        }
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "references")
 
 
@@ -363,7 +380,7 @@ def _find(group: Group, reference: str) -> Letter | ResendResult:
         letter = dead_letters.find(group, reference)
     except ClientError as error:
         return ResendResult(reference, reference, error.user_message)
-    gone = "This dead letter is not in the dead-letter queue any more, or never was."
+    gone = _("This dead letter is not in the dead-letter queue any more, or never was.")
     return letter if letter is not None else ResendResult(reference, reference, gone)
 
 
@@ -392,10 +409,10 @@ def _check_delivery(topic: Topic, deliver_at_ms: int | None) -> None:
     if deliver_at_ms is None:
         return
     if topic.order_type != OrderType.DELAYED:
-        message = f"{topic.name} is not a topic for scheduled or delayed messages."
+        message = _("%(topic)s is not a topic for scheduled or delayed messages.") % {"topic": topic.name}
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "deliver_at_ms")
     for sentence in capabilities.missing(topic.instance.cluster, Capability.DELIVERY_TIMES):
         raise Refused("BIZ_FIELD_CHECK_INVALID", sentence, "deliver_at_ms")
     if deliver_at_ms > time.time() * 1000 + MAX_DELAY_MS:
-        message = "The delivery time is more than 40 days ahead."
+        message = _("The delivery time is more than 40 days ahead.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "deliver_at_ms")

@@ -12,6 +12,8 @@ from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from brokercore.client import (
     Admin,
     Connection,
@@ -214,7 +216,7 @@ def release(version: int) -> str:
     """The release behind a version ordinal (MQVersion), two a patch level since 4.0.0: 479 is 5.3.3."""
     since_4 = version - _VERSION_4_0_0
     if since_4 < -1:
-        return f"version {version}"
+        return _("version %(version)s") % {"version": version}
     patches = (since_4 + 1) // 2
     snapshot = "-SNAPSHOT" if since_4 % 2 else ""
     return f"{4 + patches // 100}.{patches // 10 % 10}.{patches % 10}{snapshot}"
@@ -306,7 +308,12 @@ def _ask_all(admin: Admin, group: Group, heartbeat: ConsumerConnection, *, jstac
         wait_for(answers, timeout=DEADLINE_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     clients = [_client_status(group, heartbeat, c, answer) for c, answer in zip(asked, answers, strict=True)]
-    return clients + [_silent(heartbeat, c, f"Not asked: more than {MAX_CLIENTS} clients are online.") for c in rest]
+    return clients + [
+        _silent(
+            heartbeat, c, _("Not asked: more than %(max_clients)s clients are online.") % {"max_clients": MAX_CLIENTS}
+        )
+        for c in rest
+    ]
 
 
 def _silent(heartbeat: ConsumerConnection, connection: Connection, problem: str) -> ClientStatus:
@@ -319,7 +326,11 @@ def _client_status(
     group: Group, heartbeat: ConsumerConnection, connection: Connection, answer: Future[RunningInfo]
 ) -> ClientStatus:
     if answer.cancelled() or not answer.done():
-        return _silent(heartbeat, connection, f"No answer within {DEADLINE_SECONDS:.0f} seconds.")
+        return _silent(
+            heartbeat,
+            connection,
+            _("No answer within %(deadline_seconds)s seconds.") % {"deadline_seconds": f"{DEADLINE_SECONDS:.0f}"},
+        )
     try:
         info = answer.result()
     except ClientError as error:
@@ -361,7 +372,7 @@ def _compare_subscriptions(clients: list[ClientStatus]) -> tuple[bool | None, li
     odd = [c for c in answered if tuple(sorted(c.subscriptions.items())) != usual]
     differences = [f"{c.connection.client_id}: {_subscription_text(c.subscriptions)}" for c in odd]
     if differences:
-        differences.insert(0, f"The others: {_subscription_text(dict(usual))}")
+        differences.insert(0, _("The others: %(usual)s") % {"usual": _subscription_text(dict(usual))})
         return False, differences
     return (True if len(answered) == len(clients) else None), []
 
@@ -376,8 +387,11 @@ def _check_assignment(
     wanted = [queue for stats in admin.topics.stats_of(topics).values() for queue in stats]
     complete = all(not c.problem for c in clients)
     wrong = [
-        f"{shown_name(group.instance, q.topic)}, queue {q.queue_id} on {q.broker_name}: "
-        + ("held by no client" if holders[q] == 0 else f"held by {holders[q]} clients")
+        (
+            _("%(instance)s, queue %(queue_id)s on %(broker_name)s: ")
+            % {"instance": shown_name(group.instance, q.topic), "queue_id": q.queue_id, "broker_name": q.broker_name}
+        )
+        + (_("held by no client") if holders[q] == 0 else _("held by %(holders)s clients") % {"holders": holders[q]})
         for q in sorted(wanted)
         if holders[q] > 1 or (holders[q] == 0 and complete)
     ]

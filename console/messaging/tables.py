@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import django_tables2 as tables
 
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column
 
 
@@ -19,9 +20,11 @@ class Letters(NamedTuple):
 class LettersTable(tables.Table):  # type: ignore[misc]
     """Group ID and how many letters it has, most first."""
 
-    group_id = CellColumn(template_name="messaging/_letters_group_cell.html", verbose_name="Group")
+    group_id = CellColumn(template_name="messaging/_letters_group_cell.html", verbose_name=gettext_lazy("Group"))
     letters = CellColumn(
-        template_name="messaging/_letters_cell.html", verbose_name="Dead letters kept", attrs=column("num-cell")
+        template_name="messaging/_letters_cell.html",
+        verbose_name=gettext_lazy("Dead letters kept"),
+        attrs=column("num-cell"),
     )
 
     class Meta:

@@ -11,19 +11,31 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from brokercore.client import Admin
 from brokercore.client.admin.traces import TraceRecord
 from console.accounts.models import Tenant
 from console.messaging.records import MessageRecord
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 
 WIDTH = 1000
 """Units from the first to the last moment."""
 _LEAST_WIDTH = 6
 _MOST_RECORDS = 200
 #: What consumers of the vendor's client and of RocketMQ say of an attempt (ConsumeReturnType).
-_RETURNS = {"1": "took too long", "2": "threw an exception", "3": "returned nothing", "4": "asked to have it again"}
-_TRANSACTIONS = {"COMMIT_MESSAGE": "Committed", "ROLLBACK_MESSAGE": "Rolled back", "UNKNOW": "Left open"}
+_RETURNS = {
+    "1": gettext_lazy("took too long"),
+    "2": gettext_lazy("threw an exception"),
+    "3": gettext_lazy("returned nothing"),
+    "4": gettext_lazy("asked to have it again"),
+}
+_TRANSACTIONS = {
+    "COMMIT_MESSAGE": gettext_lazy("Committed"),
+    "ROLLBACK_MESSAGE": gettext_lazy("Rolled back"),
+    "UNKNOW": gettext_lazy("Left open"),
+}
 
 
 class Result(StrEnum):
@@ -58,10 +70,15 @@ def steps(admin: Admin, topic: Topic, message: MessageRecord, tenant: Tenant) ->
     """The steps of a message in order of time. Raises ClientError when the brokers do not answer."""
     records = records_of(admin, topic, message.message_id, tenant)
     found = list(_of_producers(records))
-    if not any(step.what == "Sent" for step in found):
-        found.append(Step("Sent", "", message.born_host, message.born_at_ms, None, Result.DONE, "as the message says"))
-    place = f"queue {message.position.queue_id}, offset {message.position.offset}"
-    found.append(Step("Stored", "", message.position.broker_name, message.stored_at_ms, None, Result.DONE, place))
+    if not any(one.kind == "Pub" for one in records):
+        found.append(
+            Step(_("Sent"), "", message.born_host, message.born_at_ms, None, Result.DONE, _("as the message says"))
+        )
+    place = _("queue %(queue_id)s, offset %(offset)s") % {
+        "queue_id": message.position.queue_id,
+        "offset": message.position.offset,
+    }
+    found.append(Step(_("Stored"), "", message.position.broker_name, message.stored_at_ms, None, Result.DONE, place))
     found += _attempts(records)
     return _drawn(sorted(found, key=lambda step: step.at_ms))
 
@@ -89,13 +106,13 @@ def _of_producers(records: Iterable[TraceRecord]) -> Iterator[Step]:
     for one in records:
         if one.kind == "Pub":
             result = Result.FAILED if one.succeeded is False else Result.DONE
-            yield Step("Sent", one.group, one.client_host, one.time_ms, number_of(one, "cost_ms"), result)
+            yield Step(_("Sent"), one.group, one.client_host, one.time_ms, number_of(one, "cost_ms"), result)
         elif one.kind == "EndTransaction":
-            state = _TRANSACTIONS.get(one.fields.get("state", ""), "Ended")
-            note = "after the broker asked" if one.fields.get("from_check") == "true" else ""
+            state = _TRANSACTIONS.get(one.fields.get("state", ""), _("Ended"))
+            note = _("after the broker asked") if one.fields.get("from_check") == "true" else ""
             yield Step(state, one.group, one.client_host, one.time_ms, None, Result.DONE, note)
         elif one.kind == "Recall":
-            yield Step("Recalled", one.group, one.client_host, one.time_ms, None, Result.DONE)
+            yield Step(_("Recalled"), one.group, one.client_host, one.time_ms, None, Result.DONE)
 
 
 def attempts(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, TraceRecord | None]]:
@@ -108,9 +125,9 @@ def attempts(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Trac
 def _attempts(records: Iterable[TraceRecord]) -> Iterator[Step]:
     for one, end in attempts(records):
         tries = number_of(one, "retry_times")
-        what = "Attempt" if tries is None else f"Attempt {tries + 1}"
+        what = _("Attempt") if tries is None else _("Attempt %(tries)s") % {"tries": tries + 1}
         if end is None:
-            yield Step(what, one.group, one.client_host, one.time_ms, None, Result.OPEN, "no end was told")
+            yield Step(what, one.group, one.client_host, one.time_ms, None, Result.OPEN, _("no end was told"))
             continue
         result = Result.FAILED if end.succeeded is False else Result.DONE
         note = _RETURNS.get(end.fields.get("context_code", ""), "")

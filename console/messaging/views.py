@@ -8,6 +8,7 @@ from django.contrib import messages as notices
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from brokercore.client.errors import ClientError
@@ -28,10 +29,11 @@ from console.topics import access as topics
 from console.topics.models import Group, Topic
 from console.topics.queries import visible_groups, visible_topics
 from console.web import forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import LazyRows, configured, search_text
 
 TABS = {"time": TimeSearchForm, "id": IdSearchForm, "key": KeySearchForm}
-TITLES = {"time": "By topic and time", "id": "By message ID", "key": "By key"}
+TITLES = {"time": gettext_lazy("By topic and time"), "id": gettext_lazy("By message ID"), "key": gettext_lazy("By key")}
 _SUGGESTED_TOPICS, MAX_NAME = 100, 128
 _TO_SEARCH = "mq:QueryMessage"
 _CHOSEN_TO = {"search": _TO_SEARCH, "reset": "mq:QueryTopic"}
@@ -95,7 +97,7 @@ def message(request: Request, instance_id: str, name: str, message_id: str) -> H
 def body(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
     """The body's bytes as a download, never as something a browser would show."""
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
-    record, _ = _open(request, Source.of_topic(topic), message_id)
+    record, _unused = _open(request, Source.of_topic(topic), message_id)
     return download(record)
 
 
@@ -103,7 +105,7 @@ def body(request: Request, instance_id: str, name: str, message_id: str) -> Http
 def track(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
     """Which groups have consumed the message."""
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
-    record, _ = _open(request, Source.of_topic(topic), message_id)
+    record, _unused = _open(request, Source.of_topic(topic), message_id)
     found = consumption.delivery_tracks(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
     context = {"instance": topic.instance, "topic": topic, "message": record, "place": str(record.position)}
     return render(request, "messaging/_tracks.html", context | {"found": found})
@@ -114,7 +116,7 @@ def push(request: Request, instance_id: str, name: str, message_id: str, group_i
     """Hand the message to one client of a group, whatever the group consumed, and show what the client made of it."""
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
     group = topics.group(request, instance_id, group_id, "mq:ResendDeadLetter")
-    record, _ = _open(request, Source.of_topic(topic), message_id)
+    record, _unused = _open(request, Source.of_topic(topic), message_id)
     context: dict[str, Any] = {"instance": topic.instance, "topic": topic, "group": group, "message": record}
     context |= {"place": str(record.position), "chosen": request.POST.get("client", "")}
     with forms.refusals_in(context, "refusal"):
@@ -131,7 +133,7 @@ def push(request: Request, instance_id: str, name: str, message_id: str, group_i
 def trace(request: Request, instance_id: str, name: str, message_id: str) -> HttpResponse:
     """What became of the message, step by step."""
     topic = topics.topic(request, instance_id, name, "mq:QueryMessage")
-    record, _ = _open(request, Source.of_topic(topic), message_id)
+    record, _unused = _open(request, Source.of_topic(topic), message_id)
     steps = traces.steps(broker.admin(topic.instance.cluster), topic, record, request.actor.tenant)
     context = {"instance": topic.instance, "steps": steps, "told": any(step.group for step in steps)}
     return render(request, "messaging/_trace.html", context)
@@ -168,7 +170,7 @@ def _anew(request: Request, topic: Topic) -> tuple[dict[str, Any], str]:
     try:
         body = record.body.decode()
     except UnicodeDecodeError:
-        return {}, "The body of the dead letter is no text, so that it cannot be edited here."
+        return {}, _("The body of the dead letter is no text, so that it cannot be edited here.")
     pairs = dead_letters.own_properties(record)
     return {
         "body": body,
@@ -295,8 +297,14 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
         with forms.refusals_on(form):
             if request.method == "POST":
                 services.reset_offset(request.actor, group, topic, target, queue)
-                where = f"queue {queue} of {topic.name}" if queue else topic.name
-                notices.success(request, f"The offset of {group.group_id} in {where} was reset.")
+                where = (
+                    _("queue %(queue)s of %(topic)s") % {"queue": queue, "topic": topic.name} if queue else topic.name
+                )
+                notices.success(
+                    request,
+                    _("The offset of %(group_id)s in %(where)s was reset.")
+                    % {"group_id": group.group_id, "where": where},
+                )
                 return htmx.done(request, "messaging.status", instance_id, group_id)
             context |= {"topic": topic, "preview": services.preview_reset(group, topic, target, queue)}
     return forms.show_part(request, "messaging/reset.html", "messaging/_reset.html", form, context)
@@ -319,7 +327,7 @@ def dead_letter_index(request: Request, instance_id: str) -> HttpResponse:
     instance, text = instances.instance(request, instance_id, "mq:QueryGroup"), search_text(request)
     groups = visible_groups(request.actor, instance, text=text)
     names = list(groups.values_list("physical_name", "group_id"))
-    counts, sampled_at = dead_letter_counts(instance.cluster, [name for name, _ in names])
+    counts, sampled_at = dead_letter_counts(instance.cluster, [name for name, _unused in names])
     rows: LazyRows[tuple[str, str]] = LazyRows(
         names,
         lambda one: Letters(one[1], counts.get(one[0])),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from django.utils.translation import gettext as _
+
 from analytics.samples.series import Counts, read_counts
 from console.instances.models import Cluster
 from console.metrics.sampler import coverage_of, in_lake
@@ -104,8 +106,8 @@ class Counted:
         known = [found for one in series if (found := self.by_series[one].get(start)) is not None]
         if not known:
             return None
-        count = sum(count for count, _ in known)
-        return count if measure == "count" else round(count / max(seconds for _, seconds in known), 3)
+        count = sum(count for count, _unused in known)
+        return count if measure == "count" else round(count / max(seconds for _unused, seconds in known), 3)
 
 
 def topic_curve(topic: Topic, *, period_minutes: int, measure: Measure, begin_ms: int, end_ms: int) -> Curve:
@@ -141,9 +143,13 @@ def count(  # noqa: PLR0917  what, since when, and a range in periods
     Raises Refused as `topic_curve` does.
     """
     if minutes not in PERIODS:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The period is {minutes}; allowed are 1, 5 and 10 minutes.", "period")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("The period is %(minutes)s; allowed are 1, 5 and 10 minutes.") % {"minutes": minutes},
+            "period",
+        )
     if not 0 <= end_ms - begin_ms <= MAX_RANGE_MS:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A range ends after it begins and spans at most 7 days.", "end_ms")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A range ends after it begins and spans at most 7 days."), "end_ms")
     period_ms, now_ms = minutes * MINUTE_MS, int(time.time() * 1000)
     begin_ms -= begin_ms % period_ms
     starts = list(range(begin_ms, max(min(end_ms, now_ms), begin_ms + 1), period_ms))

@@ -9,10 +9,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 from django.utils.html import escape
+from django.utils.translation import gettext as _
 
 from console.metrics.flow import Flow, Kind, Values
 from console.metrics.marks import Mark
 from console.web import zone
+from console.web.languages import gettext_lazy
 
 Series = tuple[str, Sequence[float | None]]
 """A line's colour and its values."""
@@ -26,9 +28,9 @@ _LOOKS: Mapping[Kind, tuple[str, str]] = {
     "in": ("in", "--spark-blue"),
     "out": ("out", "--spark-green"),
     "backlog": ("backlog", "--spark-red"),
-    "died": ("dead letters", "--spark-yellow"),
+    "died": (gettext_lazy("dead letters"), "--spark-yellow"),
 }
-_UNITS = {"count": "messages per {minutes} min", "tps": "messages/s"}
+_UNITS = {"count": gettext_lazy("messages per {minutes} min"), "tps": "messages/s"}
 #: What parts of the height the panels have, from the top: rates, backlog, dead letters.
 _DOMAINS: Mapping[int, list[list[float]]] = {
     1: [[0, 1]],
@@ -160,7 +162,7 @@ def _marks(done: Sequence[Mark]) -> dict[str, Any]:
     return {
         "type": "scatter",
         "x": [moment(mark.at_ms) for mark in done],
-        "y": [1 for _ in done],
+        "y": [1 for _unused in done],
         "yaxis": "y9",
         "name": "done",
         "showlegend": False,
@@ -224,10 +226,10 @@ def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict
         return [trace]
     mark = {
         "type": "scatter",
-        "x": [at for at, _ in so_far],
-        "y": [value for _, value in so_far],
+        "x": [at for at, _unused in so_far],
+        "y": [value for _unused, value in so_far],
         "yaxis": axis,
-        "name": f"{name}, so far",
+        "name": _("%(name)s, so far") % {"name": name},
         "showlegend": False,
         "mode": "markers",
         "marker": {"size": 8, "symbol": "circle-open", "color": color, "line": {"width": 2}},

@@ -10,21 +10,31 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS
 from console.metrics.flow import Asked
 from console.metrics.totals import COMPARED
 from console.web import zone
+from console.web.languages import gettext_lazy
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
 _HOUR_MS = 3_600_000
 RANGES = {
-    "1h": ("the last hour", _HOUR_MS),
-    "6h": ("the last 6 hours", 6 * _HOUR_MS),
-    "1d": ("the last day", 24 * _HOUR_MS),
-    "3d": ("the last 3 days", 72 * _HOUR_MS),
-    "7d": ("the last 7 days", MAX_RANGE_MS),
+    "1h": (gettext_lazy("the last hour"), _HOUR_MS),
+    "6h": (gettext_lazy("the last 6 hours"), 6 * _HOUR_MS),
+    "1d": (gettext_lazy("the last day"), 24 * _HOUR_MS),
+    "3d": (gettext_lazy("the last 3 days"), 72 * _HOUR_MS),
+    "7d": (gettext_lazy("the last 7 days"), MAX_RANGE_MS),
 }
+_RANGE_NAMES = {
+    "1h": gettext_lazy("Last hour"),
+    "6h": gettext_lazy("Last 6 hours"),
+    "1d": gettext_lazy("Last day"),
+    "3d": gettext_lazy("Last 3 days"),
+    "7d": gettext_lazy("Last 7 days"),
+}
+"""What the choice calls them."""
 _MOST_POINTS = 400
 """Up to which the shortest period is the usual one."""
 _DRAWN_POINTS = 2_100
@@ -51,23 +61,27 @@ class CurveForm(FollowsDates):
     """Range, period and measure of a curve; an unknown value falls back to the usual one."""
 
     range = forms.ChoiceField(
-        label="Range",
-        choices=[(key, name.removeprefix("the ").capitalize()) for key, (name, _) in RANGES.items()]
-        + [("custom", "From … to …")],
+        label=gettext_lazy("Range"),
+        choices=[*_RANGE_NAMES.items(), ("custom", gettext_lazy("From … to …"))],
     )
-    begin = MomentField(label=zone.labelled("From"), required=False)
-    end = MomentField(label="To", required=False, later=True)
+    begin = MomentField(label=zone.labelled(gettext_lazy("From")), required=False)
+    end = MomentField(label=gettext_lazy("To"), required=False, later=True)
     period = forms.TypedChoiceField(
-        label="Period",
-        choices=[("", "Automatic"), *((p, f"{p} min") for p in PERIODS)],
+        label=gettext_lazy("Period"),
+        choices=[("", gettext_lazy("Automatic")), *((p, gettext_lazy("%(p)s min") % {"p": p}) for p in PERIODS)],
         coerce=int,
         empty_value=None,
         required=False,
     )
-    measure = forms.ChoiceField(label="Measure", choices=[("tps", "TPS"), ("count", "Count")])
+    measure = forms.ChoiceField(
+        label=gettext_lazy("Measure"), choices=[("tps", "TPS"), ("count", gettext_lazy("Count"))]
+    )
     compare = forms.ChoiceField(
-        label="Compare with",
-        choices=[("", "Nothing"), *((key, name.capitalize()) for key, (name, _) in COMPARED.items())],
+        label=gettext_lazy("Compare with"),
+        choices=[
+            ("", gettext_lazy("Nothing")),
+            *((key, name.capitalize()) for key, (name, _unused) in COMPARED.items()),
+        ],
         required=False,
     )
 
@@ -94,16 +108,16 @@ class CurveForm(FollowsDates):
         now_ms = int(time.time() * 1000)
         begin, end = cleaned.get("begin"), cleaned.get("end")
         if cleaned.get("range") != "custom":
-            _, length_ms = RANGES[cleaned.get("range", "1h")]
+            _unused, length_ms = RANGES[cleaned.get("range", "1h")]
             self._refuse_crowded(length_ms)
             return cleaned | {"begin_ms": now_ms - length_ms, "end_ms": now_ms}
         refuse_turned(self, cleaned)
         end_ms = now_ms if end is None else end
         begin_ms = max(0, end_ms - _HOUR_MS) if begin is None else begin
         if end is None and begin_ms > now_ms:
-            self.add_error("begin", "This time is still to come.")
+            self.add_error("begin", _("This time is still to come."))
         elif end_ms - begin_ms > MAX_RANGE_MS:
-            self.add_error("begin", "A curve spans at most 7 days. Choose a later start or an earlier end.")
+            self.add_error("begin", _("A curve spans at most 7 days. Choose a later start or an earlier end."))
         else:
             self._refuse_crowded(end_ms - begin_ms)
         return cleaned | {"begin_ms": begin_ms, "end_ms": end_ms}
@@ -113,7 +127,10 @@ class CurveForm(FollowsDates):
         period = self.cleaned_data.get("period")
         if period and length_ms > _DRAWN_POINTS * period * MINUTE_MS:
             hours = _DRAWN_POINTS * period // 60
-            message = f"{period} min is for up to {hours} hours. Choose a longer period, or Automatic."
+            message = _("%(period)s min is for up to %(hours)s hours. Choose a longer period, or Automatic.") % {
+                "period": period,
+                "hours": hours,
+            }
             self.add_error("period", message)
 
     def asked(self) -> Asked:
@@ -150,10 +167,10 @@ def _whole(text: str) -> tuple[str, dict[str, str]] | None:
     """The range in which a zoom began: its name, and what asks for it. None for any other text."""
     if text in RANGES:
         return RANGES[text][0], {"range": text}
-    begin, _, end = text.partition("-")
+    begin, _unused, end = text.partition("-")
     if not all(part.isascii() and part.isdigit() and int(part) < zone.END_MS for part in (begin[:16], end[:16])):
         return None
-    return "the whole range", {"begin": _as_text(int(begin[:16])), "end": _as_text(int(end[:16]))}
+    return _("the whole range"), {"begin": _as_text(int(begin[:16])), "end": _as_text(int(end[:16]))}
 
 
 def _as_text(epoch_ms: int) -> str:

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from console.accounts.actor import Actor, service_resource
 from console.audit.queries import Filters, entries
 from console.topics.names import apart
 from console.web import zone
+from console.web.languages import gettext_lazy
 
 OFFSET_RESET = "messaging.offset.reset"
 #: What moves a group, as the audit calls it, and what people do.
-OF_MESSAGES = {OFFSET_RESET: "offset reset", "messaging.dead_letter.resend": "dead letters sent again"}
+OF_MESSAGES = {
+    OFFSET_RESET: gettext_lazy("offset reset"),
+    "messaging.dead_letter.resend": gettext_lazy("dead letters sent again"),
+}
 OF_GROUPS = OF_MESSAGES | {
-    "topics.group.create": "group created",
-    "topics.group.update": "group changed",
-    "topics.group.delete": "group deleted",
+    "topics.group.create": gettext_lazy("group created"),
+    "topics.group.update": gettext_lazy("group changed"),
+    "topics.group.delete": gettext_lazy("group deleted"),
 }
 OF_TOPICS = {
-    "topics.topic.create": "topic created",
-    "topics.topic.update": "topic changed",
-    "topics.topic.delete": "topic deleted",
+    "topics.topic.create": gettext_lazy("topic created"),
+    "topics.topic.update": gettext_lazy("topic changed"),
+    "topics.topic.delete": gettext_lazy("topic deleted"),
 }
 _MOST = 20
 
@@ -55,6 +61,10 @@ def marks(
     if resources is not None:
         found = found.filter(resource__in=resources)
     return [
-        Mark(one.at.timestamp() * 1000, f"{what[one.action]} by {one.actor}: {apart(one.resource)[1]}")
+        Mark(
+            one.at.timestamp() * 1000,
+            _("%(what)s by %(actor)s: %(resource)s")
+            % {"what": what[one.action], "actor": one.actor, "resource": apart(one.resource)[1]},
+        )
         for one in found[:_MOST]
     ]

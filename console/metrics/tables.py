@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from console.topics.live import GroupHour, Rates
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, FigureColumn, column
 from console.web.templatetags.gantry import number
 from console.web.templatetags.sparks import spark
@@ -29,8 +30,8 @@ class _Rated(tables.Table):  # type: ignore[misc]
 class TopicRates(_Rated):
     """Name, and what flows in."""
 
-    name = CellColumn(template_name="metrics/_topic_cell.html", verbose_name="Topic")
-    in_tps = FigureColumn("In, messages/s")
+    name = CellColumn(template_name="metrics/_topic_cell.html", verbose_name=gettext_lazy("Topic"))
+    in_tps = FigureColumn(gettext_lazy("In, messages/s"))
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
 
     class Meta:
@@ -46,10 +47,10 @@ class TopicRates(_Rated):
 class GroupRates(_Rated):
     """Group ID, what it consumes, and how far it is behind."""
 
-    group_id = CellColumn(template_name="metrics/_group_cell.html", verbose_name="Group")
-    out_tps = FigureColumn("Out, messages/s")
+    group_id = CellColumn(template_name="metrics/_group_cell.html", verbose_name=gettext_lazy("Group"))
+    out_tps = FigureColumn(gettext_lazy("Out, messages/s"))
     out_hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
-    backlog = FigureColumn("Backlog")
+    backlog = FigureColumn(gettext_lazy("Backlog"))
     backlog_hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
 
     class Meta:

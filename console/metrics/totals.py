@@ -18,6 +18,7 @@ from console.accounts.models import Tenant
 from console.instances.models import Cluster, Instance
 from console.metrics.store import ROLLED_MS, Change, Store, Total
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 
 #: Milliseconds of a span, and of one step in it.
 SPANS = {
@@ -29,7 +30,7 @@ SPANS = {
 }
 DAY_MS = 24 * 3_600_000
 #: Earlier ranges that one may be compared with: what they are called, and how long before it they are.
-COMPARED = {"day": ("the day before", DAY_MS), "week": ("the week before", 7 * DAY_MS)}
+COMPARED = {"day": (gettext_lazy("the day before"), DAY_MS), "week": (gettext_lazy("the week before"), 7 * DAY_MS)}
 _NAMES_AT_ONCE = 500
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from console.accounts.http import Request
@@ -39,8 +40,8 @@ def index(request: Request, instance_id: str) -> HttpResponse:
         "q": text,
         "kind": "groups" if of_groups else "topics",
         "tabs": [
-            {"title": "Topics", "url": here, "active": not of_groups},
-            {"title": "Groups", "url": f"{here}?tab=groups", "active": of_groups},
+            {"title": _("Topics"), "url": here, "active": not of_groups},
+            {"title": _("Groups"), "url": f"{here}?tab=groups", "active": of_groups},
         ],
     }
     return htmx.page(request, "metrics/index.html", "metrics/_index.html", context)

@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import TypeVar
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from brokercore.policy import mns_resource
 from brokercore.smq.client import QueueClient
@@ -82,7 +83,8 @@ def _send(service: QueueClient, notification: Notification) -> str:
             if error.code in PASSING or is_full:
                 raise
             raise UndeliverableError(
-                f"The queue service refused the message for {notification.queue!r}: {error.code.text}. {error.message}"
+                _("The queue service refused the message for %(queue)r: %(code)s. %(message)s")
+                % {"queue": notification.queue, "code": error.code.text, "message": error.message}
             ) from error
 
 
@@ -90,14 +92,17 @@ def _service(notification: Notification) -> QueueClient:
     """The service at which the queue is, if it may be written to there. Raises UndeliverableError."""
     for option, value in (("mq-topic", notification.queue), ("mq-endpoint", notification.endpoint)):
         if not value:
-            raise UndeliverableError(f"{option} is missing in the hint.")
+            raise UndeliverableError(_("%(option)s is missing in the hint.") % {"option": option})
     outside = _outside(notification.tenant, notification.endpoint)
     author = author_of.get()(notification)
     if author is None:
-        raise UndeliverableError("Nobody may send for this task: its author was disabled or deleted.")
+        raise UndeliverableError(_("Nobody may send for this task: its author was disabled or deleted."))
     decision = author.decide(SEND, resource_of(notification.tenant, notification.queue), owner=notification.tenant)
     if not decision.allowed:
-        raise UndeliverableError(f"{author.name} may not send to queue {notification.queue}: {decision.reason}.")
+        raise UndeliverableError(
+            _("%(author)s may not send to queue %(queue)s: %(reason)s.")
+            % {"author": author.name, "queue": notification.queue, "reason": decision.reason}
+        )
     if outside:
         return QueueClient(outside, settings.SMQ_ACCESS_KEY_ID, settings.SMQ_ACCESS_KEY_SECRET)
     return own_service(notification.tenant, QueueClient)
@@ -108,23 +113,31 @@ def _outside(tenant: Tenant, endpoint: str) -> str:
     address = _ADDRESS.fullmatch(endpoint.strip())
     if address is None:
         raise UndeliverableError(
-            f"mq-endpoint {endpoint!r} is not an address of the form http://<account id>.mns.<region>.host:port."
+            _("mq-endpoint %(endpoint)r is not an address of the form http://<account id>.mns.<region>.host:port.")
+            % {"endpoint": endpoint}
         )
     if listed := {_plain(one): one for one in settings.SMQ_ENDPOINTS}.get(_plain(endpoint)):
         return listed
     host: str | None = address["host"]
     if named := _NAMED.fullmatch(address["host"]):
         if named["account"] != tenant.uid:
-            raise UndeliverableError(f"mq-endpoint {endpoint!r} names another account than {tenant.uid}.")
+            raise UndeliverableError(
+                _("mq-endpoint %(endpoint)r names another account than %(uid)s.")
+                % {"endpoint": endpoint, "uid": tenant.uid}
+            )
         if named["region"].lower() != settings.REGION.lower():
             raise UndeliverableError(
-                f"mq-endpoint {endpoint!r} is not in the query service's region {settings.REGION}."
+                _("mq-endpoint %(endpoint)r is not in the query service's region %(region)s.")
+                % {"endpoint": endpoint, "region": settings.REGION}
             )
         host = named["rest"]
     if not _is_here(host, address["port"], by_name=named is not None):
         raise UndeliverableError(
-            f"mq-endpoint {endpoint!r} is neither this installation's queue service, {address_of(tenant)},"
-            " nor one that the platform's administrator allows."
+            _(
+                "mq-endpoint %(endpoint)r is neither this installation's queue service, %(tenant)s, nor "
+                "one that the platform's administrator allows."
+            )
+            % {"endpoint": endpoint, "tenant": address_of(tenant)}
         )
     return ""
 

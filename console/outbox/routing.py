@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from brokercore.policy import Context, Grantee, decide, mq_resource
 from console.accounts import services as accounts
@@ -53,14 +54,16 @@ class Destination:
 def route(notification: Notification) -> Destination:
     """Check everything that a notification to a topic names. Raises UndeliverableError with what is wrong first."""
     if notification.notify_by != "ons":
-        raise UndeliverableError(f"mq-notify-by is {notification.notify_by!r}; allowed are ons and mns.")
+        raise UndeliverableError(
+            _("mq-notify-by is %(notify_by)r; allowed are ons and mns.") % {"notify_by": notification.notify_by}
+        )
     for option, value in (
         ("mq-topic", notification.topic),
         ("mq-producer-id", notification.producer_id),
         ("mq-endpoint", notification.endpoint),
     ):
         if not value:
-            raise UndeliverableError(f"{option} is missing in the hint.")
+            raise UndeliverableError(_("%(option)s is missing in the hint.") % {"option": option})
     instance = instance_of(notification.tenant, notification.endpoint)
     if instance.cluster.read_only:
         raise UndeliverableError(broker.read_only(instance.cluster.name).message)
@@ -79,7 +82,10 @@ def instance_of(tenant: Tenant, endpoint: str) -> Instance:
     """The tenant's instance that an endpoint names. Raises UndeliverableError for any other address."""
     match = _ENDPOINT.fullmatch(endpoint.strip())
     if match is None:
-        raise UndeliverableError(f"mq-endpoint {endpoint!r} is not an address of the form http://MQ_INST_….host:port.")
+        raise UndeliverableError(
+            _("mq-endpoint %(endpoint)r is not an address of the form http://MQ_INST_….host:port.")
+            % {"endpoint": endpoint}
+        )
     instances = Instance.objects.filter(tenant=tenant).select_related("cluster")
     if match["label"].upper().startswith("MQ_INST_"):
         instance = instances.filter(instance_id=match["label"]).first()
@@ -89,31 +95,45 @@ def instance_of(tenant: Tenant, endpoint: str) -> Instance:
         bare = list(instances.filter(independent_naming=False, region=settings.REGION))
         instance = next((one for one in bare if _is_here(one, host, match["port"])), bare[0] if bare else None)
     if instance is None:
-        raise UndeliverableError(f"mq-endpoint {endpoint!r} names no instance of this account.")
+        raise UndeliverableError(
+            _("mq-endpoint %(endpoint)r names no instance of this account.") % {"endpoint": endpoint}
+        )
     if instance.region != settings.REGION or not _is_here(instance, host, match["port"]):
-        raise UndeliverableError(f"mq-endpoint {endpoint!r} is not in the query service's region {settings.REGION}.")
+        raise UndeliverableError(
+            _("mq-endpoint %(endpoint)r is not in the query service's region %(region)s.")
+            % {"endpoint": endpoint, "region": settings.REGION}
+        )
     return instance
 
 
 def _is_here(instance: Instance, host: str | None, port: str | None) -> bool:
     """True when host and port, as far as given, are a name server of the instance's or its name for clients."""
     servers = [address.rpartition(":") for address in re.split("[;,]", instance.cluster.namesrv)]
-    hosts = {name.strip().lower() for name, _, _ in servers} | {settings.ENDPOINT_HOST.lower(), settings.HOST}
+    hosts = {name.strip().lower() for name, _unused, _unused in servers} | {
+        settings.ENDPOINT_HOST.lower(),
+        settings.HOST,
+    }
     known = host is None or host.lower() in hosts | {"127.0.0.1", "localhost"}
-    return known and (port is None or port in {number.strip() for _, _, number in servers})
+    return known and (port is None or port in {number.strip() for _unused, _unused, number in servers})
 
 
 def _topic(instance: Instance, name: str) -> Topic:
     topic = Topic.objects.filter(instance=instance, name=_bare(instance, name)).first()
     if topic is None:
-        raise UndeliverableError(f"Topic {name!r} does not exist in instance {instance.instance_id}.")
+        raise UndeliverableError(
+            _("Topic %(name)r does not exist in instance %(instance_id)s.")
+            % {"name": name, "instance_id": instance.instance_id}
+        )
     return topic
 
 
 def _group(instance: Instance, group_id: str) -> Group:
     group = Group.objects.filter(instance=instance, group_id=_bare(instance, group_id)).first()
     if group is None:
-        raise UndeliverableError(f"Group {group_id!r} does not exist in instance {instance.instance_id}.")
+        raise UndeliverableError(
+            _("Group %(group_id)r does not exist in instance %(instance_id)s.")
+            % {"group_id": group_id, "instance_id": instance.instance_id}
+        )
     return group
 
 
@@ -126,13 +146,18 @@ def _role(tenant: Tenant, topic: Topic) -> Role:
     role = Role.objects.filter(tenant=tenant, name=ROLE).first()
     if role is None:
         raise UndeliverableError(
-            f"Role {ROLE} does not exist: create it with a trusted service and AliyunMQFullAccess."
+            _("Role %(role)s does not exist: create it with a trusted service and AliyunMQFullAccess.") % {"role": ROLE}
         )
     trusted = accounts.service_is_trusted(role, SERVICE)
     if not trusted.allowed:
-        raise UndeliverableError(f"Role {ROLE} cannot be assumed: {trusted.reason}.")
+        raise UndeliverableError(
+            _("Role %(role)s cannot be assumed: %(reason)s.") % {"role": ROLE, "reason": trusted.reason}
+        )
     grantee = Grantee(ROLE, boundary=("*",), statements=role_statements(role), account=tenant.uid)
     decision = decide(grantee, "mq:PUB", mq_resource(topic.physical_name), Context(source_ip="127.0.0.1"))
     if not decision.allowed:
-        raise UndeliverableError(f"Role {ROLE} may not publish to topic {topic.name}: {decision.reason}.")
+        raise UndeliverableError(
+            _("Role %(role)s may not publish to topic %(topic)s: %(reason)s.")
+            % {"role": ROLE, "topic": topic.name, "reason": decision.reason}
+        )
     return role

@@ -16,6 +16,8 @@ from enum import IntEnum
 from django.db.models import Count
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from redis.exceptions import RedisError
 
 from brokercore.client.errors import ClientError
@@ -100,10 +102,10 @@ def attention(actor: Actor) -> Attention:
     ways: dict[str, Callable[[Actor], Iterable[Trouble]]] = {
         "alarms": _alarms,
         "groups": _groups,
-        "dead letters": _dead_letters,
+        _("dead letters"): _dead_letters,
         "brokers": _brokers,
-        "SQL jobs and inflow tasks": _pipelines,
-        "change tracking": _tracking,
+        _("SQL jobs and inflow tasks"): _pipelines,
+        _("change tracking"): _tracking,
         "notifications": _notifications,
         "AccessKeys": _keys,
     }
@@ -123,9 +125,9 @@ def _alarms(actor: Actor) -> Iterator[Trouble]:
     firing = list(alarm_queries.firing(actor.tenant).filter(acknowledged_at=None)[:_GROUPS_ASKED])
     if firing:
         is_critical = any(one.severity == AlarmSeverity.CRITICAL for one in firing)
-        title = f"{counted(len(firing), 'alarm')} {'fires' if len(firing) == 1 else 'fire'}"
+        title = ngettext("%(firing)s alarm fires", "%(firing)s alarms fire", len(firing)) % {"firing": len(firing)}
         severity = Severity.CRITICAL if is_critical else Severity.WARNING
-        yield Trouble(severity, title, firing[0].sentence, reverse("alarms.list"), "See alarms")
+        yield Trouble(severity, title, firing[0].sentence, reverse("alarms.list"), _("See alarms"))
 
 
 def _groups(actor: Actor) -> Iterator[Trouble]:
@@ -142,16 +144,30 @@ def _groups(actor: Actor) -> Iterator[Trouble]:
         if not one.out_tps and clients_of(group) is None:
             offline += 1
             if offline <= _NAMED:
-                wait = f"{counted(one.backlog, 'message')} {'waits' if one.backlog == 1 else 'wait'}"
+                title = ngettext(
+                    "%(group_id)s is offline and %(backlog)s message waits",
+                    "%(group_id)s is offline and %(backlog)s messages wait",
+                    one.backlog,
+                ) % {"group_id": group.group_id, "backlog": f"{one.backlog:,}"}
                 yield Trouble(
-                    Severity.CRITICAL, f"{group.group_id} is offline and {wait}", _rates_of(one), url, "See group"
+                    Severity.CRITICAL,
+                    title,
+                    _rates_of(one),
+                    url,
+                    _("See group"),
                 )
         elif (grown := _grown(group, one)) is not None:
             slow += 1
             if slow <= _NAMED:
-                note = f"{counted(grown, 'message')} more than 10 minutes ago · {_rates_of(one)}"
-                title = f"{group.group_id} falls behind: {counted(one.backlog, 'message')}"
-                yield Trouble(Severity.WARNING, title, note, url, "See clients")
+                note = _("%(grown)s more than 10 minutes ago · %(one)s") % {
+                    "grown": counted(grown, "message"),
+                    "one": _rates_of(one),
+                }
+                title = _("%(group_id)s falls behind: %(backlog)s") % {
+                    "group_id": group.group_id,
+                    "backlog": counted(one.backlog, "message"),
+                }
+                yield Trouble(Severity.WARNING, title, note, url, _("See clients"))
     if backlogs.unsampled:
         raise _UnsampledError
 
@@ -167,8 +183,12 @@ def _grown(group: Group, one: Behind) -> int | None:
 
 
 def _rates_of(one: Behind) -> str:
-    where = f"instance {one.group.instance.name}"
-    return where if one.out_tps is None else f"consumes {one.out_tps:,.4g} messages/s · {where}"
+    where = _("instance %(name)s") % {"name": one.group.instance.name}
+    return (
+        where
+        if one.out_tps is None
+        else _("consumes %(out_tps)s messages/s · %(where)s") % {"out_tps": f"{one.out_tps:,.4g}", "where": where}
+    )
 
 
 def _dead_letters(actor: Actor) -> Iterator[Trouble]:
@@ -187,14 +207,15 @@ def _dead_letters(actor: Actor) -> Iterator[Trouble]:
         died = messages_within(cluster, [f"in:{name}" for name in stored], now_ms - _HOUR_MS, now_ms)
         found += [(number, stored[name], letters[name]) for name, number in zip(stored, died, strict=True) if number]
     most = heapq.nlargest(_NAMED, found)
-    groups = Group.objects.select_related("instance").in_bulk([pk for _, _, pk in most])
+    groups = Group.objects.select_related("instance").in_bulk([pk for _unused, _unused, pk in most])
     for number, kept, group in ((number, kept, groups[pk]) for number, kept, pk in most if pk in groups):
         yield Trouble(
             Severity.CRITICAL,
-            f"{counted(number, 'dead letter')} in the last hour in {group.group_id}",
-            f"{kept:,} kept in all · instance {group.instance.name}",
+            _("%(number)s in the last hour in %(group_id)s")
+            % {"number": counted(number, "dead letter"), "group_id": group.group_id},
+            _("%(kept)s kept in all · instance %(name)s") % {"kept": f"{kept:,}", "name": group.instance.name},
             reverse("messaging.dead_letters", args=[group.instance.instance_id, group.group_id]),
-            "Inspect",
+            _("Inspect"),
         )
     if not is_sampled:
         raise _UnsampledError
@@ -208,16 +229,24 @@ def _brokers(actor: Actor) -> Iterator[Trouble]:
     healths = brokers.seen_by(actor.tenant)
     for health in healths:
         if health.outage:
-            title = f"Cluster {health.cluster.name} does not answer"
-            yield Trouble(Severity.CRITICAL, title, health.outage, url, "See brokers")
+            title = _("Cluster %(name)s does not answer") % {"name": health.cluster.name}
+            yield Trouble(Severity.CRITICAL, title, health.outage, url, _("See brokers"))
         for one in health.away:
-            note = "Its messages are kept, and delivered when it runs again"
-            yield Trouble(Severity.CRITICAL, f"Broker {one.name} does not answer", note, url, "See brokers")
+            note = _("Its messages are kept, and delivered when it runs again")
+            yield Trouble(
+                Severity.CRITICAL, _("Broker %(one)s does not answer") % {"one": one.name}, note, url, _("See brokers")
+            )
     for one in (broker for health in healths for broker in health.brokers):
         if one.percent >= 75 and not one.absence:
             severity = Severity.CRITICAL if one.percent >= 90 else Severity.WARNING
-            note = "A full store refuses new messages"
-            yield Trouble(severity, f"Broker {one.name} is {one.percent} % full", note, url, "See brokers")
+            note = _("A full store refuses new messages")
+            yield Trouble(
+                severity,
+                _("Broker %(one)s is %(percent)s %% full") % {"one": one.name, "percent": one.percent},
+                note,
+                url,
+                _("See brokers"),
+            )
 
 
 def _pipelines(actor: Actor) -> Iterator[Trouble]:
@@ -227,18 +256,18 @@ def _pipelines(actor: Actor) -> Iterator[Trouble]:
         is_job = one.kind == Kind.JOB
         may = jobs.may(actor, jobs.QUERY, one.name) if is_job else inflow.may(actor, inflow.QUERY, one.name)
         if may:
-            what, page = ("SQL job", "jobs.detail") if is_job else ("Inflow task", "inflow.detail")
-            title = f"{what} {one.name} has failed"
-            yield Trouble(Severity.CRITICAL, title, one.reason[:200], reverse(page, args=[one.name]), "See why")
+            what, page = ("SQL job", "jobs.detail") if is_job else (_("Inflow task"), "inflow.detail")
+            title = _("%(what)s %(one)s has failed") % {"what": what, "one": one.name}
+            yield Trouble(Severity.CRITICAL, title, one.reason[:200], reverse(page, args=[one.name]), _("See why"))
 
 
 def _tracking(actor: Actor) -> Iterator[Trouble]:
     """Change tracking tasks that cannot read their database."""
     for task in TrackingTask.objects.filter(tenant=actor.tenant, state=TrackingState.FAILED).order_by("name")[:_NAMED]:
         if tracking.may(actor, tracking.QUERY, task.task_id):
-            title = f"Changes of the database of {task.name} are not read"
+            title = _("Changes of the database of %(task)s are not read") % {"task": task.name}
             url = reverse("tracking.detail", args=[task.task_id])
-            yield Trouble(Severity.CRITICAL, title, task.sentence[:200], url, "See how to mend it")
+            yield Trouble(Severity.CRITICAL, title, task.sentence[:200], url, _("See how to mend it"))
 
 
 def _notifications(actor: Actor) -> Iterator[Trouble]:
@@ -253,16 +282,16 @@ def _notifications(actor: Actor) -> Iterator[Trouble]:
     given_up = sent.filter(status=NotificationStatus.FAILURE, ended_at__gt=now - timedelta(days=1)).count()
     url = reverse("sql.tasks")
     if late:
-        title = f"{counted(late, 'notification')} not delivered yet"
-        note = "Tried again until a day is over"
-        yield Trouble(Severity.WARNING, title, note, url, "See statements")
+        title = _("%(late)s not delivered yet") % {"late": counted(late, "notification")}
+        note = _("Tried again until a day is over")
+        yield Trouble(Severity.WARNING, title, note, url, _("See statements"))
     if given_up:
-        title = f"{counted(given_up, 'notification')} given up in the last day"
-        yield Trouble(Severity.WARNING, title, "The statement's page sends it again", url, "See statements")
+        title = _("%(given_up)s given up in the last day") % {"given_up": counted(given_up, "notification")}
+        yield Trouble(Severity.WARNING, title, _("The statement's page sends it again"), url, _("See statements"))
     failures = visible.filter(status=TaskStatus.FAILURE, update_time__gt=now - timedelta(hours=1))
     if number := failures.aggregate(number=Count("pk"))["number"]:
-        title = f"{counted(number, 'statement')} failed in the last hour"
-        yield Trouble(Severity.NOTE, title, "", f"{url}?status={TaskStatus.FAILURE}", "See statements")
+        title = _("%(number)s failed in the last hour") % {"number": counted(number, "statement")}
+        yield Trouble(Severity.NOTE, title, "", f"{url}?status={TaskStatus.FAILURE}", _("See statements"))
 
 
 def _keys(actor: Actor) -> Iterator[Trouble]:
@@ -279,9 +308,13 @@ def _keys(actor: Actor) -> Iterator[Trouble]:
     used = {number for number, use in last_uses(keys).items() if use.at >= before}
     holders = Counter(key.user.username for key in keys if key.user is not None and key.access_key_id not in used)
     for username, number in holders.most_common(_NAMED):
-        title = f"{counted(number, 'AccessKey')} of {username} {'was' if number == 1 else 'were'} not used for 90 days"
+        title = ngettext(
+            "%(number)s AccessKey of %(username)s was not used for 90 days",
+            "%(number)s AccessKeys of %(username)s were not used for 90 days",
+            number,
+        ) % {"number": number, "username": username}
         url = reverse("accounts.user", args=[username])
-        yield Trouble(Severity.NOTE, title, "Disable or delete what nothing needs", url, "Review")
+        yield Trouble(Severity.NOTE, title, _("Disable or delete what nothing needs"), url, _("Review"))
 
 
 def _sees_trends(actor: Actor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.instances.context import may_open
@@ -38,12 +39,18 @@ def first_steps(actor: Actor, instance: Instance) -> list[FirstStep]:
     consumed = has_consumed(instance.cluster, groups)
     here = [instance.instance_id]
     wanted = [
-        ("Create a topic", "Messages are sent to topics.", bool(topics), "mq:CreateTopic", "topics.create"),
-        ("Create a group", "Clients of one kind share a group.", bool(groups), "mq:CreateGroup", "groups.create"),
-        ("Send the first message", "By your client; its settings are there to copy.", holds, "", "instances.client"),
-        ("Consume it", "Start a consumer of the group.", consumed, "", "instances.client"),
+        ("Create a topic", _("Messages are sent to topics."), bool(topics), "mq:CreateTopic", "topics.create"),
+        ("Create a group", _("Clients of one kind share a group."), bool(groups), "mq:CreateGroup", "groups.create"),
+        (
+            _("Send the first message"),
+            _("By your client; its settings are there to copy."),
+            holds,
+            "",
+            "instances.client",
+        ),
+        (_("Consume it"), _("Start a consumer of the group."), consumed, "", "instances.client"),
     ]
-    if all(is_done for _, _, is_done, _, _ in wanted):
+    if all(is_done for _unused, _unused, is_done, _unused, _unused in wanted):
         return []
     return [
         FirstStep(title, why, is_done, reverse(url, args=here) if not is_done and _may(actor, action, instance) else "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from console.accounts.actor import Actor
 from console.metrics.marks import marks
 from console.metrics.totals import COMPARED, Step, history
@@ -56,12 +58,17 @@ class Picture:
         """What the picture shows, for who does not see it."""
         known = [step for step in self.steps if step.backlog is not None]
         if not known:
-            return "No samples."
+            return _("No samples.")
         last, most = known[-1], max(known, key=lambda step: step.backlog or 0)
-        return (
-            f"{_told_rate(last.in_tps)} in, {_told_rate(last.out_tps)} out, backlog {last.backlog:,}; "
-            f"the largest backlog was {most.backlog:,} at {_at(most, self.span)}."
-        )
+        return _(
+            "%(in_tps)s in, %(out_tps)s out, backlog %(backlog)s; the largest backlog was %(backlog2)s at %(most)s."
+        ) % {
+            "in_tps": _told_rate(last.in_tps),
+            "out_tps": _told_rate(last.out_tps),
+            "backlog": f"{last.backlog:,}",
+            "backlog2": f"{most.backlog:,}",
+            "most": _at(most, self.span),
+        }
 
 
 def picture(actor: Actor, span: str, compared: str = "") -> Picture:
@@ -120,10 +127,18 @@ def _at(step: Step, span: str) -> str:
 
 def _told(step: Step, span: str) -> str:
     if step.backlog is None:
-        return f"{_at(step, span)}: no sample"
-    died = f", {step.died:,} died" if step.died else ""
-    flow = f"{_told_rate(step.in_tps)} in, {_told_rate(step.out_tps)} out"
-    return f"{_at(step, span)}: {flow}, backlog {step.backlog:,}{died}"
+        return _("%(step)s: no sample") % {"step": _at(step, span)}
+    died = _(", %(died)s died") % {"died": f"{step.died:,}"} if step.died else ""
+    flow = _("%(in_tps)s in, %(out_tps)s out") % {
+        "in_tps": _told_rate(step.in_tps),
+        "out_tps": _told_rate(step.out_tps),
+    }
+    return _("%(step)s: %(flow)s, backlog %(backlog)s%(died)s") % {
+        "step": _at(step, span),
+        "flow": flow,
+        "backlog": f"{step.backlog:,}",
+        "died": died,
+    }
 
 
 def _told_rate(tps: float | None) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from django.db.models import Model, QuerySet
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.accounts import access as accounts
 from console.accounts.actor import Actor
@@ -74,7 +75,7 @@ def places(request: Request, text: str) -> list[Place]:
 
 def _pages(here: Instance | None, may: Callable[[str, str], bool] | None, text: str) -> Iterator[Place]:
     found = (
-        Place("Page", entry.title, section.title, entry.url)
+        Place(_("Page"), entry.title, section.title, entry.url)
         for section in sections("", here.instance_id if here else None, may)
         for entry in section.entries
         if text.casefold() in f"{entry.title} {section.title}".casefold()
@@ -84,7 +85,7 @@ def _pages(here: Instance | None, may: Callable[[str, str], bool] | None, text: 
 
 def _instances(instances: list[Instance], text: str) -> Iterator[Place]:
     for one in _best(instances, text, lambda one: (one.name, one.instance_id)):
-        yield Place("Instance", one.name, one.instance_id, reverse("instances.detail", args=[one.instance_id]))
+        yield Place(_("Instance"), one.name, one.instance_id, reverse("instances.detail", args=[one.instance_id]))
 
 
 def _topics(actor: Actor, instances: list[Instance], here: Instance | None, text: str) -> Iterator[Place]:
@@ -96,17 +97,17 @@ def _topics(actor: Actor, instances: list[Instance], here: Instance | None, text
             break
     for number, topic in enumerate(found[:_OF_A_KIND]):
         where = (topic.instance.instance_id, topic.name)
-        yield Place("Topic", topic.name, topic.instance.name, reverse("topics.detail", args=where))
+        yield Place(_("Topic"), topic.name, topic.instance.name, reverse("topics.detail", args=where))
         if number == 0 and not topic.instance.cluster.read_only and may_open(actor, "mq:PUB", topic.physical_name):
             url = reverse("messaging.publish", args=where)
-            yield Place("Action", f"Publish a message to {topic.name}", topic.instance.name, url)
+            yield Place("Action", _("Publish a message to %(topic)s") % {"topic": topic.name}, topic.instance.name, url)
 
 
 def _groups(actor: Actor, instances: list[Instance], text: str) -> Iterator[Place]:
     visible = visible_groups_in(actor, instances).filter(group_id__icontains=text).select_related("instance")
     for group in _named(visible, "group_id", text):
         where = (group.instance.instance_id, group.group_id)
-        yield Place("Group", group.group_id, group.instance.name, reverse("messaging.status", args=where))
+        yield Place(_("Group"), group.group_id, group.instance.name, reverse("messaging.status", args=where))
 
 
 def _actions(actor: Actor, here: Instance | None, text: str) -> Iterator[Place]:
@@ -130,7 +131,7 @@ def _pipelines(actor: Actor, text: str) -> Iterator[Place]:
         if one.kind == Kind.JOB and jobs.may(actor, jobs.QUERY, one.name):
             yield Place("SQL job", one.name, "", reverse("jobs.detail", args=[one.name]))
         elif one.kind == Kind.INFLOW and inflow.may(actor, inflow.QUERY, one.name):
-            yield Place("Inflow task", one.name, "", reverse("inflow.detail", args=[one.name]))
+            yield Place(_("Inflow task"), one.name, "", reverse("inflow.detail", args=[one.name]))
 
 
 def _statements(actor: Actor, text: str) -> Iterator[Place]:
@@ -145,18 +146,18 @@ def _users(actor: Actor, text: str) -> Iterator[Place]:
     if not accounts.may(actor, "ram:ListUsers", "user/*"):
         return
     for user in _named(User.objects.filter(tenant=actor.tenant, username__icontains=text), "username", text):
-        yield Place("User", user.username, "", reverse("accounts.user", args=[user.username]))
+        yield Place(_("User"), user.username, "", reverse("accounts.user", args=[user.username]))
 
 
 def _message_ids(actor: Actor, here: Instance | None, text: str) -> Iterator[Place]:
     """A message id does not tell its topic, so it is looked for in those that hold the most messages."""
     if _MESSAGE_ID.fullmatch(text):
-        yield from _searches(actor, here, f"Message {text}", {"by": "id", "message_id": text})
+        yield from _searches(actor, here, _("Message %(text)s") % {"text": text}, {"by": "id", "message_id": text})
 
 
 def _keys(actor: Actor, here: Instance | None, text: str) -> Iterator[Place]:
     if _KEY.fullmatch(text) and not _MESSAGE_ID.fullmatch(text):
-        yield from _searches(actor, here, f"Messages with key {text}", {"by": "key", "key": text})
+        yield from _searches(actor, here, _("Messages with key %(text)s") % {"text": text}, {"by": "key", "key": text})
 
 
 def _searches(actor: Actor, here: Instance | None, what: str, form: Mapping[str, str]) -> Iterator[Place]:
@@ -170,7 +171,7 @@ def _searches(actor: Actor, here: Instance | None, what: str, form: Mapping[str,
     for topic in sorted(visible, key=lambda one: -stored[one.physical_name])[:_KEY_TOPICS]:
         query = urlencode({"search": 1, "topic": topic.name, **form})
         url = f"{reverse('messaging.search', args=[here.instance_id])}?{query}"
-        yield Place("Search", f"{what} in {topic.name}", here.name, url)
+        yield Place(_("Search"), _("%(what)s in %(topic)s") % {"what": what, "topic": topic.name}, here.name, url)
 
 
 def _named(found: QuerySet[_Row], field: str, text: str) -> list[_Row]:

@@ -19,12 +19,13 @@ from console.sql.queries import visible_tasks
 from console.topics.live import GroupHour
 from console.topics.models import Group
 from console.topics.queries import visible_groups_in
+from console.web.languages import gettext_lazy
 
 _TASKS = 6
 #: Steps of the last hour that are its last quarter; those of a group's that are its last ten minutes, and one before.
 _QUARTER, _RECENT_STEPS = 15, 6
 _GROUPS = 8
-_DOES_NOT_ANSWER = "does not answer"
+_DOES_NOT_ANSWER = gettext_lazy("does not answer")
 _STOPPED = "stopped"
 
 
@@ -88,8 +89,8 @@ def last_hour(actor: Actor) -> LastHour:
 class Condition(Enum):
     """How a group does: what stands beside its name, and the colour of its lines."""
 
-    STANDS = "consumes nothing", "red"
-    BEHIND = "falls behind", "yellow"
+    STANDS = gettext_lazy("consumes nothing"), "red"
+    BEHIND = gettext_lazy("falls behind"), "yellow"
     WELL = "", "green"
 
     @property

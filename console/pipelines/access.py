@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from django.utils.translation import gettext as _
+
 from console.accounts.actor import Actor, service_resource
 from console.audit import record as audit
 from console.pipelines.models import Secret
@@ -36,7 +38,10 @@ def require_secrets(actor: Actor, names: Iterable[str]) -> None:
 
 def no_secret(name: str) -> Refused:
     """The one refusal, of a secret that there is not and of one that may not be used."""
-    return Refused("SECRET_NOT_FOUND", f"There is no secret {name}, or who starts the job may not use it ({USE}).")
+    return Refused(
+        "SECRET_NOT_FOUND",
+        _("There is no secret %(name)s, or who starts the job may not use it (%(use)s).") % {"name": name, "use": USE},
+    )
 
 
 def _resource(actor: Actor, name: str) -> str:

@@ -11,6 +11,7 @@ import socket
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from analytics.errors import PipelineFailed
 from analytics.pipelines.plan import Plan, Sink, Source, Value
@@ -51,8 +52,8 @@ def _parts(pattern: re.Pattern[str], shown: str, endpoint: str, form: str) -> tu
     """Host and port, 0 for none."""
     match = pattern.fullmatch(endpoint)
     if match is None:
-        raise Refused("ADDRESS_REFUSED", f"{shown} is not of the form {form}.")
-    *_, host, port = match.groups()
+        raise Refused("ADDRESS_REFUSED", _("%(shown)s is not of the form %(form)s.") % {"shown": shown, "form": form})
+    *_unused, host, port = match.groups()
     return host, int(port or 0)
 
 
@@ -86,5 +87,6 @@ def _require(shown: str, hosts: list[str]) -> None:
             raise PipelineFailed(f"{shown} is not known: its name has no address now.") from error
         if not all(may_reach(address, settings.SMQ_PUSH_ALLOW) for address in addresses):
             raise Refused(
-                "ADDRESS_REFUSED", f"{shown} is neither public nor one that the platform's administrator allows."
+                "ADDRESS_REFUSED",
+                _("%(shown)s is neither public nor one that the platform's administrator allows.") % {"shown": shown},
             )

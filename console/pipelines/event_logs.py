@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from django.utils.translation import gettext as _
+
 from analytics.pipelines.reports import Reached
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
@@ -116,5 +118,9 @@ def require_source(actor: Actor, source_id: str) -> Source:
     """The source. Raises Refused for one that there is not, or that the actor may not read."""
     found = sources.get().source(actor, source_id)
     if found is None:
-        raise Refused("SOURCE_NOT_FOUND", f"There is no change tracking task {source_id}.", "source.task")
+        raise Refused(
+            "SOURCE_NOT_FOUND",
+            _("There is no change tracking task %(source_id)s.") % {"source_id": source_id},
+            "source.task",
+        )
     return found

@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from analytics.pipelines.plan import Column, Insert, Plan, Source, ends
+from console.web.languages import gettext_lazy
 
 _STATEFUL = re.compile(r"\b(?:GROUP BY|DISTINCT|JOIN|UNION)\b")
 _AGGREGATES = re.compile(r"\b(?:COUNT|SUM|AVG|MIN|MAX|COLLECT_LIST|LISTAGG|STDDEV\w*|VAR\w*)\(")
@@ -26,13 +29,13 @@ _PLACES = {
     "mq": ("endpoint", "topic", "instanceID"),
     "filesystem": ("path", "source.monitor-interval"),
 }
-_NOTHING = "start from nothing."
+_NOTHING = gettext_lazy("start from nothing.")
 
 
 def misfit(old: Plan, new: Plan) -> str:
     """Why the checkpoint of one plan cannot be that of another, in a sentence; empty when it can."""
     if old.settings.mode != new.settings.mode:
-        return f"The one version streams and the other is a batch; {_NOTHING}"
+        return _("The one version streams and the other is a batch; %(nothing)s") % {"nothing": _NOTHING}
     earlier = dict(zip(old.checkpoints(), old.inserts, strict=True))
     for key, insert in zip(new.checkpoints(), new.inserts, strict=True):
         if key in earlier and (reason := _reason(_Chain(old, earlier[key]), _Chain(new, insert))):
@@ -41,39 +44,43 @@ def misfit(old: Plan, new: Plan) -> str:
 
 
 def _reason(old: _Chain, new: _Chain) -> str:
-    where = f"The INSERT INTO {new.insert.sink} of line {new.insert.line}"
+    where = _("The INSERT INTO %(sink)s of line %(line)s") % {"sink": new.insert.sink, "line": new.insert.line}
     if [one.name.lower() for one in old.sources] != [one.name.lower() for one in new.sources]:
-        return (
-            f"{where} reads {_listed(new.sources)}, and read {_listed(old.sources)} before, so its position does not"
-            " fit"
-        )
+        return _("%(where)s reads %(sources)s, and read %(sources2)s before, so its position does not fit") % {
+            "where": where,
+            "sources": _listed(new.sources),
+            "sources2": _listed(old.sources),
+        }
     pairs = list(zip(old.sources, new.sources, strict=True))
     if reason := next(filter(None, (_moved(before, after) for before, after in pairs)), ""):
         return reason
     if old.state != new.state:
-        return f"{where} groups or joins otherwise than before, so its state does not fit"
+        return _("%(where)s groups or joins otherwise than before, so its state does not fit") % {"where": where}
     for before, after in pairs if new.state else ():
         if (old.named_in(before), before.watermark is None) != (new.named_in(after), after.watermark is None):
-            return (
-                f"{where} groups or joins rows of {after.name}, whose columns are others now, so its state does not fit"
-            )
+            return _(
+                "%(where)s groups or joins rows of %(after)s, whose columns are others now, so its state does not fit"
+            ) % {"where": where, "after": after.name}
     return ""
 
 
 def _moved(before: Source, after: Source) -> str:
     if before.connector != after.connector:
-        return (
-            f"Table {after.name} was read from {before.connector} and is read from {after.connector} now, so its"
-            " position does not fit"
-        )
+        return _(
+            "Table %(after)s was read from %(connector)s and is read from %(connector2)s now, so its "
+            "position does not fit"
+        ) % {"after": after.name, "connector": before.connector, "connector2": after.connector}
     for name in _PLACES.get(after.connector, ()):
         if before.options.get(name) != after.options.get(name):
-            return f"Table {after.name} has another {name} than before, so its position does not fit"
+            return _("Table %(after)s has another %(name)s than before, so its position does not fit") % {
+                "after": after.name,
+                "name": name,
+            }
     return ""
 
 
 def _listed(sources: tuple[Source, ...]) -> str:
-    return ", ".join(one.name for one in sources) or "no table that streams"
+    return ", ".join(one.name for one in sources) or _("no table that streams")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from django.utils.translation import gettext as _
+
 from analytics.pipelines.plan import Plan, Source
 from brokercore.names import wrap
 from console.accounts.actor import Actor
@@ -17,8 +19,9 @@ from console.pipelines import event_logs, starts
 from console.pipelines.event_logs import Holder
 from console.pipelines.models import BUSY, Kind, Pipeline, Version
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
-_CALLED = {Kind.JOB: "SQL job", Kind.INFLOW: "inflow task"}
+_CALLED = {Kind.JOB: "SQL job", Kind.INFLOW: gettext_lazy("inflow task")}
 
 
 class Place(NamedTuple):
@@ -39,7 +42,11 @@ class Taken(NamedTuple):
         """What is wrong with it, without a full stop."""
         called = _CALLED[Kind(self.reader.kind)]
         group = self.source.options["consumerGroup"]
-        return f"the {called} {self.reader.name} reads by the group {group}; a group is for one task or job only"
+        return _("the %(called)s %(name)s reads by the group %(group)s; a group is for one task or job only") % {
+            "called": called,
+            "name": self.reader.name,
+            "group": group,
+        }
 
 
 def taken(actor: Actor, plan: Plan, holder: Holder | None, *kinds: Kind) -> list[Taken]:

@@ -5,25 +5,26 @@ from __future__ import annotations
 from django.db import models
 
 from console.accounts.models import Role, Tenant, User
+from console.web.languages import gettext_lazy
 
 
 class Kind(models.TextChoices):
     """How a pipeline is written."""
 
-    JOB = "job", "SQL job"
-    INFLOW = "inflow", "Inflow task"
+    JOB = "job", gettext_lazy("SQL job")
+    INFLOW = "inflow", gettext_lazy("Inflow task")
 
 
 class State(models.TextChoices):
     """Where a pipeline is in its life (console/pipelines/lifecycle.py draws the ways between them)."""
 
-    DRAFT = "draft", "Draft"
-    STARTING = "starting", "Starting"
-    RUNNING = "running", "Running"
-    STOPPING = "stopping", "Stopping"
-    STOPPED = "stopped", "Stopped"
-    FAILED = "failed", "Failed"
-    FINISHED = "finished", "Finished"
+    DRAFT = "draft", gettext_lazy("Draft")
+    STARTING = "starting", gettext_lazy("Starting")
+    RUNNING = "running", gettext_lazy("Running")
+    STOPPING = "stopping", gettext_lazy("Stopping")
+    STOPPED = "stopped", gettext_lazy("Stopped")
+    FAILED = "failed", gettext_lazy("Failed")
+    FINISHED = "finished", gettext_lazy("Finished")
 
 
 #: States in which a worker has, or will have, something to do.
@@ -33,9 +34,9 @@ BUSY = (State.STARTING, State.RUNNING, State.STOPPING)
 class StartFrom(models.TextChoices):
     """What a start goes on from."""
 
-    CHECKPOINT = "checkpoint", "The last checkpoint"
-    SAVEPOINT = "savepoint", "A savepoint"
-    NOTHING = "nothing", "Nothing"
+    CHECKPOINT = "checkpoint", gettext_lazy("The last checkpoint")
+    SAVEPOINT = "savepoint", gettext_lazy("A savepoint")
+    NOTHING = "nothing", gettext_lazy("Nothing")
 
 
 class Pipeline(models.Model):

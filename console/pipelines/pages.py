@@ -11,12 +11,13 @@ from console.pipelines.changes import changes
 from console.pipelines.models import Pipeline, Version
 from console.web import htmx
 from console.web.htmx import HtmxRequest
+from console.web.languages import gettext_lazy
 
 RANGES = {
     "15m": ("Last 15 minutes", 900),
-    "1h": ("Last hour", 3600),
+    "1h": (gettext_lazy("Last hour"), 3600),
     "6h": ("Last 6 hours", 6 * 3600),
-    "1d": ("Last day", 24 * 3600),
+    "1d": (gettext_lazy("Last day"), 24 * 3600),
 }
 MOST_SHOWN = 100
 """Events and versions of a page."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from console.accounts.models import Tenant
 from console.catalog.storage import STATES_BUCKET
@@ -83,8 +84,14 @@ def waits_for(pipeline: Pipeline) -> str:
     since = pipeline.due_at or pipeline.started_at
     if since is None or timezone.now() - since < _USUAL_WAIT:
         return ""
-    jobs = "one job" if settings.PIPELINES_PER_WORKER == 1 else f"up to {settings.PIPELINES_PER_WORKER} jobs"
-    return f"It waits for a worker with a free place; each runs {jobs} at a time (GANTRY_PIPELINES_PER_WORKER)."
+    jobs = (
+        _("one job")
+        if settings.PIPELINES_PER_WORKER == 1
+        else _("up to %(pipelines_per_worker)s jobs") % {"pipelines_per_worker": settings.PIPELINES_PER_WORKER}
+    )
+    return _("It waits for a worker with a free place; each runs %(jobs)s at a time (GANTRY_PIPELINES_PER_WORKER).") % {
+        "jobs": jobs
+    }
 
 
 def location_of(pipeline: Pipeline) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 
+from django.utils.translation import gettext as _
+
 from analytics import lake
 from analytics.errors import LakeError
 from analytics.pipelines.plan import Plan
@@ -51,8 +53,11 @@ def require_for_savepoint(pipeline: Pipeline) -> None:
     if reason := storage.why_no_room(pipeline.tenant, max(size, 1)):
         raise Refused(
             storage.NO_ROOM,
-            f"There is no room for a savepoint of {in_words(size)}, so stop {pipeline.name} without one, or make room:"
-            f" {reason}",
+            _(
+                "There is no room for a savepoint of %(size)s, so stop %(pipeline)s without one, or make "
+                "room: %(reason)s"
+            )
+            % {"size": in_words(size), "pipeline": pipeline.name, "reason": reason},
             "with_savepoint",
         )
 
@@ -78,7 +83,9 @@ class Watch:
             storage.changed(tenant)
         reason = storage.why_no_room(tenant)
         if reason and _writes_files(plan) and storage.is_far_beyond(tenant, MOST_OVER):
-            return "", Refused(storage.NO_ROOM, f"It writes files to the lake, which is full: {reason}")
+            return "", Refused(
+                storage.NO_ROOM, _("It writes files to the lake, which is full: %(reason)s") % {"reason": reason}
+            )
         if bool(reason) == self._is_full:
             return "", None
         self._is_full = bool(reason)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics.pipelines.plan import Plan
 from console.accounts.actor import Actor, requester
@@ -39,7 +40,8 @@ def create(*, actor: Actor, name: str, draft: str = "", kind: Kind = Kind.JOB) -
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME[kind]:
         raise Refused(
             "NAME_INVALID",
-            f"A name has 1 to {LONGEST_NAME[kind]} letters, digits, hyphens and underscores.",
+            _("A name has 1 to %(longest_name)s letters, digits, hyphens and underscores.")
+            % {"longest_name": LONGEST_NAME[kind]},
             "name",
         )
     try:
@@ -50,7 +52,7 @@ def create(*, actor: Actor, name: str, draft: str = "", kind: Kind = Kind.JOB) -
             )
             _record(actor, "create", pipeline)
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"There is a pipeline {name} already.", "name") from error
+        raise Refused("NAME_TAKEN", _("There is a pipeline %(name)s already.") % {"name": name}, "name") from error
     return pipeline
 
 
@@ -94,19 +96,27 @@ def start(
     """
     locked = _locked(pipeline)
     if locked.version is None:
-        raise Refused("NOT_DEPLOYED", f"{locked.name} has no version yet; deploy its draft first.")
+        raise Refused(
+            "NOT_DEPLOYED", _("%(locked)s has no version yet; deploy its draft first.") % {"locked": locked.name}
+        )
     if judged is not None and judged.pk != locked.version.pk:
         raise Refused(
             "DEPLOYED_MEANWHILE",
-            f"Version {locked.version.number} of {locked.name} was deployed in the meantime. Review it, then start"
-            " again.",
+            _("Version %(number)s of %(locked)s was deployed in the meantime. Review it, then start again.")
+            % {"number": locked.version.number, "locked": locked.name},
         )
     if locked.state in BUSY:
-        raise Refused("PIPELINE_BUSY", f"{locked.name} is {State(locked.state).label.lower()}; stop it first.")
+        raise Refused(
+            "PIPELINE_BUSY",
+            _("%(locked)s is %(state)s; stop it first.")
+            % {"locked": locked.name, "state": State(locked.state).label.lower()},
+        )
     if (start_from == StartFrom.SAVEPOINT) != (savepoint is not None):
-        raise Refused("SAVEPOINT_MISSING", "Name a savepoint when you start from one, and only then.", "savepoint")
+        raise Refused("SAVEPOINT_MISSING", _("Name a savepoint when you start from one, and only then."), "savepoint")
     if savepoint is not None and not locked.savepoints.filter(pk=savepoint.pk).exists():
-        raise Refused("SAVEPOINT_OF_ANOTHER", f"The savepoint is not one of {locked.name}.", "savepoint")
+        raise Refused(
+            "SAVEPOINT_OF_ANOTHER", _("The savepoint is not one of %(locked)s.") % {"locked": locked.name}, "savepoint"
+        )
     if start_from != StartFrom.NOTHING and (reason := _misfit(locked, savepoint)):
         raise Refused("STATE_DOES_NOT_FIT", reason, "start_from")
     limits.check_running_jobs(actor.tenant)
@@ -145,7 +155,7 @@ def restart(*, actor: Actor, pipeline: Pipeline, start_from: StartFrom = StartFr
         found.update(state=State.STARTING, started_version=locked.version, start_again=False, **changes)
     else:
         found.update(state=State.STOPPING, stop_with_savepoint=False, start_again=True, **changes)
-        Event.objects.create(pipeline=locked, kind=State.STOPPING, sentence="It goes on with the new version.")
+        Event.objects.create(pipeline=locked, kind=State.STOPPING, sentence=_("It goes on with the new version."))
     number = locked.version.number if locked.version else None
     _record(actor, "start", pipeline, {"version": number, "from": str(start_from)})
     after_commit(hand_over)
@@ -168,7 +178,7 @@ def stop(*, actor: Actor, pipeline: Pipeline, with_savepoint: bool = False) -> N
     elif locked.state == State.STOPPING:
         same.update(start_again=False)
     else:
-        raise Refused("PIPELINE_NOT_RUNNING", f"{pipeline.name} does not run.")
+        raise Refused("PIPELINE_NOT_RUNNING", _("%(pipeline)s does not run.") % {"pipeline": pipeline.name})
     _record(actor, "stop", pipeline, {"with_savepoint": with_savepoint})
     after_commit(hand_over)
 
@@ -187,7 +197,7 @@ def delete(*, actor: Actor, pipeline: Pipeline, stops: bool = False) -> None:
     """
     locked = _locked(pipeline)
     if locked.state in BUSY and not stops:
-        raise Refused("PIPELINE_BUSY", f"{pipeline.name} runs; stop it first.")
+        raise Refused("PIPELINE_BUSY", _("%(pipeline)s runs; stop it first.") % {"pipeline": pipeline.name})
     _record(actor, "delete", pipeline)
     if locked.state in BUSY and locked.worker:
         changes: dict[str, object] = {"stop_with_savepoint": False, "start_again": False}
@@ -207,11 +217,19 @@ def delete_savepoint(*, actor: Actor, pipeline: Pipeline, savepoint: Savepoint) 
     if locked.state in BUSY and locked.savepoint_id == savepoint.pk:
         raise Refused(
             "SAVEPOINT_IN_USE",
-            f"{locked.name} is about to start from the savepoint {savepoint.name}; delete it once the job runs, or has"
-            " stopped.",
+            _(
+                "%(locked)s is about to start from the savepoint %(savepoint)s; delete it once the job "
+                "runs, or has stopped."
+            )
+            % {"locked": locked.name, "savepoint": savepoint.name},
         )
     if not locked.savepoints.filter(pk=savepoint.pk).delete()[0]:
-        raise Refused("SAVEPOINT_NOT_FOUND", f"{locked.name} has no savepoint {savepoint.name} any more.", "savepoint")
+        raise Refused(
+            "SAVEPOINT_NOT_FOUND",
+            _("%(locked)s has no savepoint %(savepoint)s any more.")
+            % {"locked": locked.name, "savepoint": savepoint.name},
+            "savepoint",
+        )
     Event.objects.create(pipeline=locked, kind="savepoint deleted", sentence=savepoint.folder, fence=locked.fence)
     _record(actor, "delete_savepoint", locked, {"savepoint": savepoint.name})
     after_commit(
@@ -227,7 +245,7 @@ def set_secret(*, actor: Actor, name: str, value: str) -> None:
     """Save a secret, or its new value. Raises Refused for what cannot be one."""
     if not _SECRET_NAME.fullmatch(name):
         raise Refused(
-            "NAME_INVALID", "A secret's name has 1 to 128 letters, digits, points, hyphens and underscores.", "name"
+            "NAME_INVALID", _("A secret's name has 1 to 128 letters, digits, points, hyphens and underscores."), "name"
         )
     _require_value(value)
     Secret.objects.update_or_create(tenant=actor.tenant, name=name, defaults={"value_encrypted": encrypt(value)})
@@ -238,7 +256,7 @@ def set_secret(*, actor: Actor, name: str, value: str) -> None:
 def delete_secret(*, actor: Actor, name: str) -> None:
     """Delete a secret. Raises Refused for one that there is not."""
     if not Secret.objects.filter(tenant=actor.tenant, name=name).delete()[0]:
-        raise Refused("SECRET_NOT_FOUND", f"There is no secret {name}.", "name")
+        raise Refused("SECRET_NOT_FOUND", _("There is no secret %(name)s.") % {"name": name}, "name")
     audit.record(actor, "pipelines.secret.delete", name)
 
 
@@ -248,7 +266,7 @@ def set_variable(*, actor: Actor, name: str, value: str) -> None:
     if not _VARIABLE_NAME.fullmatch(name) or name == "secret_values":
         raise Refused(
             "NAME_INVALID",
-            "A variable's name has 1 to 64 letters, digits, hyphens and underscores, a letter first.",
+            _("A variable's name has 1 to 64 letters, digits, hyphens and underscores, a letter first."),
             "name",
         )
     _require_value(value)
@@ -260,7 +278,7 @@ def set_variable(*, actor: Actor, name: str, value: str) -> None:
 def delete_variable(*, actor: Actor, name: str) -> None:
     """Delete a variable; versions that are deployed keep its value. Raises Refused for one that there is not."""
     if not Variable.objects.filter(tenant=actor.tenant, name=name).delete()[0]:
-        raise Refused("VARIABLE_NOT_FOUND", f"There is no variable {name}.", "name")
+        raise Refused("VARIABLE_NOT_FOUND", _("There is no variable %(name)s.") % {"name": name}, "name")
     audit.record(actor, "pipelines.variable.delete", name)
 
 
@@ -281,13 +299,19 @@ def _locked(pipeline: Pipeline) -> Pipeline:
     there = Pipeline.objects.filter(pk=pipeline.pk, deleted_at=None)
     found = there.select_for_update(of=("self",)).select_related("version").first()
     if found is None:
-        raise Refused("JOB_NOT_FOUND", f"There is no job {pipeline.name} any more.", "name")
+        raise Refused(
+            "JOB_NOT_FOUND", _("There is no job %(pipeline)s any more.") % {"pipeline": pipeline.name}, "name"
+        )
     return found
 
 
 def _require_value(value: str) -> None:
     if not value or len(value) > _LONGEST_VALUE:
-        raise Refused("VALUE_INVALID", f"A value has 1 to {_LONGEST_VALUE} characters.", "value")
+        raise Refused(
+            "VALUE_INVALID",
+            _("A value has 1 to %(longest_value)s characters.") % {"longest_value": _LONGEST_VALUE},
+            "value",
+        )
 
 
 def _misfit(pipeline: Pipeline, savepoint: Savepoint | None) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from analytics.inflow.task_sinks import HTTP
 from analytics.lake import Place, parse_location
@@ -36,6 +37,7 @@ from console.queues import access as queues
 from console.topics.access import is_reachable, received_grants
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 if TYPE_CHECKING:
     from analytics.pipelines.runner import Start
@@ -43,9 +45,9 @@ if TYPE_CHECKING:
 Options = Mapping[str, Value]
 SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
 _GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey", "deadAccessKey")
-_OWN = "of the account's own"
+_OWN = gettext_lazy("of the account's own")
 #: A grant that was revoked since is told so: whether there is such a topic of another account is not.
-_REACHABLE = f"{_OWN}, and no other account grants it one of that name"
+_REACHABLE = gettext_lazy("%(own)s, and no other account grants it one of that name") % {"own": _OWN}
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
@@ -123,11 +125,15 @@ def require_still(lease: Lease) -> None:
 def plan_of(pipeline: Pipeline, version: Version | None) -> Plan:
     """The plan of one of its versions. Raises Refused for one of another version of the product, and without any."""
     if version is None:
-        raise Refused("NOT_DEPLOYED", f"{pipeline.name} has no version yet; deploy its draft first.")
+        raise Refused(
+            "NOT_DEPLOYED", _("%(pipeline)s has no version yet; deploy its draft first.") % {"pipeline": pipeline.name}
+        )
     try:
         return Plan.from_json(version.plan)
     except ValueError as error:
-        raise Refused("PLAN_OUTDATED", f"{error} Deploy {pipeline.name} again.") from error
+        raise Refused(
+            "PLAN_OUTDATED", _("%(error)s Deploy %(pipeline)s again.") % {"error": error, "pipeline": pipeline.name}
+        ) from error
 
 
 def starter_of(pipeline: Pipeline) -> Actor:
@@ -143,7 +149,8 @@ def starter_of(pipeline: Pipeline) -> Actor:
     if starter is None:
         raise Refused(
             "STARTER_GONE",
-            f"{pipeline.requester}, who started {pipeline.name}, was disabled or deleted. Another user must start it.",
+            _("%(requester)s, who started %(pipeline)s, was disabled or deleted. Another user must start it.")
+            % {"requester": pipeline.requester, "pipeline": pipeline.name},
         )
     return starter
 
@@ -198,7 +205,10 @@ def _require_tables(starter: Actor, named: Sequence[tuple[str, str]]) -> None:
     }
     for schema, table in named:
         if (schema.lower(), table.lower()) not in readable:
-            sentence = f"There is no table {schema}.{table} that may be queried."
+            sentence = _("There is no table %(schema)s.%(table)s that may be queried.") % {
+                "schema": schema,
+                "table": table,
+            }
             raise Refused("TABLE_NOT_FOUND", sentence, "transform.sql")
 
 
@@ -213,7 +223,7 @@ def _log(starter: Actor, options: Options) -> str:
     if "task" in options:
         return event_logs.require_source(starter, str(options["task"])).log
     if "log" not in options:
-        raise Refused("SOURCE_MISSING", "The source names no change tracking task.", "source.task")
+        raise Refused("SOURCE_MISSING", _("The source names no change tracking task."), "source.task")
     return locations.checked(starter, str(options["log"]), locations.READ)
 
 
@@ -267,7 +277,11 @@ def _writable(starter: Actor, name: str, field: str) -> Topic:
     """The topic to which the starter may publish; `field` is what a refusal is about."""
     topic = find_topic(starter, name)
     if topic is None:
-        raise Refused("TOPIC_NOT_FOUND", f"There is no topic {name} {_REACHABLE}.", field)
+        raise Refused(
+            "TOPIC_NOT_FOUND",
+            _("There is no topic %(name)s %(reachable)s.") % {"name": name, "reachable": _REACHABLE},
+            field,
+        )
     broker.require_writable(topic.instance.cluster)
     require(starter, PUBLISH, mq_resource(topic.physical_name), owner=topic.instance.tenant)
     return topic
@@ -345,10 +359,14 @@ def _require_group(starter: Actor, table: Source, options: Options, cluster: Clu
 def _missing(what: str, name: str, table: Source | Sink) -> Refused:
     """A topic or group that is not there; of an inflow task's source it is told by the place in its document."""
     code = f"{what.upper()}_NOT_FOUND"
-    sentence = f"There is no {what} {name} {_REACHABLE if what == 'topic' else _OWN}"
+    sentence = _("There is no %(what)s %(name)s %(reachable)s") % {
+        "what": what,
+        "name": name,
+        "reachable": _REACHABLE if what == "topic" else _OWN,
+    }
     if table.format == EVENT:
         return Refused(code, f"{sentence}.", f"source.{what}")
-    return Refused(code, f"{sentence} for the table {table.name}.")
+    return Refused(code, _("%(sentence)s for the table %(table)s.") % {"sentence": sentence, "table": table.name})
 
 
 def _reached(cluster: Cluster) -> dict[str, Value]:

@@ -7,33 +7,41 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.accounts.models import Organization, Tenant
 from console.platform import queries
 from console.rights.limits import KINDS
 from console.web import text as sizes
+from console.web.languages import gettext_lazy
 
 #: By the unit of a limit: how its label ends.
-_RATES = {"/s": " a second", "/min": " a minute"}
+_RATES = {"/s": gettext_lazy(" a second"), "/min": gettext_lazy(" a minute")}
 
 
 class FilterForm(forms.Form):
     """All optional; what is not valid is not applied."""
 
     q = forms.CharField(
-        label="Search",
+        label=gettext_lazy("Search"),
         required=False,
         max_length=128,
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Name or ID of the account"}),
+        widget=forms.TextInput(attrs={"type": "search", "placeholder": gettext_lazy("Name or ID of the account")}),
     )
-    organization = forms.ChoiceField(label="Organization", required=False)
+    organization = forms.ChoiceField(label=gettext_lazy("Organization"), required=False)
     enabled = forms.ChoiceField(
-        label="State", required=False, choices=[("", "Any state"), ("true", "Enabled"), ("false", "Disabled")]
+        label=gettext_lazy("State"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("Any state")),
+            ("true", gettext_lazy("Enabled")),
+            ("false", gettext_lazy("Disabled")),
+        ],
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [("", "Any organization"), *queries.organization_choices()]
+        choices = [("", _("Any organization")), *queries.organization_choices()]
         self.fields["organization"].choices = choices  # type: ignore[attr-defined]
 
     def wanted(self) -> dict[str, Any]:
@@ -50,7 +58,7 @@ class FilterForm(forms.Form):
 class OrganizationChoice(forms.Form):
     """One organization of the tree."""
 
-    organization = forms.ChoiceField(label="Organization")
+    organization = forms.ChoiceField(label=gettext_lazy("Organization"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -65,10 +73,12 @@ class AccountForm(OrganizationChoice):
     """A new tenant account. Its administrator's first password is drawn, not chosen."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=32,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
-        help_text="2 to 32 lower-case letters, digits, - or _. Its users sign in as name@account; it never changes.",
+        help_text=gettext_lazy(
+            "2 to 32 lower-case letters, digits, - or _. Its users sign in as name@account; it never changes."
+        ),
     )
     field_order = ["name", "organization"]
 
@@ -76,17 +86,19 @@ class AccountForm(OrganizationChoice):
 class NameForm(forms.Form):
     """The name of an organization or a resource set."""
 
-    name = forms.CharField(label="Name", max_length=64, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    name = forms.CharField(
+        label=gettext_lazy("Name"), max_length=64, widget=forms.TextInput(attrs={"autocomplete": "off"})
+    )
 
 
 class OrganizationForm(NameForm):
     """A new organization, and where."""
 
-    parent = forms.ChoiceField(label="Parent organization", required=False)
+    parent = forms.ChoiceField(label=gettext_lazy("Parent organization"), required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [("", "None: a level-1 organization"), *queries.organization_choices()]
+        choices = [("", _("None: a level-1 organization")), *queries.organization_choices()]
         self.fields["parent"].choices = choices  # type: ignore[attr-defined]
 
     def clean_parent(self) -> Organization | None:
@@ -99,7 +111,10 @@ class KeyForm(forms.Form):
     """The account that a new AccessKey of an organization acts for."""
 
     tenant = forms.ModelChoiceField(
-        label="Acts for the account", queryset=Tenant.objects.none(), to_field_name="name", empty_label=None
+        label=gettext_lazy("Acts for the account"),
+        queryset=Tenant.objects.none(),
+        to_field_name="name",
+        empty_label=None,
     )
 
     def __init__(self, *args: Any, organization: Organization, **kwargs: Any) -> None:
@@ -119,7 +134,7 @@ class SizeField(forms.CharField):
         units = {name.upper(): size for name, size in sizes.UNITS.items()} | {"": 1}
         unit = units.get(found[2].upper()) if found else None
         if found is None or unit is None:
-            raise forms.ValidationError("Write a number with B, KiB, MiB, GiB or TiB, such as 512 MiB.")
+            raise forms.ValidationError(_("Write a number with B, KiB, MiB, GiB or TiB, such as 512 MiB."))
         return int(Decimal(found[1]) * unit)
 
     def prepare_value(self, value: Any) -> Any:
@@ -138,10 +153,14 @@ class LimitsForm(forms.Form):
         for kind in KINDS:
             field: forms.Field
             field = SizeField(required=False, max_length=24) if kind.size else forms.IntegerField(required=False)
-            default = field.prepare_value(defaults[kind.name]) if defaults[kind.name] else "no limit"
+            default = field.prepare_value(defaults[kind.name]) if defaults[kind.name] else _("no limit")
             field.label = f"{kind.label}{_RATES.get(kind.unit, '')}"
             field.widget = forms.TextInput(
-                attrs={"placeholder": f"Default: {default}", "autocomplete": "off", "inputmode": "text"}
+                attrs={
+                    "placeholder": _("Default: %(default)s") % {"default": default},
+                    "autocomplete": "off",
+                    "inputmode": "text",
+                }
             )
             self.fields[kind.name] = field
 
@@ -153,12 +172,12 @@ class ConfirmForm(forms.Form):
 
     def __init__(self, *args: Any, name: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["typed"].label = f"Type {name} to confirm"
+        self.fields["typed"].label = _("Type %(name)s to confirm") % {"name": name}
         self._name = name
 
     def clean_typed(self) -> str:
         """Exactly the name."""
         typed: str = self.cleaned_data["typed"].strip()
         if typed != self._name:
-            raise forms.ValidationError(f"Type {self._name} to confirm.")
+            raise forms.ValidationError(_("Type %(name)s to confirm.") % {"name": self._name})
         return typed

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import Count, IntegerField, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
 
 from analytics import engine
 from console.accounts.models import AccessKey, Organization, ResourceSet, Tenant, User
@@ -23,6 +24,7 @@ from console.instances.queries import clusters
 from console.instances.services import MAX_INSTANCES
 from console.rights import limits
 from console.topics.models import Group, Topic
+from console.web.languages import gettext_lazy
 
 
 def accounts(*, text: str = "", organization: Organization | None = None, enabled: bool | None = None) -> Any:
@@ -148,9 +150,10 @@ class Fact:
 
 
 #: Why the console shows the name servers alone.
-_UNRESOLVED = (
-    "In hints only: such names do not resolve on this machine. Clients get the TCP address and name their instance by a"
-    " setting of their own (docs/operate/settings.md, GANTRY_ENDPOINT_HOST)"
+_UNRESOLVED = gettext_lazy(
+    "In hints only: such names do not resolve on this machine. Clients get the TCP address "
+    "and name their instance by a setting of their own (docs/operate/settings.md, "
+    "GANTRY_ENDPOINT_HOST)"
 )
 
 
@@ -173,40 +176,50 @@ def settings_sections(origin: str) -> list[Section]:
 def _addresses(origin: str) -> Section:
     host = urlsplit(origin).hostname or "127.0.0.1"
     facts = [
-        Fact("API address", f"{origin}/json/", "Management API: a path behind it is an operation", copied=True),
-        Fact("API address, RPC style", f"{origin}/", "For the vendor's SDKs: set it as the endpoint", copied=True),
-        *([Fact("MCP address", f"{origin}/mcp", "For assistants", copied=True)] if settings.MCP else []),
+        Fact("API address", f"{origin}/json/", _("Management API: a path behind it is an operation"), copied=True),
+        Fact(
+            _("API address, RPC style"), f"{origin}/", _("For the vendor's SDKs: set it as the endpoint"), copied=True
+        ),
+        *([Fact("MCP address", f"{origin}/mcp", _("For assistants"), copied=True)] if settings.MCP else []),
     ]
     unresolved = ""
     for cluster in clusters(settings.REGION):
-        remark = f"Name server of cluster {cluster.name}; NAMESRV_ADDR of clients"
+        remark = _("Name server of cluster %(cluster)s; NAMESRV_ADDR of clients") % {"cluster": cluster.name}
         facts.append(Fact("TCP address", cluster.namesrv, remark, copied=True))
         if cluster.from_settings and not names_resolve(cluster):
             unresolved = _UNRESOLVED
     facts += [
-        Fact("Access points of instances", access_point_pattern(), unresolved),
-        Fact("MySQL endpoint", f"{host}:{settings.SQL_PORT}", "MySQL protocol, async SQL", copied=True),
+        Fact(_("Access points of instances"), access_point_pattern(), unresolved),
+        Fact("MySQL endpoint", f"{host}:{settings.SQL_PORT}", _("MySQL protocol, async SQL"), copied=True),
     ]
-    return Section("Addresses", facts)
+    return Section(_("Addresses"), facts)
 
 
 def _region() -> Section:
     return Section(
-        "Region",
-        [Fact("Region ID", settings.REGION, "_regionId of every call and header x-acs-regionid", copied=True)],
+        _("Region"),
+        [Fact(_("Region ID"), settings.REGION, _("_regionId of every call and header x-acs-regionid"), copied=True)],
     )
 
 
 def _limits() -> Section:
     window = settings.API_WINDOW_MINUTES
     return Section(
-        "Limits",
+        _("Limits"),
         [
-            Fact("Instances", f"{MAX_INSTANCES}", "an account"),
-            Fact("AccessKeys", f"{MAX_KEYS_PER_USER}", "a user"),
-            Fact("AccessKeys of organizations", f"{MAX_KEYS_PER_ORGANIZATION}", "a level-1 organization"),
-            Fact("Allowed clock skew", f"{window} minutes" if window else "not checked", "of callers of the API"),
-            Fact("Query time limit", f"{settings.SQL_TIME_LIMIT_S} seconds", "asynchronous; others have 60"),
+            Fact(_("Instances"), f"{MAX_INSTANCES}", _("an account")),
+            Fact("AccessKeys", f"{MAX_KEYS_PER_USER}", _("a user")),
+            Fact(_("AccessKeys of organizations"), f"{MAX_KEYS_PER_ORGANIZATION}", _("a level-1 organization")),
+            Fact(
+                _("Allowed clock skew"),
+                _("%(window)s minutes") % {"window": window} if window else _("not checked"),
+                _("of callers of the API"),
+            ),
+            Fact(
+                _("Query time limit"),
+                _("%(sql_time_limit_s)s seconds") % {"sql_time_limit_s": settings.SQL_TIME_LIMIT_S},
+                _("asynchronous; others have 60"),
+            ),
         ],
     )
 
@@ -215,29 +228,35 @@ def _sign_in() -> Section:
     return Section(
         "Sign-in",
         [
-            Fact("Only by TLS", "yes" if settings.HTTPS else "no", "GANTRY_HTTPS"),
-            Fact("Host names", ", ".join(settings.ALLOWED_HOSTS), "GANTRY_ALLOWED_HOSTS"),
+            Fact(_("Only by TLS"), "yes" if settings.HTTPS else "no", "GANTRY_HTTPS"),
+            Fact(_("Host names"), ", ".join(settings.ALLOWED_HOSTS), "GANTRY_ALLOWED_HOSTS"),
         ],
     )
 
 
 def _engine() -> Section:
     lacking = engine.wall_shortcoming()
-    remark = lacking or "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
-    remark += " On the machine of this page; GANTRY_ENGINE_WALL"
-    return Section("SQL engine", [Fact("Wall around the engine", "incomplete" if lacking else "complete", remark)])
+    remark = lacking or _(
+        "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
+    )
+    remark += _(" On the machine of this page; GANTRY_ENGINE_WALL")
+    return Section("SQL engine", [Fact(_("Wall around the engine"), "incomplete" if lacking else "complete", remark)])
 
 
 def _queues() -> Section:
     """What the queues of all accounts take of Redis, and may (GANTRY_SMQ_STORE_MAX_BYTES)."""
     held = limits.queues_held()
     if held is None:
-        return Section("Queue service", [Fact("Messages of all accounts", "unknown", "Redis does not answer.")])
-    most = filesizeformat(held.most_bytes) if held.most_bytes else "any number"
-    remark = f"of {most}, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. "
-    remark += "Sends are refused until consumers have made room." if held.is_full else "Beyond it sends are refused."
+        return Section(
+            _("Queue service"), [Fact(_("Messages of all accounts"), "unknown", _("Redis does not answer."))]
+        )
+    most = filesizeformat(held.most_bytes) if held.most_bytes else _("any number")
+    remark = _("of %(most)s, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. ") % {"most": most}
+    remark += (
+        _("Sends are refused until consumers have made room.") if held.is_full else _("Beyond it sends are refused.")
+    )
     facts = [
-        Fact("Messages of all accounts", f"{held.messages:,}", "in queues, or waiting to be pushed"),
-        Fact("Memory used", filesizeformat(held.bytes), remark),
+        Fact(_("Messages of all accounts"), f"{held.messages:,}", _("in queues, or waiting to be pushed")),
+        Fact(_("Memory used"), filesizeformat(held.bytes), remark),
     ]
-    return Section("Queue service", facts)
+    return Section(_("Queue service"), facts)

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -32,20 +33,23 @@ from console.platform.forms import (
 from console.rights import limits
 from console.rights.services import set_limits
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column, configured, search_text
 
 
 class AccountTable(tables.Table):  # type: ignore[misc]
     """Who there is, and what they have."""
 
-    name = CellColumn(template_name="platform/_account_cell.html", verbose_name="Account")
-    organization = tables.Column(accessor="organization__name", verbose_name="Organization")
-    enabled = CellColumn(template_name="platform/_enabled_cell.html", verbose_name="State")
-    instance_count = tables.Column(verbose_name="Instances", attrs=column("num-cell num"))
-    topic_count = tables.Column(verbose_name="Topics", attrs=column("num-cell num"))
-    group_count = tables.Column(verbose_name="Groups", attrs=column("num-cell num"))
-    user_count = tables.Column(verbose_name="Users", attrs=column("num-cell num"))
-    created_at = CellColumn("{% load gantry %}{% time record.created_at 'date' %}", verbose_name="Created")
+    name = CellColumn(template_name="platform/_account_cell.html", verbose_name=gettext_lazy("Account"))
+    organization = tables.Column(accessor="organization__name", verbose_name=gettext_lazy("Organization"))
+    enabled = CellColumn(template_name="platform/_enabled_cell.html", verbose_name=gettext_lazy("State"))
+    instance_count = tables.Column(verbose_name=gettext_lazy("Instances"), attrs=column("num-cell num"))
+    topic_count = tables.Column(verbose_name=gettext_lazy("Topics"), attrs=column("num-cell num"))
+    group_count = tables.Column(verbose_name=gettext_lazy("Groups"), attrs=column("num-cell num"))
+    user_count = tables.Column(verbose_name=gettext_lazy("Users"), attrs=column("num-cell num"))
+    created_at = CellColumn(
+        "{% load gantry %}{% time record.created_at 'date' %}", verbose_name=gettext_lazy("Created")
+    )
 
     class Meta:
         order_by = "name"
@@ -80,7 +84,11 @@ def account(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             tenants.move_tenant(actor=request.actor, tenant=account, organization=form.cleaned_data["organization"])
-            messages.success(request, f"{account.name} belongs to {account.organization}.")
+            messages.success(
+                request,
+                _("%(account)s belongs to %(organization)s.")
+                % {"account": account.name, "organization": account.organization},
+            )
             return redirect("platform.account", account.name)
     context = {"account": account, "administrator": queries.administrator(account)}
     return forms.show(request, "platform/account.html", form, context)
@@ -92,8 +100,8 @@ def account_switch(request: Request, name: str) -> HttpResponse:
     form = ConfirmForm(request.POST or None, name=account.name)
     if form.is_valid():
         tenants.set_tenant_enabled(actor=request.actor, tenant=account, enabled=not account.enabled)
-        state = "enabled" if account.enabled else "disabled: its keys stop within two seconds"
-        messages.success(request, f"{account.name} is {state}.")
+        state = "enabled" if account.enabled else _("disabled: its keys stop within two seconds")
+        messages.success(request, _("%(account)s is %(state)s.") % {"account": account.name, "state": state})
         return redirect("platform.account", account.name)
     return forms.show(request, "platform/account_switch.html", form, {"account": account})
 
@@ -119,7 +127,7 @@ def account_limits(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             set_limits(actor=request.actor, tenant=account, values=form.cleaned_data)
-            messages.success(request, "Saved. The brokers hold these limits within two seconds.")
+            messages.success(request, _("Saved. The brokers hold these limits within two seconds."))
             return redirect("platform.account_limits", account.name)
     lines, use = limits.lines(account)
     return forms.show(request, "platform/account_limits.html", form, {"account": account, "lines": lines, "use": use})
@@ -154,7 +162,9 @@ def organization_create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             made = organization_services.create_organization(actor=actor, **form.cleaned_data)
-            messages.success(request, f"Organization {made.name} has the ID {made.pk}.")
+            messages.success(
+                request, _("Organization %(made)s has the ID %(made2)s.") % {"made": made.name, "made2": made.pk}
+            )
             return redirect("platform.organization", made.pk)
     return forms.show(request, "platform/organization_create.html", form)
 
@@ -168,7 +178,7 @@ def organization(request: Request, number: int) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             organization_services.rename_organization(actor=request.actor, organization=found, **form.cleaned_data)
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("platform.organization", found.pk)
         found.refresh_from_db()
     return forms.show(request, "platform/organization.html", form, _organization_context(found))
@@ -179,7 +189,7 @@ def organization_delete(request: Request, number: int) -> HttpResponse:
     asked = deletion.Deletion(
         kind="organization",
         name=found.name,
-        warning="Only an empty organization can be deleted. Callers who send its ID are refused from then on.",
+        warning=_("Only an empty organization can be deleted. Callers who send its ID are refused from then on."),
         cancel_url=reverse("platform.organization", args=[found.pk]),
     )
     return deletion.confirm(
@@ -198,7 +208,9 @@ def resource_set_create(request: Request, number: int) -> HttpResponse:
             made = organization_services.create_resource_set(
                 actor=request.actor, organization=found, **form.cleaned_data
             )
-            messages.success(request, f"Resource set {made.name} has the ID {made.pk}.")
+            messages.success(
+                request, _("Resource set %(made)s has the ID %(made2)s.") % {"made": made.name, "made2": made.pk}
+            )
             return redirect("platform.organization", found.pk)
     return forms.show(request, "platform/resource_set.html", form, {"organization": found})
 
@@ -209,7 +221,7 @@ def resource_set(request: Request, number: int) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             organization_services.rename_resource_set(actor=request.actor, resource_set=found, **form.cleaned_data)
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("platform.organization", found.organization_id)
     context = {"organization": found.organization, "resource_set": found}
     return forms.show(request, "platform/resource_set.html", form, context)
@@ -218,9 +230,9 @@ def resource_set(request: Request, number: int) -> HttpResponse:
 def resource_set_delete(request: Request, number: int) -> HttpResponse:
     found = _resource_set(request, number, "platform:DeleteResourceSet")
     asked = deletion.Deletion(
-        kind="resource set",
+        kind=_("resource set"),
         name=found.name,
-        warning="Only a resource set without instances can be deleted.",
+        warning=_("Only a resource set without instances can be deleted."),
         cancel_url=reverse("platform.organization", args=[found.organization_id]),
     )
     return deletion.confirm(
@@ -286,7 +298,11 @@ def organization_key_switch(request: Request, access_key_id: str) -> HttpRespons
     key = _key(request, access_key_id, "platform:UpdateOrganizationKey")
     enabled = request.POST.get("enabled") == "true"
     key_services.set_organization_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    messages.success(request, f"{key.access_key_id} is {'enabled' if enabled else 'disabled'}.")
+    messages.success(
+        request,
+        _("%(access_key_id)s is %(value)s.")
+        % {"access_key_id": key.access_key_id, "value": "enabled" if enabled else "disabled"},
+    )
     return htmx.done(request, "platform.organization_keys", key.organization_id)
 
 
@@ -296,7 +312,7 @@ def organization_key_delete(request: Request, access_key_id: str) -> HttpRespons
     asked = deletion.Deletion(
         kind="AccessKey",
         name=key.access_key_id,
-        warning="Programs that sign with it are refused within two seconds.",
+        warning=_("Programs that sign with it are refused within two seconds."),
         cancel_url=reverse("platform.organization_keys", args=[number]),
     )
     return deletion.confirm(

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from django.utils.translation import gettext as _
+
 from brokercore.smq.client import QueueClient, QueueServiceUnavailable
 from brokercore.smq.topic_client import TopicClient
 from brokercore.smq.wire.errors import Code, SmqError
 from console.accounts.models import Tenant
 from console.outbox.queues import Client, own_service
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 FIELD = "BIZ_FIELD_CHECK_INVALID"
 NOT_FOUND = "BIZ_QUEUE_NOT_FOUND"
@@ -57,7 +60,9 @@ _FIELDS = {
     Code.RECEIPT_HANDLE_ERROR: "handle",
     Code.MESSAGE_NOT_EXIST: "handle",
 }
-_UNREADABLE = "The body has characters that XML cannot carry, such as control characters; send it as Base64."
+_UNREADABLE = gettext_lazy(
+    "The body has characters that XML cannot carry, such as control characters; send it as Base64."
+)
 
 
 @contextmanager
@@ -86,6 +91,9 @@ def _client_of(tenant: Tenant, kind: type[Client]) -> Iterator[Client]:
 def refusal(error: SmqError) -> Exception:
     """What the service refuses, as a rule that the caller broke; what only we can have done wrong is an outage."""
     if error.code not in _SYMBOLS:
-        return QueueServiceUnavailable(f"The queue service refused the console: {error.code.text}, {error.message}")
+        return QueueServiceUnavailable(
+            _("The queue service refused the console: %(code)s, %(message)s")
+            % {"code": error.code.text, "message": error.message}
+        )
     message = _UNREADABLE if error.code is Code.MALFORMED_XML else error.message
     return Refused(_SYMBOLS[error.code], message, _FIELDS.get(error.code, ""))

@@ -5,18 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from brokercore.smq.wire.messages import MAX_BATCH, PRIORITY_DEFAULT, PRIORITY_LEAST, PRIORITY_MOST
 from brokercore.smq.wire.queues import LOGGING, RANGES, QueueState
 from brokercore.smq.wire.requests import MAX_NAME
 from console.queues.services import WAIT_SECONDS
+from console.web.languages import gettext_lazy
 
 _LABELS = {
-    "VisibilityTimeout": ("Visibility timeout", "s", "How long a received message is hidden from other consumers."),
-    "MessageRetentionPeriod": ("Retention", "s", "A message is dropped when it is as old as this."),
-    "DelaySeconds": ("Delay", "s", "New messages can be received only so long after they were sent."),
-    "PollingWaitSeconds": ("Polling wait", "s", "How long a receive waits for a message, unless it says so itself."),
-    "MaximumMessageSize": ("Largest message", "bytes", "Longer bodies are refused."),
+    "VisibilityTimeout": (
+        gettext_lazy("Visibility timeout"),
+        "s",
+        gettext_lazy("How long a received message is hidden from other consumers."),
+    ),
+    "MessageRetentionPeriod": (
+        gettext_lazy("Retention"),
+        "s",
+        gettext_lazy("A message is dropped when it is as old as this."),
+    ),
+    "DelaySeconds": (
+        gettext_lazy("Delay"),
+        "s",
+        gettext_lazy("New messages can be received only so long after they were sent."),
+    ),
+    "PollingWaitSeconds": (
+        gettext_lazy("Polling wait"),
+        "s",
+        gettext_lazy("How long a receive waits for a message, unless it says so itself."),
+    ),
+    "MaximumMessageSize": (gettext_lazy("Largest message"), "bytes", gettext_lazy("Longer bodies are refused.")),
 }
 _SPANS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
@@ -33,10 +51,15 @@ class AttributesForm(forms.Form):
                 min_value=allowed.least,
                 max_value=allowed.most,
                 initial=allowed.default,
-                help_text=f"{meaning} {allowed.least:,} to {_told(allowed.most, unit)}, by default "
-                f"{_told(allowed.default, unit)}.",
+                help_text=_("%(meaning)s %(least)s to %(most)s, by default %(default)s.")
+                % {
+                    "meaning": meaning,
+                    "least": f"{allowed.least:,}",
+                    "most": _told(allowed.most, unit),
+                    "default": _told(allowed.default, unit),
+                },
             )
-        self.fields[LOGGING] = forms.BooleanField(label="Logging enabled", required=False)
+        self.fields[LOGGING] = forms.BooleanField(label=_("Logging enabled"), required=False)
 
     @classmethod
     def of_state(cls, state: QueueState) -> AttributesForm:
@@ -48,9 +71,9 @@ class AttributesForm(forms.Form):
         """What a queue has, in the words of the form."""
         told = [
             (label, f"{_told(state.attributes[name], unit)}{'' if unit == 's' else f' {unit}'}")
-            for name, (label, unit, _) in _LABELS.items()
+            for name, (label, unit, _unused) in _LABELS.items()
         ]
-        return [*told, ("Logging", "enabled" if state.is_logged else "disabled")]
+        return [*told, (_("Logging"), "enabled" if state.is_logged else "disabled")]
 
     def attributes(self) -> dict[str, int]:
         """The attributes as they were sent, LoggingEnabled as 0 or 1."""
@@ -61,10 +84,13 @@ class QueueForm(AttributesForm):
     """A new queue."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=MAX_NAME,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "autofocus": True}),
-        help_text=f"1 to {MAX_NAME} letters, digits and hyphens, a letter or digit first. It cannot be changed.",
+        help_text=gettext_lazy(
+            "1 to %(max_name)s letters, digits and hyphens, a letter or digit first. It cannot be changed."
+        )
+        % {"max_name": MAX_NAME},
     )
 
 
@@ -72,26 +98,29 @@ class SendForm(forms.Form):
     """A message by hand."""
 
     body = forms.CharField(
-        label="Body",
+        label=gettext_lazy("Body"),
         strip=False,
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "font-monospace"}),
     )
     delay_s = forms.IntegerField(
-        label="Delay (seconds)",
+        label=gettext_lazy("Delay (seconds)"),
         required=False,
         min_value=RANGES["DelaySeconds"].least,
         max_value=RANGES["DelaySeconds"].most,
-        help_text="Left empty: the queue's own.",
+        help_text=gettext_lazy("Left empty: the queue's own."),
     )
     priority = forms.IntegerField(
-        label="Priority",
+        label=gettext_lazy("Priority"),
         required=False,
         min_value=PRIORITY_LEAST,
         max_value=PRIORITY_MOST,
-        help_text=f"{PRIORITY_LEAST} is delivered first, {PRIORITY_MOST} last; left empty: {PRIORITY_DEFAULT}.",
+        help_text=gettext_lazy(
+            "%(priority_least)s is delivered first, %(priority_most)s last; left empty: %(priority_default)s."
+        )
+        % {"priority_least": PRIORITY_LEAST, "priority_most": PRIORITY_MOST, "priority_default": PRIORITY_DEFAULT},
     )
     as_base64 = forms.BooleanField(
-        label="Send as Base64, which the vendor's SDKs for Java and Python decode", required=False
+        label=gettext_lazy("Send as Base64, which the vendor's SDKs for Java and Python decode"), required=False
     )
 
 
@@ -99,14 +128,23 @@ class ReceiveForm(forms.Form):
     """A receive by hand."""
 
     most = forms.IntegerField(
-        label="Messages, at most", min_value=1, max_value=MAX_BATCH, initial=1,
-        help_text=f"1 to {MAX_BATCH}. They are hidden from all others for the queue's visibility timeout.",
-    )  # fmt: skip
+        label=gettext_lazy("Messages, at most"),
+        min_value=1,
+        max_value=MAX_BATCH,
+        initial=1,
+        help_text=gettext_lazy(
+            "1 to %(max_batch)s. They are hidden from all others for the queue's visibility timeout."
+        )
+        % {"max_batch": MAX_BATCH},
+    )
     wait_s = forms.IntegerField(
-        label="Wait (seconds)", min_value=0, max_value=WAIT_SECONDS, initial=0,
-        help_text=f"For a message to come, up to {WAIT_SECONDS}.",
-    )  # fmt: skip
-    base64 = forms.BooleanField(label="Decode Base64", required=False)
+        label=gettext_lazy("Wait (seconds)"),
+        min_value=0,
+        max_value=WAIT_SECONDS,
+        initial=0,
+        help_text=gettext_lazy("For a message to come, up to %(wait_seconds)s.") % {"wait_seconds": WAIT_SECONDS},
+    )
+    base64 = forms.BooleanField(label=gettext_lazy("Decode Base64"), required=False)
 
 
 class HideForm(forms.Form):
@@ -114,7 +152,7 @@ class HideForm(forms.Form):
 
     handle = forms.CharField(max_length=256, widget=forms.HiddenInput)
     seconds = forms.IntegerField(
-        label="Hide for (seconds)",
+        label=gettext_lazy("Hide for (seconds)"),
         min_value=RANGES["VisibilityTimeout"].least,
         max_value=RANGES["VisibilityTimeout"].most,
         initial=RANGES["VisibilityTimeout"].default,

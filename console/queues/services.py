@@ -5,6 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 
+from django.utils.translation import gettext as _
+
 from brokercore.smq.client import Delivered
 from brokercore.smq.wire.messages import Sent
 from brokercore.smq.wire.queues import LOGGING, RANGES
@@ -64,7 +66,12 @@ def send_message(
 def receive_messages(*, actor: Actor, name: str, most: int = 1, wait_s: int = 0) -> list[Delivered]:
     """Receive up to 16 messages: other consumers do not see them until their visibility timeout ends."""
     if not 0 <= wait_s <= WAIT_SECONDS:
-        raise Refused(FIELD, f"The wait is {wait_s} s; allowed are 0 to {WAIT_SECONDS}.", "wait_s")
+        raise Refused(
+            FIELD,
+            _("The wait is %(wait_s)s s; allowed are 0 to %(wait_seconds)s.")
+            % {"wait_s": wait_s, "wait_seconds": WAIT_SECONDS},
+            "wait_s",
+        )
     with queues_of(actor.tenant) as client:
         found = client.receive(name, most, wait_s)
     if found:
@@ -84,10 +91,10 @@ def hide_message(*, actor: Actor, name: str, handle: str, seconds: int) -> tuple
 def delete_message(*, actor: Actor, name: str, handle: str) -> None:
     """Delete a received message. Raises Refused when its handle has ended."""
     if not handle:
-        raise Refused(GONE, "The receipt handle is missing.", "handle")
+        raise Refused(GONE, _("The receipt handle is missing."), "handle")
     with queues_of(actor.tenant) as client:
         refused = client.delete(name, [handle])
-    for _, why in refused:
+    for _unused, why in refused:
         raise refusal(why)
     audit.record(actor, "queues.message.delete", _resource(actor, name))
 
@@ -97,9 +104,14 @@ def _checked(attributes: Mapping[str, int]) -> dict[str, int]:
     for name, value in attributes.items():
         allowed = RANGES.get(name)
         if allowed is None and name != LOGGING:
-            raise Refused(FIELD, f"There is no attribute {name}.", name)
+            raise Refused(FIELD, _("There is no attribute %(name)s.") % {"name": name}, name)
         if allowed is not None and not allowed.least <= value <= allowed.most:
-            raise Refused(FIELD, f"{name} is {value}; allowed are {allowed.least} to {allowed.most}.", name)
+            raise Refused(
+                FIELD,
+                _("%(name)s is %(value)s; allowed are %(least)s to %(most)s.")
+                % {"name": name, "value": value, "least": allowed.least, "most": allowed.most},
+                name,
+            )
     return dict(attributes)
 
 

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from console.queues.queries import Row
 from console.queues.samples import Rates
 from console.web import exports
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, ListTable, column
 from console.web.templatetags.gantry import ago, number
 
@@ -20,13 +21,21 @@ _NUMBER = column("num-cell")
 class QueueTable(ListTable):
     """Name, messages by their state, age and rates."""
 
-    name = CellColumn(template_name="queues/_name_cell.html", verbose_name="Queue")
-    active = tables.Column(accessor="state__active", verbose_name="Active", empty_values=(), attrs=_NUMBER)
-    hidden = tables.Column(accessor="state__inactive", verbose_name="Hidden", empty_values=(), attrs=_NUMBER)
-    delayed = tables.Column(accessor="state__delayed", verbose_name="Delayed", empty_values=(), attrs=_NUMBER)
-    oldest = tables.Column(accessor="state__oldest_ms", verbose_name="Oldest", empty_values=(), attrs=_NUMBER)
-    sent = tables.Column(verbose_name="Sent/s", empty_values=(), orderable=False, attrs=_NUMBER)
-    received = tables.Column(verbose_name="Received/s", empty_values=(), orderable=False, attrs=_NUMBER)
+    name = CellColumn(template_name="queues/_name_cell.html", verbose_name=gettext_lazy("Queue"))
+    active = tables.Column(
+        accessor="state__active", verbose_name=gettext_lazy("Active"), empty_values=(), attrs=_NUMBER
+    )
+    hidden = tables.Column(
+        accessor="state__inactive", verbose_name=gettext_lazy("Hidden"), empty_values=(), attrs=_NUMBER
+    )
+    delayed = tables.Column(
+        accessor="state__delayed", verbose_name=gettext_lazy("Delayed"), empty_values=(), attrs=_NUMBER
+    )
+    oldest = tables.Column(
+        accessor="state__oldest_ms", verbose_name=gettext_lazy("Oldest"), empty_values=(), attrs=_NUMBER
+    )
+    sent = tables.Column(verbose_name=gettext_lazy("Sent/s"), empty_values=(), orderable=False, attrs=_NUMBER)
+    received = tables.Column(verbose_name=gettext_lazy("Received/s"), empty_values=(), orderable=False, attrs=_NUMBER)
 
     class Meta:
         order_by = "name"

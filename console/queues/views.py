@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from brokercore.smq.client import Delivered
@@ -25,10 +26,15 @@ from console.queues.tables import QueueTable
 from console.queues.topics import access as topic_access
 from console.queues.topics import queries as topic_queries
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import configured, search_text
 from console.web.words import counted
 
-RANGES = {"1h": ("Last hour", 3600), "6h": ("Last 6 hours", 6 * 3600), "1d": ("Last day", 24 * 3600)}
+RANGES = {
+    "1h": (gettext_lazy("Last hour"), 3600),
+    "6h": ("Last 6 hours", 6 * 3600),
+    "1d": (gettext_lazy("Last day"), 24 * 3600),
+}
 #: Topics that are asked for the subscriptions of one queue, one call each.
 _TOPICS_ASKED = 100
 _ACTIONS = {
@@ -70,7 +76,11 @@ def queue_create(request: Request) -> HttpResponse:
         name = form.cleaned_data["name"]
         with forms.refusals_on(form):
             made = services.create_queue(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(request, f"Queue {name} {'is ready' if made else 'was there already, just like this'}.")
+            messages.success(
+                request,
+                _("Queue %(name)s %(value)s.")
+                % {"name": name, "value": _("is ready") if made else _("was there already, just like this")},
+            )
             return redirect("queues.detail", name)
     return forms.show(request, "queues/create.html", form)
 
@@ -101,7 +111,7 @@ def queue_statistics(request: Request, name: str) -> HttpResponse:
     seconds = RANGES[chosen][1]
     points = samples.curve(request.actor.tenant, queue, seconds)
     context = _about(request, queue, "statistics") | {
-        "ranges": [(key, title, key == chosen) for key, (title, _) in RANGES.items()],
+        "ranges": [(key, title, key == chosen) for key, (title, _unused) in RANGES.items()],
         "points": points,
         "rows": list(reversed(points))[:200],
         "counters": counters_figure(points, seconds),
@@ -155,7 +165,7 @@ def queue_update(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.set_attributes(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(request, f"The attributes of {name} are changed.")
+            messages.success(request, _("The attributes of %(name)s are changed.") % {"name": name})
             return redirect("queues.detail", name)
     return forms.show(request, "queues/update.html", form, _about(request, queue, "information"))
 
@@ -163,7 +173,7 @@ def queue_update(request: Request, name: str) -> HttpResponse:
 def queue_delete(request: Request, name: str) -> HttpResponse:
     queue = access.queue(request, name, "mns:DeleteQueue")
     held = queue.active + queue.inactive + queue.delayed
-    what = f"It holds {counted(held, 'message')}, deleted with it." if held else "It is empty."
+    what = _("It holds %(held)s, deleted with it.") % {"held": counted(held, "message")} if held else _("It is empty.")
     cancel_url = reverse("queues.detail", args=[name])
     wanted = deletion.Deletion(kind="queue", name=name, warning=what, cancel_url=cancel_url)
     return deletion.confirm(

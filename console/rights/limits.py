@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from brokercore.policy.table import DEFAULTS, RATES_USED, USE, LimitRow, RateUse, UseRow, use_field
@@ -25,6 +26,7 @@ from brokercore.smq.storage import keys as smq_keys
 from console.accounts.models import Tenant, TenantLimits
 from console.rights.resources import resources
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 from console.web.provided import Provided
 from console.web.redis import connection
 
@@ -55,25 +57,25 @@ class Kind:
 
 
 KINDS = (
-    Kind("connections", "Connections to each broker"),
-    Kind("topics", "Topics", live=False),
-    Kind("groups", "Groups", live=False),
-    Kind("queues", "Queues at each broker"),
-    Kind("messages_per_second", "Messages sent", "/s"),
-    Kind("bytes_per_second", "Bytes sent", "/s", size=True),
-    Kind("stored_bytes", "Bytes stored", size=True),
-    Kind("sql_connections", "Connections to each MySQL endpoint", live=False),
-    Kind("lake_bytes", "Bytes in the lake", size=True, live=False),
-    Kind("result_bytes", "Bytes of results", size=True, live=False),
-    Kind("parsing_seconds", "Seconds of reading statements", "/min", live=False),
+    Kind("connections", gettext_lazy("Connections to each broker")),
+    Kind("topics", gettext_lazy("Topics"), live=False),
+    Kind("groups", gettext_lazy("Groups"), live=False),
+    Kind("queues", gettext_lazy("Queues at each broker")),
+    Kind("messages_per_second", gettext_lazy("Messages sent"), "/s"),
+    Kind("bytes_per_second", gettext_lazy("Bytes sent"), "/s", size=True),
+    Kind("stored_bytes", gettext_lazy("Bytes stored"), size=True),
+    Kind("sql_connections", gettext_lazy("Connections to each MySQL endpoint"), live=False),
+    Kind("lake_bytes", gettext_lazy("Bytes in the lake"), size=True, live=False),
+    Kind("result_bytes", gettext_lazy("Bytes of results"), size=True, live=False),
+    Kind("parsing_seconds", gettext_lazy("Seconds of reading statements"), "/min", live=False),
     Kind("smq_queues", "SMQ queues", live=False),
-    Kind("smq_messages", "Messages in SMQ queues", live=False),
-    Kind("smq_bytes", "Bytes in SMQ queues", size=True, live=False),
-    Kind("smq_calls_per_second", "SMQ calls to each process", "/s", live=False),
-    Kind("smq_waiting", "SMQ receives that wait at each process", live=False),
+    Kind("smq_messages", gettext_lazy("Messages in SMQ queues"), live=False),
+    Kind("smq_bytes", gettext_lazy("Bytes in SMQ queues"), size=True, live=False),
+    Kind("smq_calls_per_second", gettext_lazy("SMQ calls to each process"), "/s", live=False),
+    Kind("smq_waiting", gettext_lazy("SMQ receives that wait at each process"), live=False),
     Kind("jobs", "SQL jobs", live=False),
-    Kind("running_jobs", "SQL jobs that run", live=False),
-    Kind("tracking_tasks", "Change tracking tasks", live=False),
+    Kind("running_jobs", gettext_lazy("SQL jobs that run"), live=False),
+    Kind("tracking_tasks", gettext_lazy("Change tracking tasks"), live=False),
 )
 
 
@@ -301,7 +303,11 @@ def _check(tenant: Tenant, what: str, symbol: str) -> None:
     Tenant.objects.select_for_update().get(pk=tenant.pk)
     if _count(tenant, what) >= limit:
         named = what.replace("_", " ")
-        raise Refused(symbol, f"{tenant.name} may have {limit} {named}; the platform's administrator sets this limit.")
+        raise Refused(
+            symbol,
+            _("%(tenant)s may have %(limit)s %(named)s; the platform's administrator sets this limit.")
+            % {"tenant": tenant.name, "limit": limit, "named": named},
+        )
 
 
 def _sql_connections(tenant: Tenant) -> int | None:

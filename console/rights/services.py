@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant, TenantLimits
@@ -21,7 +22,11 @@ def set_limits(*, actor: Actor, tenant: Tenant, values: dict[str, int | None]) -
     for kind in KINDS:
         value = values[kind.name]
         if value is not None and not 0 <= value <= LARGEST:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", f"A limit is 0, which means no limit, to {LARGEST}.", kind.name)
+            raise Refused(
+                "BIZ_FIELD_CHECK_INVALID",
+                _("A limit is 0, which means no limit, to %(largest)s.") % {"largest": LARGEST},
+                kind.name,
+            )
     before = own(tenant)
     changed = {kind.name: values[kind.name] for kind in KINDS if values[kind.name] != before[kind.name]}
     if not changed:

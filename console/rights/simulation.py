@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from django.utils.translation import gettext as _
+
 from brokercore.policy import Considered, Context, Decision, Statement, decide, explain
 from console.accounts.actor import Actor
 from console.accounts.models import Role, Tenant, User
@@ -54,17 +56,20 @@ def simulate(actor: Actor, action: str, target: Target, pasted: tuple[Statement,
     grantee = actor.grantee(target.resource, owner=target.owner, holder=target.holder)
     who = actor.name
     if pasted is not None:
-        who = "a RAM user with the pasted policy"
+        who = _("a RAM user with the pasted policy")
         grantee = replace(grantee, name=who, statements=pasted, grants=(), is_account=False)
     decision = decide(grantee, action, target.resource, actor.context)
     considered = explain(grantee, action, target.resource, actor.context)
     remarks = [target.about] if target.about else []
     if pasted is None and actor.is_account and not actor.is_platform_admin:
-        remarks.append(f"{who} acts as the account itself, which may do everything inside it; no policy is evaluated.")
+        remarks.append(
+            _("%(who)s acts as the account itself, which may do everything inside it; no policy is evaluated.")
+            % {"who": who}
+        )
     elif not grantee.statements and not grantee.grants and not grantee.made(target.resource):
-        remarks.append(f"{who} has no policy.")
+        remarks.append(_("%(who)s has no policy.") % {"who": who})
     if not grantee.reaches(action, target.resource, actor.context) and grantee.statements:
-        remarks.append("The resource is out of reach of this caller's policies, so none of them counts.")
+        remarks.append(_("The resource is out of reach of this caller's policies, so none of them counts."))
     linked = pasted is None and not actor.is_account
     return Simulated(who, action, target, decision, considered, remarks, linked)
 
@@ -81,12 +86,18 @@ def find_target(tenant: Tenant, text: str) -> Target:
     if len(parts) == 5 and parts[1] == "mq":
         return resources.get().named(tenant, parts[4])
     if len(parts) == 5 and parts[1] == "platform":
-        return Target(text, None, about="The platform belongs to no account; policies of accounts allow nothing there.")
+        return Target(
+            text, None, about=_("The platform belongs to no account; policies of accounts allow nothing there.")
+        )
     if len(parts) == 5 and parts[3] in ("", "*", tenant.uid):
         resource = ":".join([*parts[:2], "*", tenant.uid, parts[4]])
         return Target(resource, tenant)
     account = parts[3] if len(parts) == 5 else ""
-    return Target(text, Tenant(uid=account), about=f"It belongs to another account{f', {account}' if account else ''}.")
+    return Target(
+        text,
+        Tenant(uid=account),
+        about=_("It belongs to another account%(value)s.") % {"value": f", {account}" if account else ""},
+    )
 
 
 def resource_names(tenant: Tenant, text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from brokercore.policy import parse_policy
@@ -59,13 +60,13 @@ def _actor(tenant: Tenant, visitor: Actor, form: SimulationForm) -> Actor | None
     if who == ROLE:
         role = queries.role(tenant, form.cleaned_data["role"])
         if role is None:
-            form.add_error("role", "The account has no such role.")
+            form.add_error("role", _("The account has no such role."))
             return None
         return simulation.as_role(role, context)
     if who == USER:
         user = queries.user(tenant, form.cleaned_data["user"])
         if user is None:
-            form.add_error("user", "The account has no such user.")
+            form.add_error("user", _("The account has no such user."))
             return None
         return simulation.as_user(user, context)
     return simulation.in_circumstances(visitor, context)

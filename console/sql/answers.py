@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from sqlglot import exp
 
 from console import statements
@@ -127,14 +128,14 @@ def _cancel(actor: Actor, statement: statements.CancelTask, schema: str) -> Answ
     found = {task.pk: task for task in queries.visible_tasks(actor).filter(pk__in=statement.task_ids)}
     missing = next((task_id for task_id in statement.task_ids if task_id not in found), None)
     if missing is not None:
-        raise Refused("TASK_NOT_FOUND", f"You have no task {missing!r}.", "text")
+        raise Refused("TASK_NOT_FOUND", _("You have no task %(missing)r.") % {"missing": missing}, "text")
     return Answer((), [], affected=sum(services.cancel(actor, task) for task in found.values()))
 
 
 def _chosen(named: str | None, default: str) -> str:
     schema = named or default
     if not schema:
-        raise Refused("SCHEMA_NOT_CHOSEN", "No schema is chosen: write `use <schema>` first.", "schema")
+        raise Refused("SCHEMA_NOT_CHOSEN", _("No schema is chosen: write `use <schema>` first."), "schema")
     return schema
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.sql import plots
 from console.sql.results import Head
 from console.sql.saved import LONGEST_TEXT
 from console.statements import LONGEST_STATEMENT
 from console.statements import hint as hints
+from console.web.languages import gettext_lazy
 
 _TEXT = {"rows": 12, "class": "sql-text", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
 
@@ -20,13 +22,13 @@ class EditorForm(forms.Form):
 
     use_required_attribute = False  # the browser could not show its complaint beside the field that the editor hides
 
-    schema = forms.CharField(label="Schema", required=False, widget=forms.Select)
+    schema = forms.CharField(label=gettext_lazy("Schema"), required=False, widget=forms.Select)
     text = forms.CharField(
-        label="Statement",
+        label=gettext_lazy("Statement"),
         max_length=LONGEST_STATEMENT,
         strip=False,
         widget=forms.Textarea(attrs=_TEXT),
-        error_messages={"required": "Write a statement first."},
+        error_messages={"required": gettext_lazy("Write a statement first.")},
     )
     from_line = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_STATEMENT, widget=forms.HiddenInput)
     from_column = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_STATEMENT, widget=forms.HiddenInput)
@@ -44,17 +46,21 @@ class EditorForm(forms.Form):
 class HintForm(forms.Form):
     """What the hint in front of a statement says."""
 
-    run_async = forms.BooleanField(label="Run asynchronously (run_async=true)", required=False)
+    run_async = forms.BooleanField(label=gettext_lazy("Run asynchronously (run_async=true)"), required=False)
     notify = forms.ChoiceField(
-        label="Notification",
-        choices=[("", "None"), (hints.BY_TOPIC, "To a topic (ons)"), (hints.BY_QUEUE, "To a queue (mns)")],
+        label=gettext_lazy("Notification"),
+        choices=[
+            ("", gettext_lazy("None")),
+            (hints.BY_TOPIC, gettext_lazy("To a topic (ons)")),
+            (hints.BY_QUEUE, gettext_lazy("To a queue (mns)")),
+        ],
         widget=forms.RadioSelect,
         required=False,
     )
-    instance = forms.CharField(label="Instance", max_length=64, required=False)
-    topic = forms.CharField(label="Topic", max_length=127, required=False)
-    group = forms.CharField(label="Producer group", max_length=64, required=False)
-    queue = forms.CharField(label="Queue", max_length=120, required=False)
+    instance = forms.CharField(label=gettext_lazy("Instance"), max_length=64, required=False)
+    topic = forms.CharField(label=gettext_lazy("Topic"), max_length=127, required=False)
+    group = forms.CharField(label=gettext_lazy("Producer group"), max_length=64, required=False)
+    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=120, required=False)
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -67,23 +73,25 @@ class HintForm(forms.Form):
 class SavedForm(forms.Form):
     """A statement under a name."""
 
-    name = forms.CharField(label="Name", max_length=100)
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
     schema = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
     text = forms.CharField(max_length=LONGEST_TEXT, strip=False, required=False, widget=forms.HiddenInput)
-    shared = forms.BooleanField(label="Share with everybody of the account who may use the editor", required=False)
+    shared = forms.BooleanField(
+        label=gettext_lazy("Share with everybody of the account who may use the editor"), required=False
+    )
 
 
 class PlotForm(forms.Form):
     """What a plot shows; columns are named by their number, since names may come twice."""
 
-    kind = forms.ChoiceField(label="Kind", choices=list(plots.KINDS.items()))
+    kind = forms.ChoiceField(label=gettext_lazy("Kind"), choices=list(plots.KINDS.items()))
     x = forms.TypedChoiceField(label="X", coerce=int)
     y = forms.TypedMultipleChoiceField(label="Y", coerce=int, widget=forms.CheckboxSelectMultiple)
-    method = forms.ChoiceField(label="Rows with the same x", choices=list(plots.METHODS.items()))
+    method = forms.ChoiceField(label=gettext_lazy("Rows with the same x"), choices=list(plots.METHODS.items()))
 
     def __init__(self, *args: Any, columns: list[Head], prefix_id: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs | {"auto_id": f"plot-{prefix_id}-%s"})
-        named = [(str(number), column.name or "(no name)") for number, column in enumerate(columns)]
+        named = [(str(number), column.name or _("(no name)")) for number, column in enumerate(columns)]
         numbers = [pair for pair, column in zip(named, columns, strict=True) if column.numeric]
         for field in self.fields.values():
             field.required = False  # no mark beside lists that always have a value; `clean` sees to it
@@ -94,7 +102,9 @@ class PlotForm(forms.Form):
         """At most as many curves as there are colours."""
         chosen: list[int] = self.cleaned_data["y"]
         if len(chosen) > plots.MOST_CURVES:
-            raise forms.ValidationError(f"At most {plots.MOST_CURVES} columns can be drawn at once.")
+            raise forms.ValidationError(
+                _("At most %(most_curves)s columns can be drawn at once.") % {"most_curves": plots.MOST_CURVES}
+            )
         return chosen
 
     def clean(self) -> dict[str, Any]:
@@ -102,7 +112,7 @@ class PlotForm(forms.Form):
         given = super().clean() or self.cleaned_data
         for name in ("kind", "x", "y", "method"):
             if name not in self.errors and given.get(name) in ("", None, []):
-                self.add_error(name, "Choose one.")
+                self.add_error(name, _("Choose one."))
         return given
 
     @property

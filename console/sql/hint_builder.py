@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from brokercore.policy import mq_resource
 from brokercore.smq.client import QueueServiceUnavailable
@@ -59,7 +60,7 @@ def topics(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
     """Topics of the instance that the actor may publish to; all of the account's without one."""
     rows = _in_instance(Topic.objects.filter(instance__tenant=actor.tenant), instance_id).filter(name__icontains=text)
     named = rows.order_by("name").values_list("name", "physical_name", "instance__name")[:LOOKED_AT]
-    holders = {mq_resource(physical): "" for _, physical, _ in named}
+    holders = {mq_resource(physical): "" for _unused, physical, _unused in named}
     allowed = _allowed(actor, holders)
     return _first(Option(name, remark) for name, physical, remark in named if mq_resource(physical) in allowed)
 
@@ -71,13 +72,13 @@ def groups(actor: Actor, instance_id: str, text: str = "") -> list[Option]:
     named = rows.filter(group_id__icontains=text).order_by("group_id").values_list(*columns)[:LOOKED_AT]
     holders = {
         mq_resource(physical): group_holder(actor.tenant.uid, "" if admin else creator or "", shared=shared)
-        for _, physical, shared, creator, admin, _ in named
+        for _unused, physical, shared, creator, admin, _unused in named
     }
     allowed = _allowed(actor, holders)
     return _first(Option(row[0], row[5]) for row in named if mq_resource(row[1]) in allowed)
 
 
-def queues(actor: Actor, _: str, text: str = "") -> list[Option]:
+def queues(actor: Actor, _unused: str, text: str = "") -> list[Option]:
     """The account's queues to which the actor may send. Raises Refused when the queue service does not answer."""
     try:
         names = [row.name for row in queue_queries.listing(actor.tenant, text).rows]
@@ -116,15 +117,19 @@ def written(
         return f"/*+ {hints.RUN_ASYNC}={'true' if run_async else 'false'} */"
     if notify == hints.BY_QUEUE:
         if queue not in {option.value for option in queues(actor, "", queue)}:
-            raise Refused("QUEUE_NOT_FOUND", "Choose one of the account's queues that you may send to.", "queue")
+            raise Refused("QUEUE_NOT_FOUND", _("Choose one of the account's queues that you may send to."), "queue")
         return hints.written_to_queue(queue, to_queues.address_of(actor.tenant))
     instance = Instance.objects.filter(tenant=actor.tenant, instance_id=instance_id).select_related("cluster").first()
     if instance is None:
-        raise Refused("BIZ_INSTANCE_NOT_FOUND", "Choose one of the account's instances.", "instance")
+        raise Refused("BIZ_INSTANCE_NOT_FOUND", _("Choose one of the account's instances."), "instance")
     if topic not in {option.value for option in topics(actor, instance_id, topic)}:
-        raise Refused("BIZ_TOPIC_NOT_FOUND", f"Choose a topic of {instance.name} that you may publish to.", "topic")
+        raise Refused(
+            "BIZ_TOPIC_NOT_FOUND",
+            _("Choose a topic of %(instance)s that you may publish to.") % {"instance": instance.name},
+            "topic",
+        )
     if group not in {option.value for option in groups(actor, instance_id, group)}:
-        message = f"Choose a group of {instance.name} that you may publish with."
+        message = _("Choose a group of %(instance)s that you may publish with.") % {"instance": instance.name}
         raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", message, "group")
     return hints.written(topic, group, access_point(instance))
 

@@ -14,12 +14,13 @@ import plotly.graph_objects as go
 from analytics import lake
 from console.sql.models import QueryTask
 from console.sql.results import Head, heads
+from console.web.languages import gettext_lazy
 
 #: Points of a curve; more rows than that are put together.
 MOST_POINTS = 1000
 #: Rows that are looked at: a plot of more is a matter of a GROUP BY.
 MOST_ROWS = 200_000
-KINDS = {"line": "Line", "bar": "Bars", "scatter": "Points"}
+KINDS = {"line": gettext_lazy("Line"), "bar": gettext_lazy("Bars"), "scatter": gettext_lazy("Points")}
 METHODS = {"mean": "average", "sum": "sum", "min": "lowest", "max": "highest", "count": "count"}
 _COLOURS = ("#1f5fd0", "#e8590c", "#2b8a3e", "#ae3ec9", "#c92a2a", "#0c8599")
 MOST_CURVES = len(_COLOURS)

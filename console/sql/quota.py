@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 from django.db.models import Q, QuerySet, Sum
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError, QueryFailed
@@ -79,11 +80,12 @@ def _why_no_room(task: QueryTask, kind: str, written: int) -> str:
     _delete_results(tenant, row_of(tenant).result_bytes + others + written - limit)
     if not is_beyond(tenant, kind, limit, written, others):
         return ""
-    return (
-        f"{tenant.name} may keep {in_words(limit)} of results, and those of the last"
-        f" {KEPT // timedelta(hours=1)} hours, which are never deleted for new ones, leave no room for this one: select"
-        " less, write it into a table with CREATE TABLE … AS, or ask the platform's administrator, who sets this limit."
-    )
+    return _(
+        "%(tenant)s may keep %(limit)s of results, and those of the last %(kept)s hours, which "
+        "are never deleted for new ones, leave no room for this one: select less, write it into "
+        "a table with CREATE TABLE … AS, or ask the platform's administrator, who sets this "
+        "limit."
+    ) % {"tenant": tenant.name, "limit": in_words(limit), "kept": KEPT // timedelta(hours=1)}
 
 
 def being_written(tenant: Tenant, kind: str, but: QueryTask | None = None) -> int:

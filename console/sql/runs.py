@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from django.utils.translation import gettext as _
+
 from console import statements
 from console.accounts.actor import Actor
 from console.catalog.describe import Answer, UnknownSchemaError, UnknownTableError
@@ -59,5 +61,5 @@ def _used(actor: Actor, schema: str) -> Answer:
     """`use`: nothing is kept here, the caller keeps the schema; this says whether it can be one."""
     found = answers.answer(actor, statements.ShowDatabases(), "")
     if found is None or (schema,) not in found.rows:
-        raise Refused(SCHEMA_NOT_FOUND, f"There is no schema {schema!r}.", "text")
+        raise Refused(SCHEMA_NOT_FOUND, _("There is no schema %(schema)r.") % {"schema": schema}, "text")
     return Answer((), [])

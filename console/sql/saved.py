@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor, service_resource
 from console.audit import record as audit
@@ -42,7 +43,8 @@ def keep(actor: Actor, *, name: str, schema: str, text: str, shared: bool = Fals
         found = own.filter(name=name).first()
         if found is None and own.count() >= MOST:
             raise Refused(
-                "SAVED_QUERY_QUOTA_EXCEEDED", f"You have {MOST} saved statements, which is the limit; delete one first."
+                "SAVED_QUERY_QUOTA_EXCEEDED",
+                _("You have %(most)s saved statements, which is the limit; delete one first.") % {"most": MOST},
             )
         values = {"table_schema": schema, "text": text, "shared": shared, "owner": actor.user}
         kept, created = own.update_or_create(
@@ -61,7 +63,9 @@ def change(actor: Actor, saved: SavedQuery, *, name: str, shared: bool) -> None:
             saved.save(update_fields=["name", "shared", "updated_at"])
             _record(actor, saved, "update")
     except IntegrityError as error:
-        raise Refused("SAVED_QUERY_EXISTED", f"There is a saved statement {name!r} already.", "name") from error
+        raise Refused(
+            "SAVED_QUERY_EXISTED", _("There is a saved statement %(name)r already.") % {"name": name}, "name"
+        ) from error
 
 
 def delete(actor: Actor, saved: SavedQuery) -> None:
@@ -79,23 +83,27 @@ def _owner(actor: Actor) -> str:
 def _checked(name: str, text: str) -> str:
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("SAVED_QUERY_NAME_INVALID", "A name has 1 to 100 printable characters.", "name")
+        raise Refused("SAVED_QUERY_NAME_INVALID", _("A name has 1 to 100 printable characters."), "name")
     if not text.strip():
-        raise Refused("STATEMENT_EMPTY", "There is no statement to save.", "text")
+        raise Refused("STATEMENT_EMPTY", _("There is no statement to save."), "text")
     if len(text) > LONGEST_TEXT:
-        raise Refused("STATEMENT_TOO_LONG", f"A saved statement has at most {LONGEST_TEXT:,} characters.", "text")
+        raise Refused(
+            "STATEMENT_TOO_LONG",
+            _("A saved statement has at most %(longest_text)s characters.") % {"longest_text": f"{LONGEST_TEXT:,}"},
+            "text",
+        )
     return name
 
 
 def _require_submitter(actor: Actor) -> None:
     if not queries.readable_schemas(actor):
-        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on any schema")
+        raise PermissionDenied(_("no policy allows %(submit)s on any schema") % {"submit": queries.SUBMIT})
 
 
 def _require_change(actor: Actor, saved: SavedQuery) -> None:
     _require_submitter(actor)
     if not may_change(actor, saved):
-        raise PermissionDenied(f"the saved statement belongs to {saved.owner_name}")
+        raise PermissionDenied(_("the saved statement belongs to %(owner_name)s") % {"owner_name": saved.owner_name})
 
 
 def _record(actor: Actor, saved: SavedQuery, verb: str) -> None:

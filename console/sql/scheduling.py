@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import Count, DateTimeField, Exists, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics.specs import new_query_id
 from console.accounts.models import Tenant
@@ -104,7 +105,7 @@ def claim(
     waiting = _first_two(choice)
     if len(waiting) < 2:  # nothing has to be chosen
         return _try_claim(waiting[0], worker) if waiting else None
-    for _ in range(_TRIES):
+    for _unused in range(_TRIES):
         turns = sorted(_turns(choice))
         if not turns:
             return None
@@ -140,8 +141,11 @@ def admit(tenant: Tenant) -> None:
     if QueryTask.objects.filter(status=TaskStatus.QUEUED, tenant=tenant).count() >= limit:
         raise Refused(
             "TOO_MANY_WAITING",
-            f"{limit} statements of this account are already waiting, which is the limit. "
-            "Submit again when some of them have ended.",
+            _(
+                "%(limit)s statements of this account are already waiting, which is the limit. Submit "
+                "again when some of them have ended."
+            )
+            % {"limit": limit},
         )
 
 

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import engine
 from analytics.errors import QueryRefused
@@ -81,7 +82,9 @@ def work_of(actor: Actor, parsed: Parsed, schema: str) -> Work:
         case Malformed():
             raise form.refusal()
     raise Refused(
-        "STATEMENT_NOT_A_QUERY", "This statement is answered at once, without a task: send it without a hint.", "text"
+        "STATEMENT_NOT_A_QUERY",
+        _("This statement is answered at once, without a task: send it without a hint."),
+        "text",
     )
 
 
@@ -109,7 +112,7 @@ def submit(
     allows dla:SubmitQuery on the schema or one of its tables, or what the statement writes or defines.
     """
     if not parsed.statement:
-        raise Refused("STATEMENT_EMPTY", "There is no statement after the comments.", "text")
+        raise Refused("STATEMENT_EMPTY", _("There is no statement after the comments."), "text")
     work = work_of(actor, parsed, schema)
     if work.definition is None:
         schema = _require_schema(actor, schema or _named_schema(actor, work.statement))
@@ -167,7 +170,7 @@ def cancel(actor: Actor, task: QueryTask) -> bool:
     Returns False when it had ended before. Raises PermissionDenied without dla:CancelQuery on its schema.
     """
     require(actor, CANCEL, dla_resource(actor.tenant, task.table_schema), owner=task.tenant)
-    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=f"Cancelled by {actor.name}.")
+    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=_("Cancelled by %(actor)s.") % {"actor": actor.name})
     with transaction.atomic():
         task.refresh_from_db()
         found = lifecycle.end(task, outcome, expected=TaskStatus.QUEUED) or bool(
@@ -228,8 +231,14 @@ def _require_schema(actor: Actor, schema: str) -> str:
         return schema.lower()
     found = Schema.objects.filter(tenant=actor.tenant, name__iexact=schema).first()
     if found is None:
-        raise Refused("SCHEMA_NOT_FOUND", f"There is no schema {schema!r}." if schema else "Choose a schema.", "schema")
+        raise Refused(
+            "SCHEMA_NOT_FOUND",
+            _("There is no schema %(schema)r.") % {"schema": schema} if schema else _("Choose a schema."),
+            "schema",
+        )
     if not queries.may_query_in(actor, found):
         require(actor, queries.SUBMIT, dla_resource(actor.tenant, found.name), owner=actor.tenant)
-        raise PermissionDenied(f"no policy allows {queries.SUBMIT} on schema {found.name}")
+        raise PermissionDenied(
+            _("no policy allows %(submit)s on schema %(found)s") % {"submit": queries.SUBMIT, "found": found.name}
+        )
     return found.name

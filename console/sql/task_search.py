@@ -24,6 +24,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, NullIf, Upper
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+from django.utils.translation import gettext as _
 from sqlglot import exp
 
 from console.outbox.models import NotificationStatus
@@ -72,12 +73,13 @@ def search(tasks: QuerySet[QueryTask], clauses: str, like: str | None = None, ho
     """
     if not _CLAUSES.match(clauses):
         raise _refused(
-            f"after `show query_task` only where, like, order by or limit is allowed, not `{clauses.strip()[:40]}`"
+            _("after `show query_task` only where, like, order by or limit is allowed, not `%(clauses)s`")
+            % {"clauses": clauses.strip()[:40]}
         )
     parsed = parsers.query(f"select * from query_task {clauses}", holder)  # noqa: S608 only parsed, never run
     unknown = {name for name, value in parsed.args.items() if value and name not in _PARTS}
     if unknown or not isinstance(parsed, exp.Select) or not isinstance(parsed.args.get("from_"), exp.From):
-        raise _refused("after `show query_task` only where, like, order by or limit is allowed")
+        raise _refused(_("after `show query_task` only where, like, order by or limit is allowed"))
     if like is not None:
         pattern = Value(like)
         tasks = tasks.filter(Q(_Like(_text("id"), pattern)) | Q(_Like(_text("command"), pattern)))
@@ -94,7 +96,10 @@ def _condition(node: exp.Expression) -> Q:
         return _comparison(node)
     reader = _CONDITIONS.get(type(node))
     if reader is None:
-        raise _refused(f"`{node.sql('mysql')[:60]}` is not a condition; allowed are {_ALLOWED}")
+        raise _refused(
+            _("`%(sql)s` is not a condition; allowed are %(allowed)s")
+            % {"sql": node.sql("mysql")[:60], "allowed": _ALLOWED}
+        )
     return reader(node)
 
 
@@ -134,7 +139,7 @@ def _compare(operator: type, column: exp.Expression, value: exp.Expression) -> Q
 
 def _among(node: exp.In) -> Q:
     if not node.expressions or len(node.expressions) > 1000:
-        raise _refused("`in` needs a list of 1 to 1000 values")
+        raise _refused(_("`in` needs a list of 1 to 1000 values"))
     found = Q()
     for value in node.expressions:
         found |= _compare(exp.EQ, node.this, value)
@@ -143,7 +148,7 @@ def _among(node: exp.In) -> Q:
 
 def _is(node: exp.Is) -> Q:
     if not isinstance(node.expression, exp.Null):
-        raise _refused("`is` must be followed by null or not null")
+        raise _refused(_("`is` must be followed by null or not null"))
     return Q(IsNull(column_expression(_column(node.this)), True))
 
 
@@ -162,11 +167,14 @@ _CONDITIONS: dict[type, Callable[[Any], Q]] = {
 
 def _column(node: exp.Expression) -> str:
     if not isinstance(node, exp.Column):
-        raise _refused(f"`{node.sql('mysql')[:60]}` is not a column; compare a column with a value")
+        raise _refused(_("`%(sql)s` is not a column; compare a column with a value") % {"sql": node.sql("mysql")[:60]})
     name = node.name.lower()
     if name not in queries.COLUMNS:
         raise Refused(
-            "UNKNOWN_COLUMN", f"query_task has no column `{node.name}`; it has {', '.join(queries.COLUMNS)}.", "text"
+            "UNKNOWN_COLUMN",
+            _("query_task has no column `%(node)s`; it has %(columns)s.")
+            % {"node": node.name, "columns": ", ".join(queries.COLUMNS)},
+            "text",
         )
     return name
 
@@ -186,7 +194,9 @@ def _value(name: str, node: exp.Expression) -> str | int:
     try:
         number = int(written)
     except ValueError:
-        raise _refused(f"`{written[:40]}` is not a number, and {name} is one") from None
+        raise _refused(
+            _("`%(written)s` is not a number, and %(name)s is one") % {"written": written[:40], "name": name}
+        ) from None
     return max(-(2**63), min(number, 2**63 - 1))
 
 
@@ -194,7 +204,9 @@ def _text_of(node: exp.Expression) -> str:
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
         return f"-{node.this.name}"
     if not isinstance(node, exp.Literal):
-        raise _refused(f"`{node.sql('mysql')[:60]}` is not a value; write a number or a text in quotes")
+        raise _refused(
+            _("`%(sql)s` is not a value; write a number or a text in quotes") % {"sql": node.sql("mysql")[:60]}
+        )
     return str(node.name)
 
 
@@ -209,7 +221,7 @@ def _number(node: exp.Expression | None, default: int) -> int:
         return default
     number = node.expression
     if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
-        raise _refused("limit and offset need a number")
+        raise _refused(_("limit and offset need a number"))
     return min(int(number.name), 2**31)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from analytics import engine
 from analytics.errors import QueryCancelled, QueryRefused
@@ -36,13 +37,17 @@ def reserve(task: QueryTask) -> None:
     schema = Schema.objects.select_for_update().get(tenant=task.tenant, name=task.target["schema"])
     name = f"{schema.name}.{task.target['table']}"
     if not task.target["if_not_exists"] and schema.tables.filter(name__iexact=task.target["table"]).exists():
-        raise Refused("TABLE_EXISTS", f"The table {name} already exists.", "text")
+        raise Refused("TABLE_EXISTS", _("The table %(name)s already exists.") % {"name": name}, "text")
     unfinished = QueryTask.objects.exclude(pk=task.pk).filter(
         tenant=task.tenant, status__in=(TaskStatus.QUEUED, TaskStatus.RUNNING), target__statement="create"
     )
     for other in unfinished:
         if other.target is not None and _same_place(other.target, task.target):
-            raise Refused("TABLE_EXISTS", f"The table {name} is being made by the task {other.pk}.", "text")
+            raise Refused(
+                "TABLE_EXISTS",
+                _("The table %(name)s is being made by the task %(other)s.") % {"name": name, "other": other.pk},
+                "text",
+            )
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -61,7 +66,7 @@ def target_of(task: QueryTask, author: Actor | None) -> Target | None:
     if not given:
         return None
     if author is None:
-        raise QueryRefused("Nobody may write for this task: its author was disabled or deleted.")
+        raise QueryRefused(_("Nobody may write for this task: its author was disabled or deleted."))
     try:
         schema = locations.schema_of(author, given["schema"], "")
         if given["statement"] == "create":
@@ -88,7 +93,10 @@ def _target_of_create(task: QueryTask, author: Actor, schema: Schema) -> Target 
     if schema.tables.filter(name__iexact=given["table"]).exists():
         if given["if_not_exists"]:
             return None
-        raise Refused("TABLE_EXISTS", f"The table {schema.name}.{given['table']} already exists.")
+        raise Refused(
+            "TABLE_EXISTS",
+            _("The table %(schema)s.%(table)s already exists.") % {"schema": schema.name, "table": given["table"]},
+        )
     options = tuple(sorted(given["options"].items()))
     table = TableSpec(given["table"], given["location"], given["format"], (), tuple(given["partitions"]), options)
     return Target(

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from django.utils.translation import gettext as _
+
 from console.statements import hint as hints
 from console.statements import select, show, write
 from console.statements.ddl.grammar import WORDS as DEFINING
@@ -121,7 +123,10 @@ def read(text: str) -> Parsed:
     """Read what a user wrote. Raises Refused when it is too long, or the comment with its hint is not closed."""
     if len(text) > LONGEST_STATEMENT:
         raise Refused(
-            "STATEMENT_TOO_LONG", f"The statement has {len(text)} characters; {LONGEST_STATEMENT} are allowed.", "text"
+            "STATEMENT_TOO_LONG",
+            _("The statement has %(text)s characters; %(longest_statement)s are allowed.")
+            % {"text": len(text), "longest_statement": LONGEST_STATEMENT},
+            "text",
         )
     try:
         hint = hints.split(text)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 #: Every option, in its canonical spelling.
 RUN_ASYNC = "run_async"
 NOTIFY_BY = "mq-notify-by"
@@ -130,22 +132,30 @@ def _closing(text: str, position: int) -> int:
     """Where the comment that opens at `position` is closed."""
     closing = text.find("*/", position + 2)
     if closing < 0:
-        slip = " `* /` with a blank does not end a comment." if _TYPESET_END.search(text, position + 2) else ""
-        raise HintError(f"The comment in front of the statement is not closed: end it with `*/`.{slip}")
+        slip = _(" `* /` with a blank does not end a comment.") if _TYPESET_END.search(text, position + 2) else ""
+        raise HintError(
+            _("The comment in front of the statement is not closed: end it with `*/`.%(slip)s") % {"slip": slip}
+        )
     return closing
 
 
 def _read_options(text: str, options: dict[str, str], warnings: list[str]) -> None:
     if len(text) > HINT_CHARACTERS:
-        raise HintError(f"The hint has {len(text)} characters; {HINT_CHARACTERS} are allowed.")
+        raise HintError(
+            _("The hint has %(text)s characters; %(hint_characters)s are allowed.")
+            % {"text": len(text), "hint_characters": HINT_CHARACTERS}
+        )
     position = 0
     while text[position:].strip(" \t\r\n,"):
         pair = _PAIR.match(text, position)
         if pair is None:
-            piece, _, _ = text[position:].partition(",")
+            piece, _unused, _unused = text[position:].partition(",")
             position += len(piece) + 1
             if piece.strip():
-                warnings.append(f"`{piece.strip()}` in the hint is not of the form name=value and is ignored.")
+                warnings.append(
+                    _("`%(piece)s` in the hint is not of the form name=value and is ignored.")
+                    % {"piece": piece.strip()}
+                )
             continue
         position = pair.end()
         _set_option(pair.group(1), _unquoted(pair.group(2).strip()), options, warnings)
@@ -154,13 +164,16 @@ def _read_options(text: str, options: dict[str, str], warnings: list[str]) -> No
 def _set_option(written: str, value: str, options: dict[str, str], warnings: list[str]) -> None:
     name = _CANONICAL.get(written.lower().replace("_", "-"))
     if name is None:
-        warnings.append(f"The hint option {written} is unknown and is ignored; known are {', '.join(OPTIONS)}.")
+        warnings.append(
+            _("The hint option %(written)s is unknown and is ignored; known are %(options)s.")
+            % {"written": written, "options": ", ".join(OPTIONS)}
+        )
     elif name in options:
-        warnings.append(f"The hint option {name} is given twice; the first one counts.")
+        warnings.append(_("The hint option %(name)s is given twice; the first one counts.") % {"name": name})
     else:
         options[name] = value
         if name == RUN_ASYNC and value.lower() not in ("true", "false"):
-            warnings.append(f"run_async is {value!r}; only true makes the statement asynchronous.")
+            warnings.append(_("run_async is %(value)r; only true makes the statement asynchronous.") % {"value": value})
 
 
 def _unquoted(value: str) -> str:

@@ -19,6 +19,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from django.utils.translation import gettext as _
+
 #: A text in quotes, closed.
 TEXT = (
     r"(?:'[^'\\]*+(?:(?:''|\\(?s:.))[^'\\]*+)*+'"
@@ -84,7 +86,7 @@ class Token(NamedTuple):
 
     def __str__(self) -> str:
         """As messages name it."""
-        return "the end of the statement" if self.kind == "end" else f"`{self.value}`"
+        return _("the end of the statement") if self.kind == "end" else f"`{self.value}`"
 
 
 def tokens(text: str, end: int | None = None, *, decimals: bool = False, job: bool = False) -> Iterator[Token]:
@@ -165,6 +167,6 @@ class Reader:
             return False
         if len(words) > 1 and any(self.ahead(number).key != word for number, word in enumerate(words)):
             return False
-        for _ in words:
+        for _unused in words:
             self.advance()
         return True

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 from sqlglot import exp, serde
 
@@ -91,9 +92,12 @@ class Budget:
         if account.limit and account.seconds >= account.limit:
             raise Refused(
                 "PARSING_TIME_LIMIT",
-                f"Reading this account's statements took {account.limit} s within the minute, which is its limit; try"
-                " again in the next minute, send simpler statements, or ask the platform's administrator, "
-                "who sets this limit.",
+                _(
+                    "Reading this account's statements took %(limit)s s within the minute, which is its "
+                    "limit; try again in the next minute, send simpler statements, or ask the platform's "
+                    "administrator, who sets this limit."
+                )
+                % {"limit": account.limit},
                 "text",
             )
 
@@ -225,7 +229,8 @@ class Parsers:
             self._charge(holder, LONGEST_CPU_S)
             raise Refused(
                 "STATEMENT_TIME_LIMIT",
-                f"Reading the statement takes longer than {LONGEST_CPU_S} s or too much memory; split it.",
+                _("Reading the statement takes longer than %(longest_cpu_s)s s or too much memory; split it.")
+                % {"longest_cpu_s": LONGEST_CPU_S},
                 "text",
             ) from error
         except BaseException:
@@ -248,7 +253,7 @@ class Parsers:
 
     def _acquire(self, holder: str, deadline: float) -> Parser:
         if not self._places.acquire(holder, deadline):
-            raise Refused("TOO_MANY_WAITING", "Too many statements are being read at the moment; try again.", "text")
+            raise Refused("TOO_MANY_WAITING", _("Too many statements are being read at the moment; try again."), "text")
         try:
             return self._idle_one() or Parser()
         except BaseException:
@@ -299,11 +304,11 @@ def _query(text: str, holder: str, dialect: str, told: Told) -> exp.Query:
     if kind == "syntax":
         raise Refused("SYNTAX_ERROR", told(*found), "text")
     if kind == "unclosed":
-        raise Refused("SYNTAX_ERROR", "The statement cannot be read: a text or name is not closed.", "text")
+        raise Refused("SYNTAX_ERROR", _("The statement cannot be read: a text or name is not closed."), "text")
     if kind == "nested":
         raise _too_deep()
     if len(found) != 1 or not isinstance(found[0], exp.Query):
-        raise Refused("SYNTAX_ERROR", "Only one query is allowed here: a SELECT.", "text")
+        raise Refused("SYNTAX_ERROR", _("Only one query is allowed here: a SELECT."), "text")
     return found[0]
 
 
@@ -311,14 +316,19 @@ def _require_bounded(text: str, pieces: re.Pattern[str]) -> None:
     """Refuse by one pass over the text what the parser would take long for."""
     if len(text) > LONGEST:
         raise Refused(
-            "STATEMENT_TOO_LONG", f"The statement has {len(text)} characters; {LONGEST} are allowed here.", "text"
+            "STATEMENT_TOO_LONG",
+            _("The statement has %(text)s characters; %(longest)s are allowed here.")
+            % {"text": len(text), "longest": LONGEST},
+            "text",
         )
     depth = joins = bare = 0
     before = ""
     for number, piece in enumerate(pieces.finditer(text), 1):
         if number > MOST_WORDS:
             raise Refused(
-                "STATEMENT_TOO_LONG", f"The statement has more than {MOST_WORDS} words and signs; split it.", "text"
+                "STATEMENT_TOO_LONG",
+                _("The statement has more than %(most_words)s words and signs; split it.") % {"most_words": MOST_WORDS},
+                "text",
             )
         word = piece[0].upper()
         if word in ("(", "[", "CASE"):
@@ -334,19 +344,35 @@ def _require_bounded(text: str, pieces: re.Pattern[str]) -> None:
         if depth > DEEPEST:
             raise _too_deep()
         if joins > MOST_JOINS:
-            raise Refused("SYNTAX_ERROR", f"The statement has more than {MOST_JOINS} joins; split it.", "text")
+            raise Refused(
+                "SYNTAX_ERROR",
+                _("The statement has more than %(most_joins)s joins; split it.") % {"most_joins": MOST_JOINS},
+                "text",
+            )
         if bare > MOST_BARE_JOINS:
             raise Refused(
                 "SYNTAX_ERROR",
-                f"More than {MOST_BARE_JOINS} joins wait for their ON or USING; write CROSS JOIN where there is none.",
+                _(
+                    "More than %(most_bare_joins)s joins wait for their ON or USING; write CROSS JOIN where "
+                    "there is none."
+                )
+                % {"most_bare_joins": MOST_BARE_JOINS},
                 "text",
             )
 
 
 def _too_deep() -> Refused:
-    return Refused("SYNTAX_ERROR", f"The statement is nested too deeply: {DEEPEST} levels are allowed.", "text")
+    return Refused(
+        "SYNTAX_ERROR",
+        _("The statement is nested too deeply: %(deepest)s levels are allowed.") % {"deepest": DEEPEST},
+        "text",
+    )
 
 
 def _sentence(line: int | None, column: int | None, near: str) -> str:
-    where = f"Line {line}, column {column}: " if line else ""
-    return f"{where}the statement cannot be read near `{near}`." if near else f"{where}the statement cannot be read."
+    where = _("Line %(line)s, column %(column)s: ") % {"line": line, "column": column} if line else ""
+    return (
+        _("%(where)sthe statement cannot be read near `%(near)s`.") % {"where": where, "near": near}
+        if near
+        else _("%(where)sthe statement cannot be read.") % {"where": where}
+    )

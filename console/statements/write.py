@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from console.statements import lexer
 from console.statements.ddl.formats import ALLOWED_FORMATS, NAMED_FORMATS
 from console.statements.lexer import Token
@@ -68,25 +70,25 @@ def parse(text: str) -> TargetStatement | None:
 def _insert(reader: _Reader) -> Insert:
     overwrite = reader.accept("overwrite")
     if not overwrite and not reader.accept("into"):
-        raise _wrong("INSERT is written INSERT INTO … or INSERT OVERWRITE …")
+        raise _wrong(_("INSERT is written INSERT INTO … or INSERT OVERWRITE …"))
     reader.accept("table")
     if reader.comes("local") or reader.comes("directory"):
         raise _wrong(
-            "INSERT OVERWRITE DIRECTORY is not allowed: write into a table of a schema, or download the result"
+            _("INSERT OVERWRITE DIRECTORY is not allowed: write into a table of a schema, or download the result")
         )
     schema, table = reader.relation()
     partition: tuple[tuple[str, str | None], ...] = ()
     columns: tuple[str, ...] = ()
     if reader.comes("if"):
-        raise _wrong("IF NOT EXISTS is not supported after INSERT")
+        raise _wrong(_("IF NOT EXISTS is not supported after INSERT"))
     if reader.accept("partition"):
         partition = tuple(reader.assignments(values_needed=False))
     if reader.comes("by"):
-        raise _wrong("BY NAME is not supported here: list the columns in the order of the query")
+        raise _wrong(_("BY NAME is not supported here: list the columns in the order of the query"))
     if reader.opens_names():
         columns = tuple(reader.names())
     if reader.comes("partition"):
-        raise _wrong("PARTITION (…) belongs before the list of columns")
+        raise _wrong(_("PARTITION (…) belongs before the list of columns"))
     return Insert(schema, table, reader.query("INSERT"), overwrite, columns, partition)
 
 
@@ -103,7 +105,9 @@ def _create(reader: _Reader, external: bool) -> CreateTableAs | None:
     if not reader.accept("as"):
         return None
     if external and not given.get("location"):
-        raise _wrong("CREATE EXTERNAL TABLE … AS needs LOCATION 'oss://bucket/folder/'; leave EXTERNAL out without one")
+        raise _wrong(
+            _("CREATE EXTERNAL TABLE … AS needs LOCATION 'oss://bucket/folder/'; leave EXTERNAL out without one")
+        )
     return CreateTableAs(schema, table, reader.query("CREATE TABLE … AS"), if_not_exists, **given)  # type: ignore[arg-type]
 
 
@@ -149,11 +153,11 @@ class _Reader(lexer.Reader):
 
     def expect(self, wanted: str) -> None:
         if not self.accept(wanted):
-            raise self._unexpected(f"{wanted.upper()} is expected near {{}}")
+            raise self._unexpected(_("%(wanted)s is expected near {}") % {"wanted": wanted.upper()})
 
     def name(self) -> str:
         if self.next.kind not in ("word", "name"):
-            raise self._unexpected("a name is expected near {}")
+            raise self._unexpected(_("a name is expected near {}"))
         return self.advance().value
 
     def relation(self) -> tuple[str | None, str]:
@@ -163,7 +167,10 @@ class _Reader(lexer.Reader):
             return None, first
         second = self.name()
         if self.comes("."):
-            raise _wrong(f"{first}.{second}.… has too many parts: a table is named schema.table")
+            raise _wrong(
+                _("%(first)s.%(second)s.… has too many parts: a table is named schema.table")
+                % {"first": first, "second": second}
+            )
         return first, second
 
     def opens_names(self) -> bool:
@@ -189,7 +196,7 @@ class _Reader(lexer.Reader):
 
     def _assignment(self, value_needed: bool) -> tuple[str, str | None]:
         if value_needed and self.next.kind == "text":
-            name = self.text("the name of an option")
+            name = self.text(_("the name of an option"))
         else:
             name = self.name()
             while value_needed and self.accept("."):
@@ -209,23 +216,30 @@ class _Reader(lexer.Reader):
 
     def text(self, what: str) -> str:
         if self.next.kind != "text":
-            raise _wrong(f"{what} must be a text in quotes or a number, not a parameter or an expression")
+            raise _wrong(
+                _("%(what)s must be a text in quotes or a number, not a parameter or an expression") % {"what": what}
+            )
         return self.advance().value
 
     def format(self) -> str:
         written = self.name().lower()
         if written not in NAMED_FORMATS:
-            raise _wrong(f"the format {written} cannot be written; possible are {ALLOWED_FORMATS}")
+            raise _wrong(
+                _("the format %(written)s cannot be written; possible are %(allowed_formats)s")
+                % {"written": written, "allowed_formats": ALLOWED_FORMATS}
+            )
         return written
 
     def query(self, what: str) -> str:
         """The rest of the text, which must begin like a query."""
         if not _begins_query(self.next):
-            raise self._unexpected(f"{what} must continue with SELECT, WITH, VALUES, FROM or TABLE, not with {{}}")
+            raise self._unexpected(
+                _("%(what)s must continue with SELECT, WITH, VALUES, FROM or TABLE, not with {}") % {"what": what}
+            )
         return self._text[self.next.start :]
 
     def _unexpected(self, sentence: str) -> Refused:
-        return _wrong(sentence.format(repr(self.next.written if _is_known(self.next) else "the end")))
+        return _wrong(sentence.format(repr(self.next.written if _is_known(self.next) else _("the end"))))
 
 
 def _is_known(token: Token) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from brokercore.policy import mq_resource
 from console.accounts.actor import Actor
@@ -16,10 +17,11 @@ from console.audit import record as audit
 from console.rights import access_table
 from console.topics.models import Grant, Relation, Topic
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
-_NO_ACCOUNT = "There is no account with this account ID."
-_OWN = "This is the topic's own account; it needs no grant."
+_NO_ACCOUNT = gettext_lazy("There is no account with this account ID.")
+_OWN = gettext_lazy("This is the topic's own account; it needs no grant.")
 
 
 def grants_of(topic: Topic) -> QuerySet[Grant]:
@@ -47,7 +49,7 @@ def user_of(actor: Actor, uid: str) -> User:
     mine = User.objects.filter(tenant=actor.tenant, is_tenant_admin=False)
     found = mine.filter(Q(uid=uid.strip()) | Q(username=uid.strip())).first()
     if found is None:
-        raise Refused(_FIELD, "There is no such RAM user in this account.", "user")
+        raise Refused(_FIELD, _("There is no such RAM user in this account."), "user")
     return found
 
 
@@ -63,12 +65,12 @@ def create_grant(
     """
     _check_owner(actor, topic)
     if relation not in Relation.values:
-        raise Refused(_FIELD, "The relation is 2 (publish), 4 (subscribe) or 6 (both).", "relation")
+        raise Refused(_FIELD, _("The relation is 2 (publish), 4 (subscribe) or 6 (both)."), "relation")
     _check_receiver(actor, tenant, user)
     # Held, since a topic or a user that is being deleted takes its grants along.
     user = hold(user) if user is not None else None
     if Topic.objects.select_for_update(no_key=True).filter(pk=topic.pk).first() is None:
-        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} no longer exists.")
+        raise Refused("BIZ_TOPIC_NOT_FOUND", _("The topic %(topic)s no longer exists.") % {"topic": topic.name})
     _check_namesakes(topic, relation, tenant, user)
     grant = Grant(topic=topic, tenant=tenant, user=user, relation=relation, creator=actor.user)
     require_sharing(actor, grant.statement, mq_resource(topic.physical_name))
@@ -76,7 +78,10 @@ def create_grant(
         with transaction.atomic():
             grant.save()
     except IntegrityError as error:
-        message = f"{receiver_name(grant)} has a grant on {topic.name} already; revoke it first."
+        message = _("%(grant)s has a grant on %(topic)s already; revoke it first.") % {
+            "grant": receiver_name(grant),
+            "topic": topic.name,
+        }
         raise Refused("EMPOWER_EXIST_ERROR", message, "user" if user else "tenant") from error
     _record(actor, "topics.grant.create", grant)
     access_table.publish_on_commit()
@@ -88,7 +93,9 @@ def delete_grant(*, actor: Actor, grant: Grant) -> None:
     """Revoke a grant: clients of the receiver are refused within two seconds. Raises Refused as `create_grant`."""
     _check_owner(actor, grant.topic)
     if not Grant.objects.filter(pk=grant.pk).delete()[0]:
-        raise Refused("EMPOWER_NOT_FOUND", f"There is no such grant on {grant.topic.name} any more.")
+        raise Refused(
+            "EMPOWER_NOT_FOUND", _("There is no such grant on %(name)s any more.") % {"name": grant.topic.name}
+        )
     _record(actor, "topics.grant.delete", grant)
     access_table.publish_on_commit()
 
@@ -107,19 +114,20 @@ def receiver_name(grant: Grant) -> str:
 def _check_owner(actor: Actor, topic: Topic) -> None:
     if topic.instance.tenant_id != actor.tenant.pk:
         raise Refused(
-            "EMPOWER_OWNER_CHECK_ERROR", f"{topic.name} belongs to another account; only its owner can grant it."
+            "EMPOWER_OWNER_CHECK_ERROR",
+            _("%(topic)s belongs to another account; only its owner can grant it.") % {"topic": topic.name},
         )
 
 
 def _check_receiver(actor: Actor, tenant: Tenant | None, user: User | None) -> None:
     if (tenant is None) == (user is None):
-        raise Refused(_FIELD, "Name either an account or a RAM user.", "tenant")
+        raise Refused(_FIELD, _("Name either an account or a RAM user."), "tenant")
     if tenant is not None and tenant.pk == actor.tenant.pk:
         raise Refused(_FIELD, _OWN, "tenant")
     if tenant is not None and not Tenant.objects.filter(pk=tenant.pk, enabled=True).exists():
         raise Refused(_FIELD, _NO_ACCOUNT, "tenant")  # that it is disabled is nobody else's business
     if user is not None and (user.tenant_id != actor.tenant.pk or user.is_tenant_admin):
-        raise Refused(_FIELD, "There is no such RAM user in this account.", "user")
+        raise Refused(_FIELD, _("There is no such RAM user in this account."), "user")
 
 
 def _check_namesakes(topic: Topic, relation: int, tenant: Tenant | None, user: User | None) -> None:
@@ -128,8 +136,11 @@ def _check_namesakes(topic: Topic, relation: int, tenant: Tenant | None, user: U
     if others.exclude(topic__cluster=topic.instance.cluster_id).exclude(relation=relation).exists():
         raise Refused(
             "EMPOWER_EXIST_ERROR",
-            f"The receiver has another relation to a topic {topic.name} on another cluster; rights go by name, so both "
-            "must be the same.",
+            _(
+                "The receiver has another relation to a topic %(topic)s on another cluster; rights go by "
+                "name, so both must be the same."
+            )
+            % {"topic": topic.name},
             "relation",
         )
 

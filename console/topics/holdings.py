@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
 
 from brokercore.names import group_of
 from brokercore.policy import Statement, mq_resource
@@ -21,7 +22,7 @@ from console.web.errors import Refused
 
 def granted_to_user(user_id: int) -> tuple[Statement, ...]:
     """Statements of the grants that the user received itself."""
-    return tuple(statement for _, statement in _granted(Grant.objects.filter(user_id=user_id)))
+    return tuple(statement for _unused, statement in _granted(Grant.objects.filter(user_id=user_id)))
 
 
 def granted_to_account(tenant_id: int) -> tuple[Statement, ...]:
@@ -119,15 +120,25 @@ def named(tenant: Tenant, name: str) -> Target:
     groups = Group.objects.filter(physical_name=bare).select_related("owner", "creator")
     group = groups.filter(owner=tenant).first() or groups.first()
     if group is not None and group.owner_id == tenant.pk:
-        sharing = "shared: policies decide" if group.shared else f"used by {group.creator or tenant} and the account"
-        return Target(mq_resource(bare), tenant, group.holder, f"A group of the account, {sharing}.")
+        sharing = (
+            _("shared: policies decide")
+            if group.shared
+            else _("used by %(creator)s and the account") % {"creator": group.creator or tenant}
+        )
+        return Target(
+            mq_resource(bare), tenant, group.holder, _("A group of the account, %(sharing)s.") % {"sharing": sharing}
+        )
     topics = Topic.objects.filter(physical_name=name).select_related("instance__tenant")
     topic = topics.filter(instance__tenant=tenant).first() or topics.first()
     if topic is not None and topic.instance.tenant_id == tenant.pk:
-        return Target(resource, tenant, about=f"A topic of instance {topic.instance.instance_id}.")
+        return Target(
+            resource,
+            tenant,
+            about=_("A topic of instance %(instance_id)s.") % {"instance_id": topic.instance.instance_id},
+        )
     uid = name.removeprefix("MQ_INST_").partition("_")[0] if name.startswith("MQ_INST_") else ""
     if group is not None or topic is not None or (uid and uid != tenant.uid):
-        return Target(resource, Tenant(uid=uid), about="It belongs to another account: only grants count.")
+        return Target(resource, Tenant(uid=uid), about=_("It belongs to another account: only grants count."))
     return Target(resource, tenant)
 
 
@@ -148,6 +159,9 @@ def clear(*, actor: Actor, instance: Instance) -> None:
     Raises Refused BIZ_INSTANCE_NOT_EMPTY when the instance's account still has topics or groups in it.
     """
     if instance.topics.exists() or instance.groups.filter(owner=instance.tenant).exists():
-        raise Refused("BIZ_INSTANCE_NOT_EMPTY", f"{instance.name} still has topics or groups; delete them first.")
+        raise Refused(
+            "BIZ_INSTANCE_NOT_EMPTY",
+            _("%(instance)s still has topics or groups; delete them first.") % {"instance": instance.name},
+        )
     for group in instance.groups.select_related("instance__cluster", "owner"):
         services.delete_group(actor=actor, group=group)

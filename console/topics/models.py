@@ -10,16 +10,17 @@ from brokercore.names import GROUP_MAX, TOPIC_MAX
 from brokercore.policy import Statement, mq_resource
 from console.accounts.models import Tenant, User
 from console.instances.models import Cluster, Instance
+from console.web.languages import gettext_lazy
 
 
 class OrderType(models.IntegerChoices):
     """`orderType` of the vendor's topic/create; 3 is not used."""
 
-    NORMAL = 0, "Normal"
-    PARTITIONALLY_ORDERED = 1, "Partitionally ordered"
-    GLOBALLY_ORDERED = 2, "Globally ordered"
-    TRANSACTIONAL = 4, "Transactional"
-    DELAYED = 5, "Scheduled or delayed"
+    NORMAL = 0, gettext_lazy("Normal")
+    PARTITIONALLY_ORDERED = 1, gettext_lazy("Partitionally ordered")
+    GLOBALLY_ORDERED = 2, gettext_lazy("Globally ordered")
+    TRANSACTIONAL = 4, gettext_lazy("Transactional")
+    DELAYED = 5, gettext_lazy("Scheduled or delayed")
 
 
 ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
@@ -28,25 +29,25 @@ ORDERED = (OrderType.PARTITIONALLY_ORDERED, OrderType.GLOBALLY_ORDERED)
 class Permission(models.IntegerChoices):
     """`perm` of a topic: bit 4 read, bit 2 write."""
 
-    READ_WRITE = 6, "Read and write"
-    READ_ONLY = 4, "Read only"
-    WRITE_ONLY = 2, "Write only"
+    READ_WRITE = 6, gettext_lazy("Read and write")
+    READ_ONLY = 4, gettext_lazy("Read only")
+    WRITE_ONLY = 2, gettext_lazy("Write only")
 
 
 class DeliveryOrder(models.TextChoices):
     """`deliveryOrderType` of a group: whether its clients that pop, gRPC ones too, get a queue's messages in order."""
 
-    AUTOMATIC = "Auto", "Automatic"
-    ORDERLY = "Orderly", "In order"
-    CONCURRENTLY = "Concurrently", "Without order"
+    AUTOMATIC = "Auto", gettext_lazy("Automatic")
+    ORDERLY = "Orderly", gettext_lazy("In order")
+    CONCURRENTLY = "Concurrently", gettext_lazy("Without order")
 
 
 class Relation(models.IntegerChoices):
     """`relation` of a grant (empower): bit 2 publish, bit 4 subscribe."""
 
-    PUBLISH = 2, "Publish"
-    SUBSCRIBE = 4, "Subscribe"
-    PUBLISH_SUBSCRIBE = 6, "Publish and subscribe"
+    PUBLISH = 2, gettext_lazy("Publish")
+    SUBSCRIBE = 4, gettext_lazy("Subscribe")
+    PUBLISH_SUBSCRIBE = 6, gettext_lazy("Publish and subscribe")
 
 
 class ClusterOfInstance(models.ForeignKey):  # type: ignore[type-arg]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from brokercore.names import (
     BROKER_NAME,
@@ -48,12 +49,23 @@ def checked_topic_name(name: str, namespace: str = "") -> str:
     if not _TOPIC.fullmatch(name) or len(name) > most:
         why = ""
         if namespace and most < settings.TOPIC_NAME_MAX:
-            why = f" here: of RocketMQ's {TOPIC_MAX} characters the instance's namespace takes {len(namespace)}"
-        raise Refused(_FIELD, f"A topic name has 3 to {most} letters, digits, - or _{why}.", "name")
+            why = _(" here: of RocketMQ's %(topic_max)s characters the instance's namespace takes %(namespace)s") % {
+                "topic_max": TOPIC_MAX,
+                "namespace": len(namespace),
+            }
+        raise Refused(
+            _FIELD,
+            _("A topic name has 3 to %(most)s letters, digits, - or _%(why)s.") % {"most": most, "why": why},
+            "name",
+        )
     if name.startswith(("CID", "GID")):
-        raise Refused(_FIELD, "A topic name does not begin with CID or GID; those are kept for groups.", "name")
+        raise Refused(_FIELD, _("A topic name does not begin with CID or GID; those are kept for groups."), "name")
     if is_reserved(name):
-        raise Refused(_FIELD, f"{name} has a meaning on the brokers; choose another name for the topic.", "name")
+        raise Refused(
+            _FIELD,
+            _("%(name)s has a meaning on the brokers; choose another name for the topic.") % {"name": name},
+            "name",
+        )
     return name
 
 
@@ -70,7 +82,7 @@ def checked_group_id(group_id: str) -> str:
     """The id, if it may name a new group. Raises Refused."""
     if not _GROUP.fullmatch(group_id):
         raise Refused(
-            _FIELD, "A group ID begins with GID_ or GID- and has 5 to 64 letters, digits, - or _.", "group_id"
+            _FIELD, _("A group ID begins with GID_ or GID- and has 5 to 64 letters, digits, - or _."), "group_id"
         )
     return group_id
 
@@ -90,18 +102,18 @@ def unholdable(name: str, *, group: bool) -> str:
     """
     most = GROUP_MAX if group else TOPIC_MAX
     if not is_wire_name(name, most):
-        return f"RocketMQ takes names of at most {most} letters, digits, %, |, - and _."
+        return _("RocketMQ takes names of at most %(most)s letters, digits, %%, |, - and _.") % {"most": most}
     if name.upper().startswith("MQ_INST_"):
-        return "The name lies in the namespace of an instance."
+        return _("The name lies in the namespace of an instance.")
     if not group and is_reserved(name):
-        return "The name has a meaning on the brokers."
+        return _("The name has a meaning on the brokers.")
     return ""
 
 
 def checked_remark(remark: str) -> str:
     """The remark, trimmed. Raises Refused when it is too long."""
     if len(remark) > 256:
-        raise Refused(_FIELD, "A remark has at most 256 characters.", "remark")
+        raise Refused(_FIELD, _("A remark has at most 256 characters."), "remark")
     return remark.strip()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from brokercore.client import GroupConfig
 from brokercore.client.errors import ClientError, ConsumerNotOnline, GroupNotExist, TopicNotExist
@@ -53,7 +54,7 @@ def create_topic(
     Raises Refused for a broken rule, ClientError for an outage.
     """
     if order_type not in OrderType.values:
-        raise Refused(_FIELD, "The message type is one of 0, 1, 2, 4 and 5.", "order_type")
+        raise Refused(_FIELD, _("The message type is one of 0, 1, 2, 4 and 5."), "order_type")
     name, remark = checked_topic_name(name, instance.physical_name("")), checked_remark(remark)
     check_capacity(instance)
     hold_instance(instance)
@@ -71,11 +72,11 @@ def create_topic(
         with transaction.atomic():
             topic.save()
     except IntegrityError as error:
-        raise Refused("BIZ_TOPIC_EXISTED", f"The topic {name} already exists.", "name") from error
+        raise Refused("BIZ_TOPIC_EXISTED", _("The topic %(name)s already exists.") % {"name": name}, "name") from error
     if _broker_has_topic(topic):
-        message = (
-            f"The broker still has a topic {name}: it is being deleted, or was created elsewhere (see Broker drift)."
-        )
+        message = _(
+            "The broker still has a topic %(name)s: it is being deleted, or was created elsewhere (see Broker drift)."
+        ) % {"name": name}
         raise Refused("BIZ_TOPIC_EXISTED", message, "name")
     _applied(lambda: apply_topic(topic), lambda: remove_topic(topic))
     audit.record(actor, "topics.topic.create", topic.physical_name, detail={"order_type": order_type})
@@ -91,7 +92,7 @@ def create_topic(
 def set_topic_permission(*, actor: Actor, topic: Topic, perm: int) -> None:
     """Set the read/write mode: 6 both, 4 read only, 2 write only."""
     if perm not in Permission.values:
-        raise Refused(_FIELD, "The mode is 6 (read and write), 4 (read only) or 2 (write only).", "perm")
+        raise Refused(_FIELD, _("The mode is 6 (read and write), 4 (read only) or 2 (write only)."), "perm")
     before, topic.perm = topic.perm, perm
     topic.save(update_fields=["perm"])
     apply_topic(topic)
@@ -106,7 +107,7 @@ def delete_topic(*, actor: Actor, topic: Topic) -> None:
     The broker goes first and the row after it, so that a failure on the way leaves a row that can be deleted again.
     """
     if Topic.objects.select_for_update().filter(pk=topic.pk).first() is None:
-        raise Refused("BIZ_TOPIC_NOT_FOUND", f"The topic {topic.name} no longer exists.")
+        raise Refused("BIZ_TOPIC_NOT_FOUND", _("The topic %(topic)s no longer exists.") % {"topic": topic.name})
     remove_topic(topic)
     grants.record_end(actor, topic)
     audit.record(actor, "topics.topic.delete", topic.physical_name)
@@ -197,13 +198,20 @@ def delete_group(*, actor: Actor, group: Group) -> None:
     """Delete a group with its offsets, retry and dead-letter topics; refused while a consumer is connected."""
     admin = broker.admin(group.instance.cluster)
     if Group.objects.select_for_update().filter(pk=group.pk).first() is None:
-        raise Refused("BIZ_SUBSCRIPTION_NOT_FOUND", f"The group {group.group_id} no longer exists.")
+        raise Refused(
+            "BIZ_SUBSCRIPTION_NOT_FOUND", _("The group %(group_id)s no longer exists.") % {"group_id": group.group_id}
+        )
     try:
         online = len(admin.clients.consumers(group.physical_name).connections)
     except ConsumerNotOnline:
         online = 0
     if online:
-        raise Refused(_FIELD, f"{group.group_id} has {online} consumers online; stop them first.", "group_id")
+        raise Refused(
+            _FIELD,
+            _("%(group_id)s has %(online)s consumers online; stop them first.")
+            % {"group_id": group.group_id, "online": online},
+            "group_id",
+        )
     remove_group(group)
     audit.record(actor, "topics.group.delete", group.physical_name)
     if group.owner_id != actor.tenant.pk:
@@ -299,18 +307,32 @@ def check_capacity(instance: Instance) -> None:
         return
     Instance.objects.select_for_update().get(pk=instance.pk)
     if instance.topics.count() >= instance.topic_capacity:
-        raise Refused("BIZ_TOPIC_QUOTA_EXCEEDED", f"{instance.name} may have {instance.topic_capacity} topics.")
+        raise Refused(
+            "BIZ_TOPIC_QUOTA_EXCEEDED",
+            _("%(instance)s may have %(topic_capacity)s topics.")
+            % {"instance": instance.name, "topic_capacity": instance.topic_capacity},
+        )
 
 
 def _check_delivery_order(given: str) -> None:
     if given not in DeliveryOrder.values:
-        raise Refused(_FIELD, f"The delivery order is one of {', '.join(DeliveryOrder.values)}.", "delivery_order")
+        raise Refused(
+            _FIELD,
+            _("The delivery order is one of %(values)s.") % {"values": ", ".join(DeliveryOrder.values)},
+            "delivery_order",
+        )
 
 
 def _group_exists(actor: Actor, group: Group) -> Refused:
     holder = Group.objects.filter(physical_name=group.physical_name, cluster=group.instance.cluster).first()
     if holder and holder.owner_id != actor.tenant.pk:
         return Refused(
-            "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER", f"The group ID {group.group_id} cannot be used.", "group_id"
+            "BIZ_CONSUMER_ID_BELONG_TO_OTHER_USER",
+            _("The group ID %(group_id)s cannot be used.") % {"group_id": group.group_id},
+            "group_id",
         )
-    return Refused("BIZ_SUBSCRIPTION_EXISTED", f"The group ID {group.group_id} already exists.", "group_id")
+    return Refused(
+        "BIZ_SUBSCRIPTION_EXISTED",
+        _("The group ID %(group_id)s already exists.") % {"group_id": group.group_id},
+        "group_id",
+    )

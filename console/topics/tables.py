@@ -9,6 +9,7 @@ from typing import Any
 import django_tables2 as tables
 from django.db.models import QuerySet
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from brokercore.names import DEAD_LETTER_PREFIX, dead_letter_topic, group_of
 from console.instances.models import Instance
@@ -16,6 +17,7 @@ from console.topics.live import GroupHour, Rates, figure, rates
 from console.topics.models import Group, Topic
 from console.web import exports
 from console.web.htmx import HtmxRequest
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, FetchedRows, FigureColumn, ListTable, column
 from console.web.templatetags.gantry import number
 from console.web.templatetags.sparks import spark
@@ -62,8 +64,8 @@ def _sortable(
 def _used_by(group: Group) -> str:
     """As the list has it in a badge: templates/topics/_shared_cell.html."""
     if group.shared:
-        return "All users"
-    return "Its creator" if group.creator and not group.creator.is_tenant_admin else "Account only"
+        return _("All users")
+    return _("Its creator") if group.creator and not group.creator.is_tenant_admin else _("Account only")
 
 
 class _Rated(ListTable):
@@ -79,14 +81,14 @@ class _Rated(ListTable):
 class TopicTable(_Rated):
     """Name, type, mode and what flows in."""
 
-    name = CellColumn(template_name="topics/_topic_cell.html", verbose_name="Topic")
-    order_type = CellColumn(template_name="topics/_type_cell.html", verbose_name="Message type")
-    perm = CellColumn(template_name="topics/_perm_cell.html", verbose_name="Mode")
-    queues = tables.Column(verbose_name="Queues", attrs=_NUMBER)
-    in_tps = FigureColumn("In, messages/s")
+    name = CellColumn(template_name="topics/_topic_cell.html", verbose_name=gettext_lazy("Topic"))
+    order_type = CellColumn(template_name="topics/_type_cell.html", verbose_name=gettext_lazy("Message type"))
+    perm = CellColumn(template_name="topics/_perm_cell.html", verbose_name=gettext_lazy("Mode"))
+    queues = tables.Column(verbose_name=gettext_lazy("Queues"), attrs=_NUMBER)
+    in_tps = FigureColumn(gettext_lazy("In, messages/s"))
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
-    stored = FigureColumn("Stored")
-    created_at = CellColumn(_CREATED, verbose_name="Created", attrs=_WIDE)
+    stored = FigureColumn(gettext_lazy("Stored"))
+    created_at = CellColumn(_CREATED, verbose_name=gettext_lazy("Created"), attrs=_WIDE)
 
     class Meta:
         order_by = "name"
@@ -123,14 +125,14 @@ class TopicTable(_Rated):
 class GroupTable(_Rated):
     """Group ID, what it consumes and how far it is behind."""
 
-    group_id = CellColumn(template_name="topics/_group_cell.html", verbose_name="Group ID")
-    read_enabled = CellColumn(template_name="topics/_reading_cell.html", verbose_name="Consumption")
-    shared = CellColumn(template_name="topics/_shared_cell.html", verbose_name="Used by")
-    out_tps = FigureColumn("Out, messages/s")
-    backlog = FigureColumn("Backlog")
+    group_id = CellColumn(template_name="topics/_group_cell.html", verbose_name=gettext_lazy("Group ID"))
+    read_enabled = CellColumn(template_name="topics/_reading_cell.html", verbose_name=gettext_lazy("Consumption"))
+    shared = CellColumn(template_name="topics/_shared_cell.html", verbose_name=gettext_lazy("Used by"))
+    out_tps = FigureColumn(gettext_lazy("Out, messages/s"))
+    backlog = FigureColumn(gettext_lazy("Backlog"))
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
-    dead_letters = FigureColumn("Dead letters")
-    created_at = CellColumn(_CREATED, verbose_name="Created", attrs=_WIDE)
+    dead_letters = FigureColumn(gettext_lazy("Dead letters"))
+    created_at = CellColumn(_CREATED, verbose_name=gettext_lazy("Created"), attrs=_WIDE)
 
     class Meta:
         order_by = "group_id"
@@ -147,7 +149,7 @@ class GroupTable(_Rated):
         return (
             record.group_id,
             record.remark,
-            "Enabled" if record.read_enabled else "Stopped",
+            _("Enabled") if record.read_enabled else _("Stopped"),
             _used_by(record),
             exports.figure(self.rates.out_tps.get(record.physical_name)),
             exports.figure(self.rates.backlog.get(record.physical_name)),
@@ -172,14 +174,16 @@ class GroupTable(_Rated):
 class SharedByMeTable(tables.Table):  # type: ignore[misc]
     """What the account shared: topic, receiver, right, since when."""
 
-    topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))
+    topic = CellColumn(
+        template_name="grants/_topic_cell.html", verbose_name=gettext_lazy("Topic"), order_by=("topic__name", "pk")
+    )
     receiver = CellColumn(
         template_name="grants/_receiver_cell.html",
-        verbose_name="Shared with",
+        verbose_name=gettext_lazy("Shared with"),
         order_by=("tenant__name", "user__username"),
     )
-    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
-    created_at = CellColumn(_CREATED, verbose_name="Since")
+    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name=gettext_lazy("Right"))
+    created_at = CellColumn(_CREATED, verbose_name=gettext_lazy("Since"))
     actions = CellColumn(
         template_name="grants/_revoke_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )
@@ -200,12 +204,16 @@ class TopicGrantTable(SharedByMeTable):
 class SharedWithMeTable(tables.Table):  # type: ignore[misc]
     """What other accounts (or the own one) shared with the visitor."""
 
-    topic = CellColumn(template_name="grants/_topic_cell.html", verbose_name="Topic", order_by=("topic__name", "pk"))
-    owner = CellColumn(
-        template_name="grants/_owner_cell.html", verbose_name="Owner", order_by="topic__instance__tenant__name"
+    topic = CellColumn(
+        template_name="grants/_topic_cell.html", verbose_name=gettext_lazy("Topic"), order_by=("topic__name", "pk")
     )
-    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name="Right")
-    created_at = CellColumn(_CREATED, verbose_name="Since")
+    owner = CellColumn(
+        template_name="grants/_owner_cell.html",
+        verbose_name=gettext_lazy("Owner"),
+        order_by="topic__instance__tenant__name",
+    )
+    relation = CellColumn(template_name="grants/_relation_cell.html", verbose_name=gettext_lazy("Right"))
+    created_at = CellColumn(_CREATED, verbose_name=gettext_lazy("Since"))
     actions = CellColumn(
         template_name="grants/_use_cell.html", verbose_name="", orderable=False, attrs=column("row-actions")
     )

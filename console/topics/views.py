@@ -13,6 +13,7 @@ from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import downloads
@@ -69,7 +70,7 @@ def topic_create(request: Request, instance_id: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             topic = services.create_topic(actor=request.actor, instance=instance, **form.cleaned_data)
-            messages.success(request, f"Topic {topic.name} is ready.")
+            messages.success(request, _("Topic %(topic)s is ready.") % {"topic": topic.name})
             return redirect("topics.detail", instance.instance_id, topic.name)
     return forms.show(request, "topics/create.html", form, {"instance": instance})
 
@@ -108,9 +109,11 @@ def topic_mode(request: Request, instance_id: str, name: str) -> HttpResponse:
     form = ModeForm(request.POST)
     if form.is_valid():
         services.set_topic_permission(actor=request.actor, topic=topic, **form.cleaned_data)
-        messages.success(request, f"{topic.name} is now: {topic.get_perm_display().lower()}.")
+        messages.success(
+            request, _("%(topic)s is now: %(perm)s.") % {"topic": topic.name, "perm": topic.get_perm_display().lower()}
+        )
     else:
-        messages.error(request, "The mode is read and write, read only, or write only.")
+        messages.error(request, _("The mode is read and write, read only, or write only."))
     return htmx.done(request, "topics.detail", topic.instance.instance_id, topic.name)
 
 
@@ -119,7 +122,7 @@ def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="topic",
         name=topic.name,
-        warning="Its messages, the subscriptions of all groups and the grants on it are deleted with it.",
+        warning=_("Its messages, the subscriptions of all groups and the grants on it are deleted with it."),
         cancel_url=reverse("topics.detail", args=[instance_id, topic.name]),
     )
     return deletion.confirm(
@@ -156,7 +159,7 @@ def group_create(request: Request, instance_id: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             group = services.create_group(actor=request.actor, instance=instance, **form.cleaned_data)
-            messages.success(request, f"Group {group.group_id} is ready.")
+            messages.success(request, _("Group %(group_id)s is ready.") % {"group_id": group.group_id})
             return redirect("groups.list", instance.instance_id)
     return forms.show(request, "topics/group_create.html", form, {"instance": instance})
 
@@ -174,7 +177,11 @@ def group_reading(request: Request, instance_id: str, group_id: str) -> HttpResp
     group = access.group(request, instance_id, group_id, "mq:UpdateGroup")
     enabled = request.POST.get("enabled") == "true"
     services.set_group_reading(actor=request.actor, group=group, enabled=enabled)
-    messages.success(request, f"{group.group_id} {'may consume again' if enabled else 'gets no more messages'}.")
+    messages.success(
+        request,
+        _("%(group_id)s %(value)s.")
+        % {"group_id": group.group_id, "value": _("may consume again") if enabled else _("gets no more messages")},
+    )
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
@@ -187,9 +194,13 @@ def group_order(request: Request, instance_id: str, group_id: str) -> HttpRespon
     form = OrderForm(request.POST)
     if form.is_valid():
         services.set_group_order(actor=request.actor, group=group, **form.cleaned_data)
-        messages.success(request, f"{group.group_id} is delivered to: {group.get_delivery_order_display().lower()}.")
+        messages.success(
+            request,
+            _("%(group_id)s is delivered to: %(delivery_order)s.")
+            % {"group_id": group.group_id, "delivery_order": group.get_delivery_order_display().lower()},
+        )
     else:
-        messages.error(request, "The delivery order is automatic, in order, or without order.")
+        messages.error(request, _("The delivery order is automatic, in order, or without order."))
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
@@ -198,11 +209,13 @@ def group_sharing(request: Request, instance_id: str, group_id: str) -> HttpResp
     """Open a group to the account's RAM users or keep it: the account's decision alone."""
     group = access.group(request, instance_id, group_id, "mq:UpdateGroup")
     if not request.actor.is_account:
-        raise PermissionDenied("Only the administrator of the account decides which groups its RAM users may use.")
+        raise PermissionDenied(_("Only the administrator of the account decides which groups its RAM users may use."))
     shared = request.POST.get("shared") == "true"
     services.set_group_shared(actor=request.actor, group=group, shared=shared)
-    who = "RAM users may use it as their policies say" if shared else "only the account and its creator may use it"
-    messages.success(request, f"{group.group_id}: {who}.")
+    who = (
+        _("RAM users may use it as their policies say") if shared else _("only the account and its creator may use it")
+    )
+    messages.success(request, _("%(group_id)s: %(who)s.") % {"group_id": group.group_id, "who": who})
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
@@ -211,7 +224,7 @@ def group_delete(request: Request, instance_id: str, group_id: str) -> HttpRespo
     wanted = deletion.Deletion(
         kind="group",
         name=group.group_id,
-        warning="Its offsets, the messages waiting for redelivery and its dead letters are deleted with it.",
+        warning=_("Its offsets, the messages waiting for redelivery and its dead letters are deleted with it."),
         cancel_url=reverse("groups.detail", args=[instance_id, group.group_id]),
     )
     own = group.instance.tenant_id == request.actor.tenant.pk
@@ -236,8 +249,8 @@ def grants_index(request: Request) -> HttpResponse:
         "q": text,
         "tab": "by" if given else "with",
         "tabs": [
-            {"title": "Shared with me", "url": here, "active": not given},
-            {"title": "Shared by me", "url": f"{here}?tab=by", "active": given},
+            {"title": _("Shared with me"), "url": here, "active": not given},
+            {"title": _("Shared by me"), "url": f"{here}?tab=by", "active": given},
         ],
     }
     return htmx.page(request, "grants/index.html", "grants/_list.html", context)
@@ -250,7 +263,11 @@ def grants_topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             grant = _create_grant(request, found, form.cleaned_data)
-            messages.success(request, f"{found.name} is shared with {grant_services.receiver_name(grant)}.")
+            messages.success(
+                request,
+                _("%(found)s is shared with %(grant)s.")
+                % {"found": found.name, "grant": grant_services.receiver_name(grant)},
+            )
             return redirect("grants.topic", instance_id, name)
     context = {
         "instance": found.instance,
@@ -270,9 +287,10 @@ def grants_revoke(request: Request, instance_id: str, name: str, number: int) ->
         raise Http404("no such grant")
     wanted = deletion.Deletion(
         kind="grant",
-        verb="Revoke",
+        verb=_("Revoke"),
         name=grant_services.receiver_name(grant),
-        warning=f"Its clients are refused on {found.name} within two seconds. Its groups and their offsets stay.",
+        warning=_("Its clients are refused on %(found)s within two seconds. Its groups and their offsets stay.")
+        % {"found": found.name},
         cancel_url=reverse("grants.topic", args=[instance_id, name]),
     )
     return deletion.confirm(
@@ -318,7 +336,7 @@ def grants_group_create(request: Request, instance_id: str, name: str) -> HttpRe
     if form.is_valid():
         with forms.refusals_on(form):
             group = services.create_group(actor=request.actor, instance=found.instance, **form.cleaned_data)
-            messages.success(request, f"Group {group.group_id} is ready.")
+            messages.success(request, _("Group %(group_id)s is ready.") % {"group_id": group.group_id})
             return redirect("grants.groups", instance_id, name)
     return forms.show(request, "grants/group_create.html", form, _received(found, "groups"))
 

@@ -11,6 +11,7 @@ from typing import cast
 
 from django.core.exceptions import PermissionDenied
 from django.db import Error, close_old_connections
+from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from brokercore.client import GroupConfig, TopicConfig
@@ -64,7 +65,7 @@ def answer_next(wait_s: int = WAIT_S) -> bool:
 def _answer(wanted: Wanted) -> Answer:
     key = find_key(wanted.key)
     if key is None:
-        return Answer("permission", f"the AccessKey {wanted.key} does not exist or is disabled")
+        return Answer("permission", _("the AccessKey %(key)s does not exist or is disabled") % {"key": wanted.key})
     try:
         _make(actor_of(key, channel="broker", source_ip=wanted.address, secure=wanted.secure), wanted)
     except PermissionDenied as error:
@@ -85,7 +86,8 @@ def _make(actor: Actor, wanted: Wanted) -> None:
     )
     if instance is None:
         raise PermissionDenied(
-            f"{actor.tenant.name} has no instance without a namespace, in which {wanted.name} would be"
+            _("%(name)s has no instance without a namespace, in which %(wanted)s would be")
+            % {"name": actor.tenant.name, "wanted": wanted.name}
         )
     if wanted.kind == "topic":
         require(actor, "mq:CreateTopic", mq_resource(instance.instance_id), owner=instance.tenant)

@@ -7,6 +7,7 @@ to see them is a right of its own.
 from __future__ import annotations
 
 from django.http import Http404
+from django.utils.translation import gettext as _
 
 from console.accounts.access import require
 from console.accounts.actor import Actor, service_resource
@@ -34,7 +35,7 @@ def task(request: Request, task_id: str, action: str) -> TrackingTask:
 
     A missing right is 403, also for an ID that no task has.
     """
-    with missing.page_of("change tracking task", NOT_FOUND):
+    with missing.page_of(_("change tracking task"), NOT_FOUND):
         return require_task(request.actor, action, task_id)
 
 
@@ -75,4 +76,4 @@ def resource(tenant: Tenant, task_id: str) -> str:
 
 def no_task(task_id: str) -> Refused:
     """The refusal of a task that there is not."""
-    return Refused(NOT_FOUND, f"There is no change tracking task {task_id}.", "task")
+    return Refused(NOT_FOUND, _("There is no change tracking task %(task_id)s.") % {"task_id": task_id}, "task")

@@ -12,6 +12,7 @@ import socket
 from ipaddress import ip_address
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from analytics.inflow.changes import CaptureFailed
 from analytics.inflow.source import Source
@@ -29,7 +30,7 @@ def require_host(host: str) -> None:
     """Raise Refused for what is neither a name nor an address, such as the folder of a socket."""
     if not _HOST.fullmatch(host):
         raise Refused(
-            "HOST_INVALID", "A host is a name or an IP address; lists and folders of sockets are neither.", "host"
+            "HOST_INVALID", _("A host is a name or an IP address; lists and folders of sockets are neither."), "host"
         )
 
 
@@ -45,7 +46,9 @@ def judged(host: str) -> str:
     except (OSError, UnicodeError) as error:
         raise CaptureFailed(f"The host {host} is not known: its name has no address now.", "UNREACHABLE") from error
     if not all(may_reach(address, settings.SMQ_PUSH_ALLOW) for address in told):
-        raise Refused(REFUSED, "The host is neither public nor one that the platform's administrator allows.", "host")
+        raise Refused(
+            REFUSED, _("The host is neither public nor one that the platform's administrator allows."), "host"
+        )
     return min(told, key=lambda address: (ip_address(address.partition("%")[0]).version, address))
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from analytics.inflow.event_reader import Range, Reader
 from console.accounts.models import Tenant
+from console.web.languages import gettext_lazy
 
 #: A capturing process that was silent for this long has lost its tasks.
 LEASE = timedelta(seconds=15)
@@ -23,26 +24,26 @@ _LETTERS = string.ascii_lowercase + string.digits
 class Kind(models.TextChoices):
     """What is captured."""
 
-    POSTGRESQL = "postgresql", "PostgreSQL"
-    MYSQL = "mysql", "MySQL or MariaDB"
+    POSTGRESQL = "postgresql", gettext_lazy("PostgreSQL")
+    MYSQL = "mysql", gettext_lazy("MySQL or MariaDB")
 
 
 class Tls(models.TextChoices):
     """How the database is reached."""
 
-    OFF = "off", "Not encrypted"
-    REQUIRED = "required", "Encrypted, any certificate"
-    VERIFIED = "verified", "Encrypted, certificate verified"
+    OFF = "off", gettext_lazy("Not encrypted")
+    REQUIRED = "required", gettext_lazy("Encrypted, any certificate")
+    VERIFIED = "verified", gettext_lazy("Encrypted, certificate verified")
 
 
 class State(models.TextChoices):
     """How a task is. One that is deleted is there until what it has made in the database and its log are removed."""
 
-    STARTING = "starting", "Starting"
-    NORMAL = "normal", "Normal"
-    FAILED = "failed", "Failed"
-    PAUSED = "paused", "Paused"
-    DELETING = "deleting", "Being deleted"
+    STARTING = "starting", gettext_lazy("Starting")
+    NORMAL = "normal", gettext_lazy("Normal")
+    FAILED = "failed", gettext_lazy("Failed")
+    PAUSED = "paused", gettext_lazy("Paused")
+    DELETING = "deleting", gettext_lazy("Being deleted")
 
 
 #: States in which a process has, or will have, something to do.
@@ -126,10 +127,15 @@ class TrackingTask(models.Model):
         return self.state == State.NORMAL and self.is_held
 
     @property
-    def word(self) -> str:
+    def shown_state(self) -> State:
         """Its state as people are told it: what is normal and has no process is being started."""
         is_lost = self.state == State.NORMAL and not self.is_held
-        return str(State.STARTING.label if is_lost else State(self.state).label)
+        return State.STARTING if is_lost else State(self.state)
+
+    @property
+    def word(self) -> str:
+        """The same in a word."""
+        return str(self.shown_state.label)
 
     @property
     def before_ms(self) -> int:

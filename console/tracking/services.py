@@ -10,6 +10,7 @@ from django.contrib.auth.hashers import check_password, make_password
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.inflow import source as sources
@@ -51,11 +52,11 @@ def create(*, actor: Actor, name: str, kind: Kind, **values: Unpack[Values]) -> 
     """A task that begins at once. Raises Refused for what cannot be one, and where the account has too many."""
     _require_name(name)
     if not lake.is_folder():
-        raise Refused("LAKE_REMOTE", "Change tracking keeps its logs in a folder; the lake is in object storage.")
+        raise Refused("LAKE_REMOTE", _("Change tracking keeps its logs in a folder; the lake is in object storage."))
     task = TrackingTask(tenant=actor.tenant, name=name, kind=kind, creator=actor.name[:150])
     _fill(task, values)
     if not values.get("password"):
-        raise Refused("PASSWORD_MISSING", "The account's password is missing.", "password")
+        raise Refused("PASSWORD_MISSING", _("The account's password is missing."), "password")
     addresses_are_allowed(task)
     try:
         with transaction.atomic():
@@ -63,7 +64,9 @@ def create(*, actor: Actor, name: str, kind: Kind, **values: Unpack[Values]) -> 
             task.save()
             _record(actor, "create", task, _told(task))
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"There is a change tracking task {name} already.", "name") from error
+        raise Refused(
+            "NAME_TAKEN", _("There is a change tracking task %(name)s already.") % {"name": name}, "name"
+        ) from error
     return task
 
 
@@ -76,13 +79,13 @@ def change(*, actor: Actor, task: TrackingTask, name: str = "", **values: Unpack
     locked = _locked(task)
     before = {field: getattr(locked, field) for field in _TO_WHOM}
     if values.get("database", locked.database) != locked.database:
-        raise Refused("DATABASE_FIXED", "The database of a task cannot be changed; create another task.", "database")
+        raise Refused("DATABASE_FIXED", _("The database of a task cannot be changed; create another task."), "database")
     if name and name != locked.name:
         _require_name(name)
         locked.name = name
     _fill(locked, values)
     if not values.get("password") and before != {field: getattr(locked, field) for field in _TO_WHOM}:
-        raise Refused("PASSWORD_MISSING", "Type the password again: it would be sent to another server.", "password")
+        raise Refused("PASSWORD_MISSING", _("Type the password again: it would be sent to another server."), "password")
     addresses_are_allowed(locked)
     locked.revision += 1
     if locked.state == State.FAILED:
@@ -95,7 +98,9 @@ def change(*, actor: Actor, task: TrackingTask, name: str = "", **values: Unpack
         with transaction.atomic():
             locked.save(update_fields=fields)
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"There is a change tracking task {name} already.", "name") from error
+        raise Refused(
+            "NAME_TAKEN", _("There is a change tracking task %(name)s already.") % {"name": name}, "name"
+        ) from error
     _record(actor, "update", locked, _told(locked))
 
 
@@ -112,7 +117,7 @@ def test(
     _fill(tried, values)
     if not values.get("password"):
         if task is None or any(getattr(tried, field) != getattr(task, field) for field in (*_TO_WHOM, "kind")):
-            raise Refused("PASSWORD_MISSING", "The account's password is missing.", "password")
+            raise Refused("PASSWORD_MISSING", _("The account's password is missing."), "password")
         tried.password_encrypted = task.password_encrypted
     try:
         source = addresses.source_of(tried)
@@ -128,7 +133,7 @@ def test(
 def pause(*, actor: Actor, task: TrackingTask) -> None:
     """Stop capturing. What PostgreSQL keeps for the task it goes on keeping. Raises Refused when it is paused."""
     if not _running(task).update(state=State.PAUSED, worker="", heartbeat_at=None, **_NO_FIGURES):
-        raise Refused("TASK_STATE", f"{task.name} is paused already.")
+        raise Refused("TASK_STATE", _("%(task)s is paused already.") % {"task": task.name})
     _record(actor, "pause", task)
 
 
@@ -141,7 +146,7 @@ def resume(*, actor: Actor, task: TrackingTask, anew: bool = False) -> None:
     """
     locked = _locked(task)
     if locked.state == State.NORMAL and not anew:
-        raise Refused("TASK_STATE", f"{task.name} is not paused.")
+        raise Refused("TASK_STATE", _("%(task)s is not paused.") % {"task": task.name})
     locked.state, locked.revision = State.STARTING, locked.revision + 1
     fields = ["state", "revision"]
     if anew:
@@ -160,7 +165,11 @@ def delete(*, actor: Actor, task: TrackingTask) -> None:
     locked = _locked(task)
     held = locked.groups.exclude(holder="").first()
     if held is not None:
-        raise Refused("GROUP_HELD", f"{held.holder_name} reads by the consumer group {held.name}; delete it first.")
+        raise Refused(
+            "GROUP_HELD",
+            _("%(holder_name)s reads by the consumer group %(held)s; delete it first.")
+            % {"holder_name": held.holder_name, "held": held.name},
+        )
     locked.groups.all().delete()
     TrackingTask.objects.filter(pk=locked.pk).update(
         state=State.DELETING, deleted_at=timezone.now(), revision=F("revision") + 1
@@ -171,20 +180,28 @@ def delete(*, actor: Actor, task: TrackingTask) -> None:
 def create_group(*, actor: Actor, task: TrackingTask, name: str, account: str, password: str) -> ConsumerGroup:
     """A consumer group with its account. Raises Refused for what cannot be one, and a name that is taken."""
     if not _GROUP_NAME.fullmatch(name):
-        raise Refused("NAME_INVALID", "A name has 1 to 64 letters, digits, points, hyphens and underscores.", "name")
+        raise Refused("NAME_INVALID", _("A name has 1 to 64 letters, digits, points, hyphens and underscores."), "name")
     if not _GROUP_NAME.fullmatch(account):
         raise Refused(
-            "ACCOUNT_INVALID", "An account has 1 to 64 letters, digits, points, hyphens and underscores.", "account"
+            "ACCOUNT_INVALID", _("An account has 1 to 64 letters, digits, points, hyphens and underscores."), "account"
         )
     if not 8 <= len(password) <= _LONGEST_PASSWORD:
-        raise Refused("PASSWORD_INVALID", f"A password has 8 to {_LONGEST_PASSWORD} characters.", "password")
+        raise Refused(
+            "PASSWORD_INVALID",
+            _("A password has 8 to %(longest_password)s characters.") % {"longest_password": _LONGEST_PASSWORD},
+            "password",
+        )
     hashed = make_password(password)
     try:
         with transaction.atomic():
             group = ConsumerGroup.objects.create(task=task, name=name, account=account, password_hash=hashed)
             _record(actor, "create_group", task, {"group": name, "account": account})
     except IntegrityError as error:
-        raise Refused("NAME_TAKEN", f"{task.name} has a consumer group {name} already.", "name") from error
+        raise Refused(
+            "NAME_TAKEN",
+            _("%(task)s has a consumer group %(name)s already.") % {"task": task.name, "name": name},
+            "name",
+        ) from error
     return group
 
 
@@ -193,7 +210,11 @@ def delete_group(*, actor: Actor, task: TrackingTask, group: ConsumerGroup) -> N
     """Delete a consumer group. Raises Refused while something reads by it."""
     if not ConsumerGroup.objects.filter(pk=group.pk, holder="").delete()[0]:
         group.refresh_from_db()
-        raise Refused("GROUP_HELD", f"{group.holder_name} reads by the consumer group {group.name}.")
+        raise Refused(
+            "GROUP_HELD",
+            _("%(holder_name)s reads by the consumer group %(group)s.")
+            % {"holder_name": group.holder_name, "group": group.name},
+        )
     _record(actor, "delete_group", task, {"group": group.name})
 
 
@@ -201,7 +222,11 @@ def require_password(*, group: ConsumerGroup, account: str, password: str) -> No
     """Raise Refused unless they are the group's; it does not tell which of them is wrong."""
     # Both are looked at, so that the time tells nothing either.
     if not (check_password(password, group.password_hash) & (account == group.account)):
-        raise Refused("GROUP_PASSWORD", f"Account or password of the consumer group {group.name} is wrong.", "password")
+        raise Refused(
+            "GROUP_PASSWORD",
+            _("Account or password of the consumer group %(group)s is wrong.") % {"group": group.name},
+            "password",
+        )
 
 
 def hold_group(*, group: ConsumerGroup, holder: str, name: str) -> None:
@@ -214,8 +239,8 @@ def hold_group(*, group: ConsumerGroup, holder: str, name: str) -> None:
         group.refresh_from_db()
         raise Refused(
             "GROUP_HELD",
-            f"{group.holder_name or 'Another client'} reads by the consumer group {group.name}; a group has one client"
-            " only.",
+            _("%(holder_name)s reads by the consumer group %(group)s; a group has one client only.")
+            % {"holder_name": group.holder_name or _("Another client"), "group": group.name},
             "group",
         )
 
@@ -253,7 +278,11 @@ def _fill(task: TrackingTask, values: Values) -> None:
         task.tables = "\n".join(values["tables"])
     if password := values.get("password"):
         if len(password) > _LONGEST_PASSWORD or "\0" in password:
-            raise Refused("PASSWORD_INVALID", f"A password has 1 to {_LONGEST_PASSWORD} characters.", "password")
+            raise Refused(
+                "PASSWORD_INVALID",
+                _("A password has 1 to %(longest_password)s characters.") % {"longest_password": _LONGEST_PASSWORD},
+                "password",
+            )
         task.password_encrypted = encrypt(password)
     _require(task)
 
@@ -261,19 +290,31 @@ def _fill(task: TrackingTask, values: Values) -> None:
 def _require(task: TrackingTask) -> None:
     addresses.require_host(task.host)
     if task.port is None or not 1 <= task.port <= 65_535:
-        raise Refused("PORT_INVALID", "A port is a number from 1 to 65,535.", "port")
+        raise Refused("PORT_INVALID", _("A port is a number from 1 to 65,535."), "port")
     if not task.user or len(task.user) > 80 or "\0" in task.user:
-        raise Refused("USER_INVALID", "An account of the database has 1 to 80 characters.", "user")
+        raise Refused("USER_INVALID", _("An account of the database has 1 to 80 characters."), "user")
     is_postgres = task.kind == Kind.POSTGRESQL
     if is_postgres != bool(task.database) or len(task.database) > 63 or "\0" in task.database:
-        told = "has 1 to 63 characters" if is_postgres else "is named in the patterns of tables"
-        raise Refused("DATABASE_INVALID", f"A database of {Kind(task.kind).label} {told}.", "database")
+        told = "has 1 to 63 characters" if is_postgres else _("is named in the patterns of tables")
+        raise Refused(
+            "DATABASE_INVALID",
+            _("A database of %(kind)s %(told)s.") % {"kind": Kind(task.kind).label, "told": told},
+            "database",
+        )
     if not 1 <= task.retention_days <= MOST_DAYS:
-        raise Refused("DAYS_INVALID", f"Events are kept for 1 to {MOST_DAYS} days.", "retention_days")
+        raise Refused(
+            "DAYS_INVALID",
+            _("Events are kept for 1 to %(most_days)s days.") % {"most_days": MOST_DAYS},
+            "retention_days",
+        )
     if len(task.ca) > _LONGEST_CA or (task.ca and "-----BEGIN CERTIFICATE-----" not in task.ca):
-        raise Refused("CA_INVALID", "Authorities are certificates in PEM, of 64 KiB at most.", "ca")
+        raise Refused("CA_INVALID", _("Authorities are certificates in PEM, of 64 KiB at most."), "ca")
     if len(task.patterns) > _MOST_PATTERNS:
-        raise Refused("TABLES_INVALID", f"A task has {_MOST_PATTERNS} patterns of tables at most.", "tables")
+        raise Refused(
+            "TABLES_INVALID",
+            _("A task has %(most_patterns)s patterns of tables at most.") % {"most_patterns": _MOST_PATTERNS},
+            "tables",
+        )
     try:
         sources.require_patterns("postgresql" if is_postgres else "mysql", task.patterns)
     except ValueError as error:
@@ -282,7 +323,7 @@ def _require(task: TrackingTask) -> None:
 
 def _require_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise Refused("NAME_INVALID", "A name has 1 to 64 letters, digits, hyphens and underscores.", "name")
+        raise Refused("NAME_INVALID", _("A name has 1 to 64 letters, digits, hyphens and underscores."), "name")
 
 
 def _running(task: TrackingTask) -> QuerySet[TrackingTask]:

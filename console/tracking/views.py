@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from analytics.errors import AnalyticsError
@@ -97,7 +98,7 @@ def task_update(request: Request, task_id: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.change(actor=request.actor, task=task, name=form.cleaned_data["name"], **form.values)
-            messages.success(request, f"The task {form.cleaned_data['name']} is changed.")
+            messages.success(request, _("The task %(name)s is changed.") % {"name": form.cleaned_data["name"]})
             return redirect("tracking.detail", task_id)
     context = _about(request, task) | {"try_url": reverse("tracking.test", args=[task_id])}
     return forms.show(request, "tracking/update.html", form, context)
@@ -122,15 +123,15 @@ def task_resume(request: Request, task_id: str) -> HttpResponse:
 
 def task_delete(request: Request, task_id: str) -> HttpResponse:
     task = access.task(request, task_id, access.DELETE)
-    warning = "Its log and its consumer groups are deleted with it."
+    warning = _("Its log and its consumer groups are deleted with it.")
     if task.kind == Kind.POSTGRESQL:
-        warning += (
-            f" So are the slot and the publication {task.slot} in the database. If it cannot be reached within two"
-            f" minutes, they stay, and the slot keeps its log: SELECT pg_drop_replication_slot('{task.slot}');"
-            f' DROP PUBLICATION IF EXISTS "{task.slot}"'
-        )
+        warning += _(
+            " So are the slot and the publication %(slot)s in the database. If it cannot be reached "
+            "within two minutes, they stay, and the slot keeps its log: SELECT "
+            "pg_drop_replication_slot('%(slot)s'); DROP PUBLICATION IF EXISTS \"%(slot)s\""
+        ) % {"slot": task.slot}
     cancel_url = reverse("tracking.detail", args=[task_id])
-    wanted = deletion.Deletion(kind="change tracking task", name=task.name, warning=warning, cancel_url=cancel_url)
+    wanted = deletion.Deletion(kind=_("change tracking task"), name=task.name, warning=warning, cancel_url=cancel_url)
     return deletion.confirm(
         request, wanted, lambda: services.delete(actor=request.actor, task=task), ("tracking.list",)
     )
@@ -142,16 +143,20 @@ def group_create(request: Request, task_id: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.create_group(actor=request.actor, task=task, **form.cleaned_data)
-            messages.success(request, f"The consumer group {form.cleaned_data['name']} is ready.")
+            messages.success(request, _("The consumer group %(name)s is ready.") % {"name": form.cleaned_data["name"]})
             return redirect("tracking.detail", task_id)
     return forms.show(request, "tracking/create_group.html", form, _about(request, task))
 
 
 def group_delete(request: Request, task_id: str, name: str) -> HttpResponse:
     task, group = access.group(request, task_id, name, access.DELETE_GROUP)
-    warning = f"{group.holder_name} reads by it." if group.holder else "Nothing reads by it."
+    warning = (
+        _("%(holder_name)s reads by it.") % {"holder_name": group.holder_name}
+        if group.holder
+        else _("Nothing reads by it.")
+    )
     cancel_url = reverse("tracking.detail", args=[task_id])
-    wanted = deletion.Deletion(kind="consumer group", name=name, warning=warning, cancel_url=cancel_url)
+    wanted = deletion.Deletion(kind=_("consumer group"), name=name, warning=warning, cancel_url=cancel_url)
 
     def act() -> None:
         services.delete_group(actor=request.actor, task=task, group=group)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 
 from console.web import htmx
 from console.web.errors import Refused
 from console.web.htmx import HtmxRequest
+from console.web.languages import gettext_lazy
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Deletion:
     name: str
     warning: str
     cancel_url: str
-    verb: str = "Delete"
+    verb: str = gettext_lazy("Delete")
 
 
 def confirm(request: HtmxRequest, deletion: Deletion, act: Callable[[], None], done: tuple[str, ...]) -> HttpResponse:
@@ -33,7 +35,12 @@ def confirm(request: HtmxRequest, deletion: Deletion, act: Callable[[], None], d
         return _ask(request, deletion)
     typed = request.POST.get("name", "").strip()
     if typed != deletion.name:
-        return _ask(request, deletion, f"Type {deletion.name} to {deletion.verb.lower()} it.", typed)
+        return _ask(
+            request,
+            deletion,
+            _("Type %(deletion)s to %(verb)s it.") % {"deletion": deletion.name, "verb": deletion.verb.lower()},
+            typed,
+        )
     try:
         act()
     except Refused as refused:

@@ -13,6 +13,8 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """
 
     def __init__(self, symbol: str, message: str, field: str = "") -> None:
+        # A text that is translated when it is shown would be another one for who reads it later.
+        message = str(message)
         super().__init__(message)
         self.symbol = symbol
         self.message = message

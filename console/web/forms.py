@@ -16,6 +16,7 @@ from django.contrib import messages
 from django.core.exceptions import NON_FIELD_ERRORS, PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 
 from console.web import htmx
 from console.web.errors import Refused
@@ -64,7 +65,7 @@ def refusals_at(form: forms.BaseForm, place: Callable[[Refused], None]) -> _Show
     """What a service refuses inside `with` stands where `place` puts it; a missing right above the form."""
 
     def deny(denied: PermissionDenied) -> None:
-        form.add_error(WHOLE_FORM, f"Not allowed: {denied}.")
+        form.add_error(WHOLE_FORM, _("Not allowed: %(denied)s.") % {"denied": denied})
 
     return _Shown(place, deny)
 
@@ -90,7 +91,7 @@ def refusals_in(context: dict[str, Any], name: str, *, denials: bool = False) ->
 
 
 def _denial(denied: PermissionDenied) -> str:
-    return f"Not allowed: {denied}."
+    return _("Not allowed: %(denied)s.") % {"denied": denied}
 
 
 class _Shown(AbstractContextManager[None, bool]):

@@ -12,6 +12,7 @@ from django.db import OperationalError as DatabaseOutage
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
@@ -20,12 +21,13 @@ from brokercore.client.errors import BrokerError, ClientError
 from brokercore.smq.client import QueueServiceUnavailable
 from console.web import full_disk, text, zone
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 from console.web.logs import request_id
 
 log = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
-_DATABASE_OUTAGE = "The console's database does not answer; try again."
-_REDIS_OUTAGE = "No connection to Redis, which holds the samples and the queue of background work."
+_DATABASE_OUTAGE = gettext_lazy("The console's database does not answer; try again.")
+_REDIS_OUTAGE = gettext_lazy("No connection to Redis, which holds the samples and the queue of background work.")
 
 # The digest is that of the empty text: plotly inserts an empty <style> element and fills it by script.
 _EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -144,7 +146,7 @@ class NulMiddleware:
             return None
         given = [*args, *kwargs.values()]
         for source in (request.GET, request.POST):
-            given += [value for _, values in source.lists() for value in values]
+            given += [value for _unused, values in source.lists() for value in values]
         if any(isinstance(value, str) and "\0" in value for value in given):
             return render(request, "400.html", status=400)
         return None
@@ -168,20 +170,20 @@ class OutageMiddleware:
         if full := full_disk.reason(exception):
             status, title, reason = 503, full_disk.TITLE, full
         elif isinstance(exception, BrokerError):
-            status, title, reason = 502, "The broker refused", exception.user_message
+            status, title, reason = 502, _("The broker refused"), exception.user_message
         elif isinstance(exception, ClientError):
-            status, title, reason = 503, "The broker does not answer", exception.user_message
+            status, title, reason = 503, _("The broker does not answer"), exception.user_message
         elif isinstance(exception, QueueServiceUnavailable):
-            status, title, reason = 503, "The queue service does not answer", str(exception)
+            status, title, reason = 503, _("The queue service does not answer"), str(exception)
         elif isinstance(exception, RedisError | OperationalError):
-            status, title, reason = 503, "Redis does not answer", _REDIS_OUTAGE
+            status, title, reason = 503, _("Redis does not answer"), _REDIS_OUTAGE
         elif isinstance(exception, DatabaseOutage):
-            status, title, reason = 503, "The database does not answer", _DATABASE_OUTAGE
+            status, title, reason = 503, _("The database does not answer"), _DATABASE_OUTAGE
         elif isinstance(exception, LakeUnavailable):
-            status, title, reason = 503, "The lake does not answer", exception.user_message
+            status, title, reason = 503, _("The lake does not answer"), exception.user_message
         elif isinstance(exception, Refused):
             # What a form cannot show: somebody else was faster, and what the change was about is gone.
-            status, title, reason = 409, "The change was not made", exception.message
+            status, title, reason = 409, _("The change was not made"), exception.message
         else:
             return None
         log.warning("%s: %s", title, exception)

@@ -11,6 +11,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
 
 from console.web import zone
 
@@ -38,7 +39,7 @@ class MomentField(forms.DateTimeField):
             moment = moment.replace(tzinfo=timezone.get_current_timezone(), fold=self._fold)
         epoch_ms = int(moment.timestamp() * 1000)
         if not 0 <= epoch_ms < zone.END_MS:
-            raise forms.ValidationError("Choose a time from 1970 on.")
+            raise forms.ValidationError(_("Choose a time from 1970 on."))
         return epoch_ms
 
     def prepare_value(self, value: Any) -> Any:
@@ -73,4 +74,4 @@ def refuse_turned(form: forms.Form, cleaned: Mapping[str, Any], begin: str = "be
     """Say beside `end` that it is before `begin`, where both are given."""
     first, last = cleaned.get(begin), cleaned.get(end)
     if first is not None and last is not None and last < first:
-        form.add_error(end, "The end is before the start.")
+        form.add_error(end, _("The end is before the start."))

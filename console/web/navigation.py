@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.urls import NoReverseMatch, reverse
 
+from console.web.languages import gettext_lazy
+
 May = Callable[[str, str], bool]
 """Whether the visitor may do an action of an account's service, such as `ram:ListUsers`, on a path such as `user/*`."""
 
@@ -48,10 +50,12 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
     (
         "",
         (
-            _Item("Overview", "layout-dashboard", "instances.overview"),
-            _Item("Alarms", "bell", "alarms.list", also=("alarms.",), needs=("cms:QueryAlarm", "alarm/*")),
+            _Item(gettext_lazy("Overview"), "layout-dashboard", "instances.overview"),
             _Item(
-                "Instances",
+                gettext_lazy("Alarms"), "bell", "alarms.list", also=("alarms.",), needs=("cms:QueryAlarm", "alarm/*")
+            ),
+            _Item(
+                gettext_lazy("Instances"),
                 "server-2",
                 "instances.list",
                 also=(
@@ -66,10 +70,10 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         ),
     ),
     (
-        "Messaging",
+        gettext_lazy("Messaging"),
         (
             _Item(
-                "Topics",
+                gettext_lazy("Topics"),
                 "stack-2",
                 "topics.list",
                 True,
@@ -77,7 +81,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 needs=("mq:QueryInstance", ""),
             ),
             _Item(
-                "Groups",
+                gettext_lazy("Groups"),
                 "users-group",
                 "groups.list",
                 True,
@@ -88,32 +92,36 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 ),
                 needs=("mq:QueryInstance", ""),
             ),
-            _Item("Messages", "messages", "messaging.search", True, ("messaging.message", "messaging.push")),
             _Item(
-                "Dead letters",
+                gettext_lazy("Messages"), "messages", "messaging.search", True, ("messaging.message", "messaging.push")
+            ),
+            _Item(
+                gettext_lazy("Dead letters"),
                 "mailbox",
                 "messaging.dead_letter_index",
                 True,
                 ("messaging.dead_letter", "messaging.resend", "messaging.discard"),
                 needs=("mq:QueryGroup", ""),
             ),
-            _Item("Statistics", "chart-line", "metrics.index", True, needs=("mq:QueryTrend", "")),
-            _Item("Queues", "inbox", "queues.list", also=("queues.",), needs=("mns:ListQueue", "/queues/")),
+            _Item(gettext_lazy("Statistics"), "chart-line", "metrics.index", True, needs=("mq:QueryTrend", "")),
             _Item(
-                "Queue topics",
+                gettext_lazy("Queues"), "inbox", "queues.list", also=("queues.",), needs=("mns:ListQueue", "/queues/")
+            ),
+            _Item(
+                gettext_lazy("Queue topics"),
                 "send",
                 "queue_topics.list",
                 also=("queue_topics.",),
                 needs=("mns:ListTopic", "/topics/"),
             ),
-            _Item("Shared topics", "share", "grants.index", also=("grants.",)),
+            _Item(gettext_lazy("Shared topics"), "share", "grants.index", also=("grants.",)),
         ),
     ),
     (
-        "Analytics",
+        gettext_lazy("Analytics"),
         (
             _Item(
-                "Async SQL",
+                gettext_lazy("Async SQL"),
                 "database",
                 "sql.editor",
                 also=("sql.task", "sql.plot", "sql.save"),
@@ -121,28 +129,28 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
             ),
             _Item("SQL jobs", "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
             _Item(
-                "Change tracking",
+                gettext_lazy("Change tracking"),
                 "arrows-exchange",
                 "tracking.list",
                 also=("tracking.",),
                 needs=("dts:QueryTrackingTask", "tracking/*"),
             ),
             _Item(
-                "Inflow tasks",
+                gettext_lazy("Inflow tasks"),
                 "timeline",
                 "inflow.list",
                 also=("inflow.",),
                 needs=("dts:QueryInflowTask", "inflow/*"),
             ),
             _Item(
-                "Data lake",
+                gettext_lazy("Data lake"),
                 "folders",
                 "sql.buckets",
                 also=("sql.bucket", "sql.bucket_rules"),
                 needs=("dla:QueryTask", "*"),
             ),
             _Item(
-                "Archives",
+                gettext_lazy("Archives"),
                 "archive",
                 "archive.index",
                 also=("archive.index", "archive.delete"),
@@ -151,42 +159,56 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
         ),
     ),
     (
-        "Account",
+        gettext_lazy("Account"),
         (
             _Item("AccessKeys", "key", "accounts.keys", also=("accounts.key_",)),
-            _Item("Users", "users", "accounts.users", also=("accounts.user",), needs=("ram:ListUsers", "user/*")),
             _Item(
-                "User groups",
+                gettext_lazy("Users"),
+                "users",
+                "accounts.users",
+                also=("accounts.user",),
+                needs=("ram:ListUsers", "user/*"),
+            ),
+            _Item(
+                gettext_lazy("User groups"),
                 "users-group",
                 "accounts.groups",
                 also=("accounts.group",),
                 needs=("ram:ListGroups", "group/*"),
             ),
-            _Item("Roles", "mask", "accounts.roles", also=("accounts.role",), needs=("ram:ListRoles", "*")),
             _Item(
-                "Policies",
+                gettext_lazy("Roles"), "mask", "accounts.roles", also=("accounts.role",), needs=("ram:ListRoles", "*")
+            ),
+            _Item(
+                gettext_lazy("Policies"),
                 "scale",
                 "accounts.policies",
                 also=("accounts.policy", "accounts.policies", "accounts.simulator"),
                 needs=("ram:ListPolicies", "*"),
             ),
             _Item(
-                "Single sign-on",
+                gettext_lazy("Single sign-on"),
                 "login",
                 "accounts.single_sign_on",
                 also=("accounts.single_sign_on",),
                 needs=("ram:GetSingleSignOn", "*"),
             ),
-            _Item("Audit", "history", "audit.list", also=("audit.",), needs=("actiontrail:Read", "*")),
+            _Item(gettext_lazy("Audit"), "history", "audit.list", also=("audit.",), needs=("actiontrail:Read", "*")),
         ),
     ),
     (
-        "Tools",
+        gettext_lazy("Tools"),
         (
             _Item("API Tool", "api", "openapi.tool", also=("openapi.tool",)),
-            _Item("Broker drift", "git-compare", "drift.index", also=("drift.",), needs=("mq:QueryInstance", "")),
             _Item(
-                "Unowned names",
+                gettext_lazy("Broker drift"),
+                "git-compare",
+                "drift.index",
+                also=("drift.",),
+                needs=("mq:QueryInstance", ""),
+            ),
+            _Item(
+                gettext_lazy("Unowned names"),
                 "tag",
                 "adoption.index",
                 also=("adoption.",),
@@ -197,20 +219,20 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
 )
 _PLATFORM: Sequence[tuple[str, Sequence[_Item]]] = (
     (
-        "Platform",
+        gettext_lazy("Platform"),
         (
-            _Item("Accounts", "building", "platform.accounts", also=("platform.account",)),
+            _Item(gettext_lazy("Accounts"), "building", "platform.accounts", also=("platform.account",)),
             _Item(
-                "Organizations",
+                gettext_lazy("Organizations"),
                 "sitemap",
                 "platform.organizations",
                 also=("platform.organization", "platform.resource"),
             ),
-            _Item("Settings", "settings", "platform.settings"),
-            _Item("Clusters", "server-2", "platform.clusters", also=("platform.cluster",)),
-            _Item("Unowned names", "tag", "adoption.index", also=("adoption.",)),
-            _Item("Broker drift", "git-compare", "drift.index", also=("drift.",)),
-            _Item("Audit", "history", "platform.audit"),
+            _Item(gettext_lazy("Settings"), "settings", "platform.settings"),
+            _Item(gettext_lazy("Clusters"), "server-2", "platform.clusters", also=("platform.cluster",)),
+            _Item(gettext_lazy("Unowned names"), "tag", "adoption.index", also=("adoption.",)),
+            _Item(gettext_lazy("Broker drift"), "git-compare", "drift.index", also=("drift.",)),
+            _Item(gettext_lazy("Audit"), "history", "platform.audit"),
         ),
     ),
 )

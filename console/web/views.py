@@ -12,6 +12,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.web import columns, full_disk, htmx
@@ -39,19 +40,19 @@ def choose_columns(request: HtmxRequest) -> HttpResponse:
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:
     """403 with the decision's sentence."""
-    return _answer(request, 403, str(exception) or "You are not allowed to do this.", {"exception": str(exception)})
+    return _answer(request, 403, str(exception) or _("You are not allowed to do this."), {"exception": str(exception)})
 
 
 def not_found(request: HtmxRequest, exception: Exception) -> HttpResponse:
     """404: what does not exist and what belongs to another tenant look alike."""
-    return _answer(request, 404, "This no longer exists.", {})
+    return _answer(request, 404, _("This no longer exists."), {})
 
 
 def failed(request: HtmxRequest) -> HttpResponse:
     """500: the log has the traceback under the request id, the visitor has the id; a full disk is a 503 and is said."""
     if reason := full_disk.reason(sys.exc_info()[1]):
         return _answer(request, 503, reason, {"title": full_disk.TITLE, "reason": reason}, template="500.html")
-    return _answer(request, 500, "Something went wrong in the console.", {})
+    return _answer(request, 500, _("Something went wrong in the console."), {})
 
 
 def _answer(

@@ -17,10 +17,10 @@
     for (const [size, name] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
       if (seconds >= size) {
         const count = Math.floor(seconds / size);
-        return `${count} ${name}${count > 1 ? "s" : ""} ago`;
+        return window.gantryText(`%(number)s ${name}${count > 1 ? "s" : ""} ago`, { number: count });
       }
     }
-    return seconds < 10 ? "just now" : `${seconds} seconds ago`;
+    return seconds < 10 ? window.gantryText("just now") : window.gantryText("%(seconds)s seconds ago", { seconds });
   }
 
   const every = (root, selector) => [...(root.matches?.(selector) ? [root] : []), ...root.querySelectorAll(selector)];
@@ -28,7 +28,7 @@
   function showTimes(root) {
     for (const element of every(root, "time[data-time]:not([data-shown])")) {
       const date = new Date(element.dateTime);
-      element.title = `${element.title.split(" · ")[0]} · shown in ${zone || "local time"}`;
+      element.title = `${element.title.split(" · ")[0]} · ${window.gantryText("shown in %(zone)s", { zone: zone || window.gantryText("local time") })}`;
       element.textContent = shown(date, element.dataset.time);
       element.dataset.shown = "";
     }
@@ -42,7 +42,7 @@
     box.textContent = text;
     const close = document.createElement("button");
     close.className = "btn-close";
-    close.setAttribute("aria-label", "Close");
+    close.setAttribute("aria-label", window.gantryText("Close"));
     close.addEventListener("click", () => box.remove());
     box.append(close);
     document.getElementById("notices").replaceChildren(box);
@@ -54,7 +54,7 @@
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      notice("The browser does not allow this page to copy; select the text instead.", "warning");
+      notice(window.gantryText("The browser does not allow this page to copy; select the text instead."), "warning");
       return;
     }
     button.classList.add("copied");
@@ -137,11 +137,11 @@
   document.addEventListener("htmx:responseError", (event) => {
     const xhr = event.detail.xhr;
     const plain = (xhr.getResponseHeader("Content-Type") || "").startsWith("text/plain");
-    const reason = plain && xhr.responseText ? xhr.responseText : `The server answered ${xhr.status}.`;
-    notice(`${reason} Request ${xhr.getResponseHeader("X-Request-Id") || "unknown"}`);
+    const reason = plain && xhr.responseText ? xhr.responseText : window.gantryText("The server answered %(status)s.", { status: xhr.status });
+    notice(window.gantryText("%(reason)s Request %(request)s", { reason, request: xhr.getResponseHeader("X-Request-Id") || "–" }));
   });
-  document.addEventListener("htmx:sendError", () => notice("The console does not answer. Is it running?"));
-  document.addEventListener("htmx:timeout", () => notice("The console did not answer in time."));
+  document.addEventListener("htmx:sendError", () => notice(window.gantryText("The console does not answer. Is it running?")));
+  document.addEventListener("htmx:timeout", () => notice(window.gantryText("The console did not answer in time.")));
   // On a narrow screen the tab that is open may stand outside of it.
   document.querySelector(".tabs .nav-link.active")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   setInterval(() => showTimes(document.body), 10000);

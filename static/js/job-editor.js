@@ -28,7 +28,7 @@
   }
 
   const isChanged = () => editor.getValue() !== kept;
-  const tell = () => (status.textContent = isChanged() ? "Changes are not saved yet." : said);
+  const tell = () => (status.textContent = isChanged() ? window.gantryText("Changes are not saved yet.") : said);
 
   let timer = 0;
   editor.on("change", () => {

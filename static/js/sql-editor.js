@@ -22,7 +22,7 @@
   const editor = CodeMirror.fromTextArea(area, {
     mode: "text/x-sparksql", lineNumbers: true, matchBrackets: true, autoCloseBrackets: true, indentUnit: 2,
     lineWrapping: true, viewportMargin: 60, placeholder: area.placeholder || "select carrier, count(*) from flights group by carrier",
-    screenReaderLabel: "Statement. Escape, then Tab, leaves the editor.", maxHighlightLength: 5000,
+    screenReaderLabel: window.gantryText("Statement. Escape, then Tab, leaves the editor."), maxHighlightLength: 5000,
     extraKeys: {
       "Ctrl-Enter": run, "Cmd-Enter": run, "Ctrl-Space": (cm) => complete(cm), "Ctrl-/": "toggleComment", "Cmd-/": "toggleComment",
       Tab: (cm) => (cm.somethingSelected() ? cm.indentSelection("add") : cm.execCommand("insertSoftTab")),

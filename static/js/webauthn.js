@@ -40,12 +40,15 @@
     const problem = form.querySelector("[data-webauthn-problem]");
     problem.hidden = true;
     try {
-      if (!window.PublicKeyCredential) throw new Error("this address or browser does not allow it");
+      if (!window.PublicKeyCredential) throw new Error(window.gantryText("this address or browser does not allow it"));
       const options = JSON.parse(document.getElementById("webauthn-options").textContent);
       form.elements.credential.value = asJson(await ask(form.dataset.webauthn, options));
       HTMLFormElement.prototype.submit.call(form);
     } catch (error) {
-      problem.textContent = `The security key was not used: ${error.name === "NotAllowedError" ? "it was refused or took too long" : error.message}.`;
+      problem.textContent =
+        error.name === "NotAllowedError"
+          ? window.gantryText("The security key was not used: it was refused or took too long.")
+          : window.gantryText("The security key was not used: %(error)s.", { error: error.message });
       problem.hidden = false;
     }
   });

@@ -20,6 +20,7 @@ INSTALL = {
     "node": "install Node, 18 or later (Debian: nodejs)",
     "npm": "install npm (Debian: npm)",
     "go": "install Go, 1.24 or later (go.dev/dl)",
+    "xgettext": "install GNU gettext (Debian: gettext)",
     "mysql": "install the mysql command line (Debian: default-mysql-client)",
 }
 

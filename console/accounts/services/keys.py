@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from console.accounts import credentials
 from console.accounts.actor import Actor
@@ -48,7 +49,9 @@ def create_access_key(*, actor: Actor, user: User) -> IssuedKey:
         _require_own_or_change_of(actor, user)
         if user.access_keys.count() >= MAX_KEYS_PER_USER:
             raise Refused(
-                "BIZ_FIELD_CHECK_INVALID", f"{user.username} has {MAX_KEYS_PER_USER} AccessKey pairs already."
+                "BIZ_FIELD_CHECK_INVALID",
+                _("%(username)s has %(max_keys_per_user)s AccessKey pairs already.")
+                % {"username": user.username, "max_keys_per_user": MAX_KEYS_PER_USER},
             )
         issued = issue(user=user)
         audit.record(actor, "accounts.access_key.create", issued.access_key_id, detail={"user": user.username})
@@ -94,11 +97,14 @@ def issue(*, token: str = "", lifetime: timedelta | None = None, **holder: Any) 
     """
     account = holder.get("tenant") or (holder.get("user") or holder["role"]).tenant
     if account is not None and not Tenant.objects.filter(pk=account.pk, enabled=True).exists():
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The account {account} is disabled; it gets no AccessKeys.")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("The account %(account)s is disabled; it gets no AccessKeys.") % {"account": account},
+        )
     prefix = "STS." if token else "LTAI"
     issued = IssuedKey(
-        access_key_id=prefix + "".join(secrets.choice(_LETTERS) for _ in range(20)),
-        access_key_secret="".join(secrets.choice(_LETTERS) for _ in range(30)),
+        access_key_id=prefix + "".join(secrets.choice(_LETTERS) for _unused in range(20)),
+        access_key_secret="".join(secrets.choice(_LETTERS) for _unused in range(30)),
         security_token=token,
         expires_at=timezone.now() + lifetime if lifetime else None,
     )
@@ -125,11 +131,20 @@ def create_organization_key(*, actor: Actor, organization: Organization, tenant:
     # The lock keeps two requests from both seeing one key and making a third.
     Organization.objects.select_for_update().get(pk=organization.pk)
     if organization.parent_id is not None:
-        raise Refused(_FIELD, "Only a level-1 organization has AccessKeys.")
+        raise Refused(_FIELD, _("Only a level-1 organization has AccessKeys."))
     if organization.access_keys.count() >= MAX_KEYS_PER_ORGANIZATION:
-        raise Refused(_FIELD, f"{organization} has {MAX_KEYS_PER_ORGANIZATION} AccessKey pairs already.")
+        raise Refused(
+            _FIELD,
+            _("%(organization)s has %(max_keys_per_organization)s AccessKey pairs already.")
+            % {"organization": organization, "max_keys_per_organization": MAX_KEYS_PER_ORGANIZATION},
+        )
     if tenant.organization_id not in ids_below(organization):
-        raise Refused(_FIELD, f"The account {tenant} does not belong to {organization}.", "tenant")
+        raise Refused(
+            _FIELD,
+            _("The account %(tenant)s does not belong to %(organization)s.")
+            % {"tenant": tenant, "organization": organization},
+            "tenant",
+        )
     issued = issue(organization=organization, tenant=tenant)
     _record(actor, "create", issued.access_key_id, organization, tenant)
     return issued

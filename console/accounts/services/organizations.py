@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import IntegrityError, models, transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet
@@ -17,7 +18,11 @@ _FIELD = "BIZ_FIELD_CHECK_INVALID"
 def create_organization(*, actor: Actor, name: str, parent: Organization | None = None) -> Organization:
     """Create an organization below `parent`, or a level-1 one. Raises Refused for a name that is taken there."""
     if parent is not None and len(chain(parent)) >= MAX_DEPTH:
-        raise Refused(_FIELD, f"Organizations are nested {MAX_DEPTH} levels deep at most.", "parent")
+        raise Refused(
+            _FIELD,
+            _("Organizations are nested %(max_depth)s levels deep at most.") % {"max_depth": MAX_DEPTH},
+            "parent",
+        )
     organization = Organization(name=_checked_name(name), parent=parent)
     _save(organization)
     audit.record(actor, "accounts.organization.create", _resource(organization), detail=_described(organization))
@@ -39,9 +44,9 @@ def delete_organization(*, actor: Actor, organization: Organization) -> None:
     _refuse_if_any(
         organization.name,
         {
-            "organizations below it": organization.children,
+            _("organizations below it"): organization.children,
             "accounts": organization.tenants,
-            "resource sets": organization.resource_sets,
+            _("resource sets"): organization.resource_sets,
             "AccessKeys": organization.access_keys,
         },
     )
@@ -80,12 +85,12 @@ def _save(organization: Organization) -> None:
     same = Organization.objects.filter(parent=organization.parent, name=organization.name).exclude(pk=organization.pk)
     Organization.objects.select_for_update().order_by("pk").first()
     if same.exists():
-        raise _name_exists("an organization", organization.name)
+        raise _name_exists(_("an organization"), organization.name)
     try:
         with transaction.atomic():
             organization.save()
     except IntegrityError as error:
-        raise _name_exists("an organization", organization.name) from error
+        raise _name_exists(_("an organization"), organization.name) from error
 
 
 def _save_set(resource_set: ResourceSet) -> None:
@@ -93,17 +98,17 @@ def _save_set(resource_set: ResourceSet) -> None:
         with transaction.atomic():
             resource_set.save()
     except IntegrityError as error:
-        raise _name_exists("a resource set", resource_set.name) from error
+        raise _name_exists(_("a resource set"), resource_set.name) from error
 
 
 def _name_exists(what: str, name: str) -> Refused:
-    return Refused(_FIELD, f"There is {what} {name} here already.", "name")
+    return Refused(_FIELD, _("There is %(what)s %(name)s here already.") % {"what": what, "name": name}, "name")
 
 
 def _checked_name(name: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= 64 or not name.isprintable():
-        raise Refused(_FIELD, "A name has 1 to 64 printable characters.", "name")
+        raise Refused(_FIELD, _("A name has 1 to 64 printable characters."), "name")
     return name
 
 
@@ -111,7 +116,7 @@ def _refuse_if_any(name: str, parts: dict[str, models.Manager[models.Model]]) ->
     counts = {kind: manager.count() for kind, manager in parts.items()}
     found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     if found:
-        raise Refused(_FIELD, f"{name} is not empty: {found}.")
+        raise Refused(_FIELD, _("%(name)s is not empty: %(found)s.") % {"name": name, "found": found})
 
 
 def _resource(row: Organization | ResourceSet) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.delegation import require_change_of
@@ -35,7 +36,7 @@ class PasswordRule:
             raise ValidationError(self.get_help_text(), code="password_rule")
 
     def get_help_text(self) -> str:
-        return "A password has 10 to 32 characters of at least two of: letters, digits, special characters."
+        return _("A password has 10 to 32 characters of at least two of: letters, digits, special characters.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class DatabasePassword:
 
 def draw_password() -> str:
     """A random password of 19 characters (90 bits) that follows the rule, in groups that are easy to copy by hand."""
-    characters = [secrets.choice(_CHARACTERS) for _ in range(_LENGTH)]
+    characters = [secrets.choice(_CHARACTERS) for _unused in range(_LENGTH)]
     for place in range(_GROUP - 1, _LENGTH, _GROUP):
         characters[place] = "-"
     return "".join([*characters[:-1], secrets.choice(_SPECIAL)])
@@ -82,7 +83,7 @@ def set_database_password(*, user: User, name: str, password: str) -> DatabaseAc
     """Set name and password for the MySQL endpoint; only hashes of hashes are kept."""
     sha1 = hashlib.sha1(password.encode(), usedforsecurity=False)  # MySQL's own method
     sha256 = hashlib.sha256(password.encode())
-    account, _ = DatabaseAccount.objects.update_or_create(
+    account, _unused = DatabaseAccount.objects.update_or_create(
         user=user,
         defaults={
             "name": name,
@@ -107,6 +108,6 @@ def renew_database_password(*, actor: Actor, user: User) -> DatabasePassword:
 @transaction.atomic
 def delete_database_account(*, actor: Actor, user: User) -> None:
     """Close the MySQL endpoint for name and password; AccessKeys open it as before."""
-    deleted, _ = DatabaseAccount.objects.filter(user=user).delete()
+    deleted, _unused = DatabaseAccount.objects.filter(user=user).delete()
     if deleted:
         audit.record(actor, "accounts.database_password.delete", user.username)

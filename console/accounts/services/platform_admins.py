@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import USER_DIGITS, User, new_uid
@@ -26,10 +27,10 @@ def set_platform_admin(*, name: str, password: str, must_change_password: bool =
     Returns whether it is new. Raises Refused for a malformed name and for one that somebody else has.
     """
     if not _NAME.fullmatch(name):
-        raise Refused(_FIELD, "The name has 1 to 32 letters, digits, dots, - or _, and no @.", "name")
+        raise Refused(_FIELD, _("The name has 1 to 32 letters, digits, dots, - or _, and no @."), "name")
     user = User.objects.filter(username=name).first()
     if user is not None and not user.is_platform_admin:
-        raise Refused(_FIELD, f"{name} is not an administrator of the platform.", "name")
+        raise Refused(_FIELD, _("%(name)s is not an administrator of the platform.") % {"name": name}, "name")
     new = user is None
     user = user or User(username=name, uid=new_uid(USER_DIGITS), is_platform_admin=True)
     user.set_password(password)
@@ -60,7 +61,11 @@ def delete_platform_key(*, name: str, access_key_id: str) -> None:
     user = _administrator(name)
     key = user.access_keys.filter(access_key_id=access_key_id).first()
     if key is None:
-        raise Refused(_FIELD, f"{name} has no AccessKey {access_key_id}.", "delete")
+        raise Refused(
+            _FIELD,
+            _("%(name)s has no AccessKey %(access_key_id)s.") % {"name": name, "access_key_id": access_key_id},
+            "delete",
+        )
     delete_access_key(actor=Actor(user=user, channel="command"), key=key)
     audit.record_command("accounts.platform_key.delete", access_key_id)
 
@@ -68,5 +73,5 @@ def delete_platform_key(*, name: str, access_key_id: str) -> None:
 def _administrator(name: str) -> User:
     user = User.objects.filter(username=name, is_platform_admin=True, is_active=True).first()
     if user is None:
-        raise Refused(_FIELD, f"There is no administrator of the platform {name}.", "name")
+        raise Refused(_FIELD, _("There is no administrator of the platform %(name)s.") % {"name": name}, "name")
     return user

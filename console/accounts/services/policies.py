@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from brokercore.policy import validate
 from console.accounts import delegation
@@ -17,10 +18,11 @@ from console.accounts.models import Policy, Role, Tenant, User, UserGroup
 from console.accounts.services.row_locks import hold
 from console.audit import record as audit
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 SYSTEM_PREFIX = "Aliyun"
 _NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-")
-_HOLDERS = (("users", "user"), ("user_groups", "user group"), ("roles", "role"))
+_HOLDERS = (("users", "user"), ("user_groups", gettext_lazy("user group")), ("roles", "role"))
 
 MOST_POLICIES = 20
 """Of a user, a user group or a role, each: as many as RAM attaches."""
@@ -37,16 +39,22 @@ def create_policy(*, actor: Actor, name: str, description: str, document: dict[s
     the grammar.
     """
     if not 1 <= len(name) <= 128 or not _NAME_CHARACTERS.issuperset(name):
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A policy name has 1 to 128 letters, digits or hyphens.", "name")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A policy name has 1 to 128 letters, digits or hyphens."), "name")
     if name.lower().startswith(SYSTEM_PREFIX.lower()):
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"Names that begin with {SYSTEM_PREFIX} are system policies.", "name")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("Names that begin with %(system_prefix)s are system policies.") % {"system_prefix": SYSTEM_PREFIX},
+            "name",
+        )
     policy = Policy(tenant=actor.tenant, name=name, description=checked_description(description))
     policy.document = _checked(document)
     try:
         with transaction.atomic():
             policy.save()
     except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The policy {name} already exists.", "name") from error
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("The policy %(name)s already exists.") % {"name": name}, "name"
+        ) from error
     audit.record(actor, "accounts.policy.create", name, detail={"document": document})
     return policy
 
@@ -82,8 +90,11 @@ def delete_policy(*, actor: Actor, policy: Policy) -> None:
     policy = hold(policy)
     holders = [f"{kind} {holder}" for field, kind in _HOLDERS for holder in getattr(policy, field).all()[:4]]
     if holders:
-        named = ", ".join(holders[:3]) + (" and more" if len(holders) > 3 else "")
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{policy.name} is attached to {named}; detach it first.")
+        named = ", ".join(holders[:3]) + (_(" and more") if len(holders) > 3 else "")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("%(policy)s is attached to %(named)s; detach it first.") % {"policy": policy.name, "named": named},
+        )
     audit.record(actor, "accounts.policy.delete", policy.name, detail={"document": policy.document})
     policy.delete()
 
@@ -93,7 +104,7 @@ def checked_description(text: str) -> str:
     text = text.strip()
     if len(text) > 256 or not text.isprintable():
         raise Refused(
-            "BIZ_FIELD_CHECK_INVALID", "A description has at most 256 characters and no line breaks.", "description"
+            "BIZ_FIELD_CHECK_INVALID", _("A description has at most 256 characters and no line breaks."), "description"
         )
     return text
 
@@ -107,7 +118,10 @@ def _checked(document: Any) -> dict[str, Any]:
 
 def _require_custom(policy: Policy) -> None:
     if policy.tenant_id is None:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{policy.name} is a system policy, which nobody can change.")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID",
+            _("%(policy)s is a system policy, which nobody can change.") % {"policy": policy.name},
+        )
 
 
 def require_room(holder: User | UserGroup | Role, policies: Iterable[Policy]) -> None:
@@ -117,7 +131,8 @@ def require_room(holder: User | UserGroup | Role, policies: Iterable[Policy]) ->
     if more and len(has) + len(more) > MOST_POLICIES:
         raise Refused(
             "BIZ_FIELD_CHECK_INVALID",
-            f"A user, a user group and a role have at most {MOST_POLICIES} policies each; {holder} has {len(has)}.",
+            _("A user, a user group and a role have at most %(most_policies)s policies each; %(holder)s has %(has)s.")
+            % {"most_policies": MOST_POLICIES, "holder": holder, "has": len(has)},
         )
 
 
@@ -144,5 +159,6 @@ def require_room_in_all(
             name = User.objects.get(pk=pk).username
             raise Refused(
                 "BIZ_FIELD_CHECK_INVALID",
-                f"{name} would have more than {MOST_POLICIES_IN_ALL} policies, including those of its groups.",
+                _("%(name)s would have more than %(most_policies_in_all)s policies, including those of its groups.")
+                % {"name": name, "most_policies_in_all": MOST_POLICIES_IN_ALL},
             )

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from brokercore.policy import (
     ASSUME_ROLE,
@@ -68,7 +69,7 @@ def find_role(arn_or_name: str, tenant: Tenant | None) -> Role:
     roles = Role.objects.select_related("tenant").prefetch_related("policies")
     found = None
     if arn_or_name.startswith("acs:ram::"):
-        uid, _, path = arn_or_name.removeprefix("acs:ram::").partition(":")
+        uid, _unused, path = arn_or_name.removeprefix("acs:ram::").partition(":")
         if path.startswith("role/"):
             found = roles.filter(tenant__uid=uid, name=path.removeprefix("role/")).first()
     elif tenant is not None:
@@ -80,7 +81,7 @@ def find_role(arn_or_name: str, tenant: Tenant | None) -> Role:
 
 def no_such_role(arn_or_name: str) -> str:
     """The answer to who is not trusted, the same whether the role exists or not."""
-    return f"denied: there is no role {arn_or_name[:150]} that trusts you"
+    return _("denied: there is no role %(arn_or_name)s that trusts you") % {"arn_or_name": arn_or_name[:150]}
 
 
 @transaction.atomic
@@ -98,7 +99,7 @@ def create_role(
     Raises Refused for what is malformed or taken, PermissionDenied for policies beyond the actor's own rights.
     """
     if not 1 <= len(name) <= 64 or not _NAME_CHARACTERS.issuperset(name):
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A role name has 1 to 64 letters, digits, dots, - or _.", "name")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A role name has 1 to 64 letters, digits, dots, - or _."), "name")
     role = Role(tenant=actor.tenant, name=name, description=checked_description(description))
     policies = [hold(policy) for policy in policies]
     # The name may be one that other roles trust already.
@@ -108,7 +109,9 @@ def create_role(
         with transaction.atomic():
             role.save()
     except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The role {name} already exists.", "name") from error
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("The role %(name)s already exists.") % {"name": name}, "name"
+        ) from error
     require_room(role, policies)
     role.policies.set(policies)
     detail = {"trust_policy": trust_policy, "policies": [p.name for p in policies], "max_session_s": max_session_s}
@@ -187,14 +190,21 @@ def _checked_trust(role: Role, document: Any) -> dict[str, Any]:
     for uid in sorted(named):
         most = MOST_ROLES_NAMING_OWN if uid == role.tenant.uid else MOST_ROLES_NAMING
         if roles_naming(uid).filter(tenant=role.tenant).exclude(pk=role.pk).count() >= most:
-            message = f"{most} roles of {role.tenant.name} trust the account {uid} already; that is the limit."
+            message = _("%(most)s roles of %(name)s trust the account %(uid)s already; that is the limit.") % {
+                "most": most,
+                "name": role.tenant.name,
+                "uid": uid,
+            }
             raise Refused("BIZ_FIELD_CHECK_INVALID", message, "trust_policy")
     return dict(document)
 
 
 def _checked_session(seconds: int) -> int:
     if not MIN_SESSION_S <= seconds <= MAX_SESSION_S:
-        message = f"The longest session has {MIN_SESSION_S} to {MAX_SESSION_S} seconds."
+        message = _("The longest session has %(min_session_s)s to %(max_session_s)s seconds.") % {
+            "min_session_s": MIN_SESSION_S,
+            "max_session_s": MAX_SESSION_S,
+        }
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "max_session_s")
     return seconds
 
@@ -212,7 +222,10 @@ def assume_role(*, actor: Actor, role: Role, session_name: str, duration_s: int 
         foreign = actor.own_tenant is None or actor.own_tenant.pk != role.tenant_id
         raise PermissionDenied(no_such_role(role_arn(role)) if foreign else decision.reason)
     if not MIN_SESSION_S <= duration_s <= role.max_session_s:
-        message = f"A session of this role lasts {MIN_SESSION_S} to {role.max_session_s} seconds."
+        message = _("A session of this role lasts %(min_session_s)s to %(max_session_s)s seconds.") % {
+            "min_session_s": MIN_SESSION_S,
+            "max_session_s": role.max_session_s,
+        }
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "duration_s")
     return _draw(actor, role, session_name, duration_s, assumed_by=actor.name)
 
@@ -257,8 +270,8 @@ def principal_of(actor: Actor) -> str:
 def _trust_in(role: Role, principal: str, context: Context) -> Decision:
     statements = trust_statements(role)
     if statements is None:
-        return Decision(False, f"denied: the trust policy of role {role.name} cannot be read")
-    return decide_trust(statements, principal, context, f"role {role.name}")
+        return Decision(False, _("denied: the trust policy of role %(role)s cannot be read") % {"role": role.name})
+    return decide_trust(statements, principal, context, _("role %(role)s") % {"role": role.name})
 
 
 def sweep_expired_keys() -> int:
@@ -269,7 +282,7 @@ def sweep_expired_keys() -> int:
 @transaction.atomic
 def _draw(actor: Actor, role: Role, session_name: str, duration_s: int, assumed_by: str) -> IssuedKey:
     if not _SESSION_NAME.fullmatch(session_name):
-        message = "A session name has 2 to 64 letters, digits, dots, @, - or _."
+        message = _("A session name has 2 to 64 letters, digits, dots, @, - or _.")
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "session_name")
     role = hold(role)
     sweep_expired_keys()

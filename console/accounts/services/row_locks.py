@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import Model
+from django.utils.translation import gettext as _
 
 from console.accounts.models import Policy
 from console.web.errors import Refused
@@ -26,5 +27,5 @@ def hold(row: _M) -> _M:
     try:
         row.refresh_from_db(from_queryset=queryset)
     except ObjectDoesNotExist as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"{row} no longer exists.") from error
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("%(row)s no longer exists.") % {"row": row}) from error
     return row

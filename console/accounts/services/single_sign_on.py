@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from console.accounts import crypto, oidc
 from console.accounts.actor import Actor
@@ -58,7 +59,7 @@ def save_single_sign_on(
         raise Refused("BIZ_FIELD_CHECK_INVALID", str(error), "issuer") from error
     if row.issuer != issuer and row.client_secret_encrypted and not client_secret:
         # Else whoever may change the address could have the stored secret sent to a server of their own.
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A new issuer needs its own client secret.", "client_secret")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A new issuer needs its own client secret."), "client_secret")
     if client_secret:
         row.client_secret_encrypted = crypto.encrypt(client_secret)
     row.issuer, row.client_id, row.user_claim = issuer, client_id, user_claim
@@ -92,15 +93,17 @@ def user_of(row: SingleSignOn, claim: Any, request: HttpRequest) -> User:
     """
     name = claim if isinstance(claim, str) else ""
     if not name or len(name) > _NAME_MAX or not _NAME_CHARACTERS.issuperset(name):
-        raise SignInError(f"The provider's claim {row.user_claim} is not a user name.")
+        raise SignInError(_("The provider's claim %(user_claim)s is not a user name.") % {"user_claim": row.user_claim})
     username = f"{name}@{row.tenant.name}"
     user = User.objects.select_related("tenant").filter(tenant=row.tenant, username=username).first()
     if user is None and row.create_users:
         user = _create(row, username, request)
     if user is None:
-        raise SignInError(f"There is no user {username}.")
+        raise SignInError(_("There is no user %(username)s.") % {"username": username})
     if user.is_tenant_admin or user.is_platform_admin:
-        raise SignInError(f"{username} administers the account and signs in with a password only.")
+        raise SignInError(
+            _("%(username)s administers the account and signs in with a password only.") % {"username": username}
+        )
     return user
 
 

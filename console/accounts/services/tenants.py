@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.changes import rights_changed
@@ -33,7 +34,7 @@ def create_tenant(
     Without an `actor` it is a command on the server that does so. Raises Refused for a name that is malformed or taken.
     """
     if not _NAME.fullmatch(name):
-        message = (
+        message = _(
             "The name of an account has 2 to 32 lower-case letters, digits, - or _ and begins with a letter or digit."
         )
         raise Refused(_FIELD, message, "name")
@@ -42,7 +43,7 @@ def create_tenant(
         with transaction.atomic():
             tenant.save()
     except IntegrityError as error:
-        raise Refused(_FIELD, f"The account {name} already exists.", "name") from error
+        raise Refused(_FIELD, _("The account %(name)s already exists.") % {"name": name}, "name") from error
     user = User(
         username=f"{ADMINISTRATOR}@{name}",
         uid=new_uid(USER_DIGITS),
@@ -75,10 +76,16 @@ def move_tenant(*, actor: Actor, tenant: Tenant, organization: Organization) -> 
     if tenant.organization_id == organization.pk:
         return
     if tenant.instances.filter(resource_set__isnull=False).exists():
-        message = f"Instances of {tenant.name} are in resource sets of {tenant.organization}; move them out first."
+        message = _("Instances of %(tenant)s are in resource sets of %(organization)s; move them out first.") % {
+            "tenant": tenant.name,
+            "organization": tenant.organization,
+        }
         raise Refused(_FIELD, message, "organization")
     if tenant.accesskey_set.exists():
-        message = f"{tenant.organization} has an AccessKey that acts for {tenant.name}; delete it first."
+        message = _("%(organization)s has an AccessKey that acts for %(tenant)s; delete it first.") % {
+            "organization": tenant.organization,
+            "tenant": tenant.name,
+        }
         raise Refused(_FIELD, message, "organization")
     detail = {"from": tenant.organization.name, "to": organization.name}
     tenant.organization = organization

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.changes import rights_changed
@@ -61,7 +62,7 @@ def add_user(*, actor: Actor, group: UserGroup, user: User) -> None:
         require_change_of(actor, user)
         require_giving(actor, group.policies.all(), users=[user])
         if user.is_tenant_admin:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; a group changes nothing.")
+            raise Refused("BIZ_FIELD_CHECK_INVALID", _("The administrator may do everything; a group changes nothing."))
         require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), groups=[group])
         group.users.add(user)
         audit.record(actor, "accounts.group.add_user", group.name, detail={"user": user.username})
@@ -104,7 +105,7 @@ def detach_group_policy(*, actor: Actor, group: UserGroup, policy: Policy) -> No
 def _check_name(name: str) -> None:
     """1 to 64 letters, digits, dots and hyphens, as the vendor's RAM groups are named."""
     if not name or len(name) > 64 or not all(c in _NAME_CHARACTERS for c in name):
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A group name has 1 to 64 letters, digits, dots or -.", "name")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A group name has 1 to 64 letters, digits, dots or -."), "name")
 
 
 def _save(group: UserGroup) -> None:
@@ -112,4 +113,6 @@ def _save(group: UserGroup) -> None:
         with transaction.atomic():
             group.save()
     except IntegrityError as error:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The group {group.name} already exists.", "name") from error
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("The group %(group)s already exists.") % {"group": group.name}, "name"
+        ) from error

@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterable
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.changes import rights_changed
@@ -37,7 +38,7 @@ def create_user(
     """
     tenant, policies, groups = actor.tenant, list(policies), list(groups)
     if not name or not all(c in _NAME_CHARACTERS for c in name) or len(name) > 32:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", "A user name has 1 to 32 letters, digits, dots, - or _.", "name")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("A user name has 1 to 32 letters, digits, dots, - or _."), "name")
     user = User(username=f"{name}@{tenant.name}", uid=new_uid(USER_DIGITS), tenant=tenant, must_change_password=True)
     user.first_name = display_name
     check_password(password, user)
@@ -50,7 +51,11 @@ def create_user(
             with transaction.atomic():
                 user.save()
         except IntegrityError as error:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", f"The user {user.username} already exists.", "name") from error
+            raise Refused(
+                "BIZ_FIELD_CHECK_INVALID",
+                _("The user %(username)s already exists.") % {"username": user.username},
+                "name",
+            ) from error
         require_room(user, policies)
         user.policies.set(policies)
         require_room_in_all(tenant, User.objects.filter(pk=user.pk), groups=groups)
@@ -81,7 +86,7 @@ def attach_policy(*, actor: Actor, user: User, policy: Policy) -> None:
         require_change_of(actor, user)
         require_giving(actor, [policy], users=[user])
         if user.is_tenant_admin:
-            raise Refused("BIZ_FIELD_CHECK_INVALID", "The administrator may do everything; policies change nothing.")
+            raise Refused("BIZ_FIELD_CHECK_INVALID", _("The administrator may do everything; policies change nothing."))
         require_room(user, [policy])
         require_room_in_all(actor.tenant, User.objects.filter(pk=user.pk), policies=[policy])
         user.policies.add(policy)
@@ -134,6 +139,8 @@ def delete_user(*, actor: Actor, user: User) -> None:
 
 def _refuse_own_end(actor: Actor, user: User, what: str) -> None:
     if user.is_tenant_admin:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"The administrator of the account cannot be {what}.")
+        raise Refused(
+            "BIZ_FIELD_CHECK_INVALID", _("The administrator of the account cannot be %(what)s.") % {"what": what}
+        )
     if actor.user is not None and actor.user.pk == user.pk:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", f"You cannot be {what} by yourself.")
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("You cannot be %(what)s by yourself.") % {"what": what})

@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.accounts import access, queries, services
 from console.accounts.http import Request
 from console.accounts.models import Policy, Role, User, UserGroup
 from console.accounts.queries import CANDIDATES
 from console.web import forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import search_text
 
 Holder = User | UserGroup | Role
 
-_SOON = "It takes effect at once, at the broker within two seconds."
+_SOON = gettext_lazy("It takes effect at once, at the broker within two seconds.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,17 @@ class Picker:
 
 def policies_for(holder: Holder) -> Picker:
     """Policies to attach to a user, a user group or a role."""
-    return _picker(holder, "policies", label="Search policies to attach", verb="Attach")
+    return _picker(holder, "policies", label=_("Search policies to attach"), verb=_("Attach"))
 
 
 def groups_for(user: User) -> Picker:
     """User groups to put a user into."""
-    return _picker(user, "groups", label="Search groups to join", verb="Join")
+    return _picker(user, "groups", label=_("Search groups to join"), verb=_("Join"))
 
 
 def users_for(group: UserGroup) -> Picker:
     """Users to put into a user group."""
-    return _picker(group, "users", label="Search users to add", verb="Add")
+    return _picker(group, "users", label=_("Search users to add"), verb=_("Add"))
 
 
 def find_policies(request: Request, holder: Holder) -> HttpResponse:
@@ -94,31 +96,31 @@ def find_users(request: Request, group: UserGroup) -> HttpResponse:
 def attach(request: Request, holder: Holder, act: Callable[[Policy], None]) -> HttpResponse:
     """Give the holder the policy that was chosen."""
     policy = access.chosen_policy(request)
-    return _change(request, holder, lambda: act(policy), f"{policy.name} is attached.")
+    return _change(request, holder, lambda: act(policy), _("%(policy)s is attached.") % {"policy": policy.name})
 
 
 def detach(request: Request, holder: Holder, act: Callable[[Policy], None]) -> HttpResponse:
     """Take the policy that was chosen from the holder."""
     policy = access.chosen_policy(request)
-    return _change(request, holder, lambda: act(policy), f"{policy.name} is detached.")
+    return _change(request, holder, lambda: act(policy), _("%(policy)s is detached.") % {"policy": policy.name})
 
 
 def join(request: Request, group: UserGroup, user: User, *, page: Holder) -> HttpResponse:
     """Put the user into the group, and go back to the page of one of them."""
-    said = f"{user.username} is in {group.name}."
+    said = _("%(username)s is in %(group)s.") % {"username": user.username, "group": group.name}
     return _change(request, page, lambda: services.add_user(actor=request.actor, group=group, user=user), said)
 
 
 def leave(request: Request, group: UserGroup, user: User, *, page: Holder) -> HttpResponse:
     """Take the user out of the group, and go back to the page of one of them."""
-    said = f"{user.username} is no longer in {group.name}."
+    said = _("%(username)s is no longer in %(group)s.") % {"username": user.username, "group": group.name}
     return _change(request, page, lambda: services.remove_user(actor=request.actor, group=group, user=user), said)
 
 
 def _change(request: Request, holder: Holder, act: Callable[[], None], said: str) -> HttpResponse:
     with forms.refusals_told(request):
         act()
-        messages.success(request, f"{said} {_SOON}")
+        messages.success(request, _("%(said)s %(soon)s") % {"said": said, "soon": _SOON})
     return htmx.done(request, *_page(holder))
 
 
@@ -129,7 +131,7 @@ def _found(request: Request, picker: Picker, found: Iterable[Candidate]) -> Http
 
 
 def _remark(policy: Policy) -> str:
-    return policy.description or ("System policy" if policy.tenant_id is None else "")
+    return policy.description or (_("System policy") if policy.tenant_id is None else "")
 
 
 def _picker(holder: Holder, what: str, *, label: str, verb: str) -> Picker:

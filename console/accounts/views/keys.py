@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -45,8 +46,8 @@ def switch(request: Request, access_key_id: str) -> HttpResponse:
     key = access.key_of(_owner(request), access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    said = "enabled" if enabled else "disabled: it stops working within two seconds"
-    messages.success(request, f"{key.access_key_id} is {said}.")
+    said = "enabled" if enabled else _("disabled: it stops working within two seconds")
+    messages.success(request, _("%(access_key_id)s is %(said)s.") % {"access_key_id": key.access_key_id, "said": said})
     return htmx.done(request, "accounts.keys")
 
 
@@ -55,7 +56,7 @@ def delete(request: Request, access_key_id: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="AccessKey",
         name=key.access_key_id,
-        warning="Every client that signs with it is refused from then on.",
+        warning=_("Every client that signs with it is refused from then on."),
         cancel_url=reverse("accounts.keys"),
     )
     return deletion.confirm(
@@ -74,13 +75,13 @@ def renew_database_password(request: Request) -> HttpResponse:
 @require_POST
 def delete_database_account(request: Request) -> HttpResponse:
     services.delete_database_account(actor=request.actor, user=_owner(request))
-    messages.success(request, "The MySQL endpoint no longer takes this name and password.")
+    messages.success(request, _("The MySQL endpoint no longer takes this name and password."))
     return htmx.done(request, "accounts.keys")
 
 
 def _owner(request: Request) -> User:
     """The visitor. Who belongs to no account owns no keys."""
-    _ = request.actor.tenant
+    _unused = request.actor.tenant
     return request.actor.person
 
 

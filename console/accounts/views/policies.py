@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access, policy_documents, queries, services
@@ -13,9 +14,10 @@ from console.accounts.forms import NewPolicyForm, PolicyForm
 from console.accounts.http import Request
 from console.accounts.tables import PolicyTable
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import configured, search_text
 
-_KINDS = {"custom": "Custom", "system": "System"}
+_KINDS = {"custom": gettext_lazy("Custom"), "system": gettext_lazy("System")}
 
 
 @require_GET
@@ -30,12 +32,14 @@ def index(request: Request) -> HttpResponse:
 def create(request: Request) -> HttpResponse:
     tenant = access.service(request, "ram", "ram:CreatePolicy")
     examples = policy_documents.examples(tenant)
-    _, document = examples.get(request.GET.get("start", ""), examples["publish"])
+    _unused, document = examples.get(request.GET.get("start", ""), examples["publish"])
     form = NewPolicyForm(request.POST or None, initial={"document": policy_documents.formatted(document)})
     if form.is_valid():
         with forms.refusals_on(form):
             policy = services.create_policy(actor=request.actor, **form.cleaned_data)
-            messages.success(request, f"Policy {policy.name} is ready. Attach it to grant its rights.")
+            messages.success(
+                request, _("Policy %(policy)s is ready. Attach it to grant its rights.") % {"policy": policy.name}
+            )
             return redirect("accounts.policy", policy.name)
     return forms.show(request, "accounts/policy_create.html", form, {"examples": _examples(examples)})
 
@@ -47,7 +51,7 @@ def detail(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.update_policy(actor=request.actor, policy=policy, **form.cleaned_data)
-            messages.success(request, "Saved. It takes effect at once, at the broker within two seconds.")
+            messages.success(request, _("Saved. It takes effect at once, at the broker within two seconds."))
             return redirect("accounts.policy", policy.name)
     context = {
         "policy": policy,
@@ -62,7 +66,7 @@ def delete(request: Request, name: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="policy",
         name=policy.name,
-        warning="Only a policy that is attached to nobody can be deleted. Its document is lost for good.",
+        warning=_("Only a policy that is attached to nobody can be deleted. Its document is lost for good."),
         cancel_url=reverse("accounts.policy", args=[policy.name]),
     )
     return deletion.confirm(

@@ -7,6 +7,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -16,9 +18,10 @@ from console.accounts.http import Request
 from console.accounts.tables import RoleTable, SessionTable
 from console.accounts.views import attaching
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import configured, search_text
 
-_STATES = {"used": "With active sessions", "unused": "Without"}
+_STATES = {"used": "With active sessions", "unused": gettext_lazy("Without")}
 
 
 @require_GET
@@ -33,12 +36,15 @@ def index(request: Request) -> HttpResponse:
 def create(request: Request) -> HttpResponse:
     tenant = access.service(request, "ram", "ram:CreateRole")
     examples = policy_documents.trust_examples(tenant)
-    _, document = examples.get(request.GET.get("start", ""), examples["account"])
+    _unused, document = examples.get(request.GET.get("start", ""), examples["account"])
     form = NewRoleForm(request.POST or None, initial={"trust_policy": policy_documents.formatted(document)})
     if form.is_valid():
         with forms.refusals_on(form):
             role = services.create_role(actor=request.actor, policies=[], **form.cleaned_data)
-            messages.success(request, f"Role {role.name} is ready. Attach policies: without one it may do nothing.")
+            messages.success(
+                request,
+                _("Role %(role)s is ready. Attach policies: without one it may do nothing.") % {"role": role.name},
+            )
             return redirect("accounts.role", role.name)
     shown = [{"name": n, "title": t, "text": policy_documents.formatted(d)} for n, (t, d) in examples.items()]
     return forms.show(request, "accounts/role_create.html", form, {"examples": shown})
@@ -55,7 +61,7 @@ def detail(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.update_role(actor=request.actor, role=role, **form.cleaned_data)
-            messages.success(request, "Saved. Active sessions continue until they end.")
+            messages.success(request, _("Saved. Active sessions continue until they end."))
             return redirect("accounts.role", role.name)
     context = {
         "role": role,
@@ -71,7 +77,7 @@ def delete(request: Request, name: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="role",
         name=role.name,
-        warning="Its sessions end at once, and whatever assumes it is refused from then on.",
+        warning=_("Its sessions end at once, and whatever assumes it is refused from then on."),
         cancel_url=reverse("accounts.role", args=[role.name]),
     )
     return deletion.confirm(
@@ -105,7 +111,15 @@ def detach_policy(request: Request, name: str) -> HttpResponse:
 def end_sessions(request: Request, name: str) -> HttpResponse:
     role = access.role(request, name, "ram:EndRoleSession")
     ended = services.end_sessions(actor=request.actor, role=role, access_key_id=request.POST.get("session", ""))
-    messages.success(request, f"{ended} session{'' if ended == 1 else 's'} ended; their keys no longer work.")
+    messages.success(
+        request,
+        ngettext(
+            "%(ended)s session ended; its keys no longer work.",
+            "%(ended)s sessions ended; their keys no longer work.",
+            ended,
+        )
+        % {"ended": ended},
+    )
     return htmx.done(request, "accounts.role", role.name)
 
 

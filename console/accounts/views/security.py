@@ -8,6 +8,7 @@ from allauth.mfa.webauthn import views as webauthn
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import security
@@ -37,9 +38,9 @@ def to_index(request: Request) -> HttpResponse:
 @require_POST
 def end_session(request: Request, number: int) -> HttpResponse:
     if sessions.end_session(actor=request.actor, user=request.user, number=number):
-        messages.success(request, "That browser is signed out.")
+        messages.success(request, _("That browser is signed out."))
     else:
-        messages.info(request, "That session had already ended.")
+        messages.info(request, _("That session had already ended."))
     return redirect("accounts.security")
 
 
@@ -48,7 +49,7 @@ def end_all(request: Request) -> HttpResponse:
     """Sign out everywhere, here too."""
     sessions.end_sessions(actor=request.actor, user=request.user)
     get_adapter(request).logout(request)
-    messages.success(request, "You are signed out everywhere.")
+    messages.success(request, _("You are signed out everywhere."))
     return redirect("account_login")
 
 

@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -19,8 +20,9 @@ from console.accounts.http import Request
 from console.accounts.models import SingleSignOn
 from console.accounts.services import single_sign_on as services
 from console.web import deletion, forms, htmx
+from console.web.languages import gettext_lazy
 
-_NONE = "This account has no single sign-on."
+_NONE = gettext_lazy("This account has no single sign-on.")
 _FIELDS = ("issuer", "client_id", "user_claim", "create_users", "enabled")
 
 
@@ -35,7 +37,7 @@ def index(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.save_single_sign_on(actor=request.actor, **form.cleaned_data)
-            messages.success(request, "Saved. Test the connection before you tell your users.")
+            messages.success(request, _("Saved. Test the connection before you tell your users."))
             return redirect("accounts.single_sign_on")
     return _page(request, row, form)
 
@@ -45,20 +47,24 @@ def test(request: Request) -> HttpResponse:
     access.service(request, "ram", "ram:UpdateSingleSignOn")
     row = services.configuration(request.actor)
     if row is None:
-        messages.error(request, "There is nothing to test yet.")
+        messages.error(request, _("There is nothing to test yet."))
         return htmx.done(request, "accounts.single_sign_on")
     with forms.refusals_told(request):
         document = services.test_connection(row)
-        messages.success(request, f"The provider answers: users are sent to {document['authorization_endpoint']}.")
+        messages.success(
+            request,
+            _("The provider answers: users are sent to %(authorization_endpoint)s.")
+            % {"authorization_endpoint": document["authorization_endpoint"]},
+        )
     return htmx.done(request, "accounts.single_sign_on")
 
 
 def delete(request: Request) -> HttpResponse:
     tenant = access.service(request, "ram", "ram:UpdateSingleSignOn")
     wanted = deletion.Deletion(
-        kind="single sign-on",
+        kind=_("single sign-on"),
         name=tenant.name,
-        warning="Users without a password can no longer sign in.",
+        warning=_("Users without a password can no longer sign in."),
         cancel_url=reverse("accounts.single_sign_on"),
     )
     return deletion.confirm(
@@ -89,7 +95,7 @@ def start(request: Request, account: str) -> HttpResponse:
     if request.method == "POST":
         try:
             if consume(request, app="console.accounts", action="start", config=settings.SSO_RATE_LIMITS) is None:
-                raise oidc.SignInError("Too many sign-ins from your address; wait a minute.")
+                raise oidc.SignInError(_("Too many sign-ins from your address; wait a minute."))
             provider = single_sign_on.provider_of(request, account)
             context["provider_url"] = provider.authorization_url(request, following)
         except SocialApp.DoesNotExist:

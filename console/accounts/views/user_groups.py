@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console.accounts import access, queries, services
@@ -32,7 +33,9 @@ def create(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             group = services.create_group(actor=request.actor, **form.cleaned_data)
-            messages.success(request, f"User group {group.name} is ready. Add users and attach policies.")
+            messages.success(
+                request, _("User group %(group)s is ready. Add users and attach policies.") % {"group": group.name}
+            )
             return redirect("accounts.group", group.name)
     return forms.show(request, "accounts/group_create.html", form)
 
@@ -59,7 +62,7 @@ def update(request: Request, name: str) -> HttpResponse:
         access.service(request, "ram", "ram:UpdateGroup", f"group/{form.cleaned_data['name']}")
         with forms.refusals_on(form):
             services.update_group(actor=request.actor, group=group, **form.cleaned_data)
-            messages.success(request, "Saved.")
+            messages.success(request, _("Saved."))
             return redirect("accounts.group", group.name)
     return forms.show(request, "accounts/group_update.html", form, {"name": name})
 
@@ -67,9 +70,9 @@ def update(request: Request, name: str) -> HttpResponse:
 def delete(request: Request, name: str) -> HttpResponse:
     group = access.group(request, name, "ram:DeleteGroup")
     wanted = deletion.Deletion(
-        kind="user group",
+        kind=_("user group"),
         name=group.name,
-        warning="Its users stay, but lose the rights that they have through it.",
+        warning=_("Its users stay, but lose the rights that they have through it."),
         cancel_url=reverse("accounts.group", args=[group.name]),
     )
     return deletion.confirm(

@@ -7,6 +7,8 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -47,7 +49,9 @@ def create(request: Request) -> HttpResponse:
             user = services.create_user(actor=request.actor, password=password, **form.cleaned_data)
             if not chosen:
                 return render(request, "accounts/user_created.html", {"account": user, "password": password})
-            messages.success(request, f"User {user.username} can sign in with the first password.")
+            messages.success(
+                request, _("User %(username)s can sign in with the first password.") % {"username": user.username}
+            )
             return redirect("accounts.user", user.username)
     return forms.show(request, "accounts/user_create.html", form)
 
@@ -63,7 +67,7 @@ def update(request: Request, username: str) -> HttpResponse:
     form = ProfileForm(request.POST or None, initial={"display_name": user.get_full_name(), "email": user.email})
     if form.is_valid():
         services.update_user(actor=request.actor, user=user, **form.cleaned_data)
-        messages.success(request, "Saved.")
+        messages.success(request, _("Saved."))
         return redirect("accounts.user", user.username)
     return forms.show(request, "accounts/user_update.html", form, {"account": user})
 
@@ -74,8 +78,8 @@ def switch(request: Request, username: str) -> HttpResponse:
     enabled = request.POST.get("enabled") == "true"
     with forms.refusals_told(request):
         services.set_user_enabled(actor=request.actor, user=user, enabled=enabled)
-        done = "enabled" if enabled else "disabled, with all AccessKeys and sessions"
-        messages.success(request, f"{user.username} is {done}.")
+        done = "enabled" if enabled else _("disabled, with all AccessKeys and sessions")
+        messages.success(request, _("%(username)s is %(done)s.") % {"username": user.username, "done": done})
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -84,8 +88,10 @@ def delete(request: Request, username: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="user",
         name=user.username,
-        warning="Its AccessKeys, sessions, SQL sign-in and received grants are deleted with it. Topics and groups that "
-        "it created stay; its query tasks keep its name.",
+        warning=_(
+            "Its AccessKeys, sessions, SQL sign-in and received grants are deleted with it. Topics "
+            "and groups that it created stay; its query tasks keep its name."
+        ),
         cancel_url=reverse("accounts.user", args=[user.username]),
     )
     return deletion.confirm(
@@ -173,7 +179,9 @@ def password(request: Request, username: str) -> HttpResponse:
         services.reset_password(actor=request.actor, user=user, password=drawn)
         if not chosen:
             return render(request, "accounts/user_password.html", {"account": user, "password": drawn})
-        messages.success(request, f"{user.username} must change the new password at the next sign-in.")
+        messages.success(
+            request, _("%(username)s must change the new password at the next sign-in.") % {"username": user.username}
+        )
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -182,18 +190,20 @@ def require_mfa(request: Request, username: str) -> HttpResponse:
     user = access.user(request, username, "ram:UpdateLoginProfile")
     required = request.POST.get("required") == "true"
     services.set_mfa_required(actor=request.actor, user=user, required=required)
-    said = "needs a second factor from the next page on" if required else "no longer needs a second factor"
-    messages.success(request, f"{user.username} {said}.")
+    said = _("needs a second factor from the next page on") if required else _("no longer needs a second factor")
+    messages.success(request, _("%(username)s %(said)s.") % {"username": user.username, "said": said})
     return htmx.done(request, "accounts.user", user.username)
 
 
 def remove_mfa(request: Request, username: str) -> HttpResponse:
     user = access.user(request, username, "ram:UnbindMFADevice")
     wanted = deletion.Deletion(
-        kind="user's MFA devices",
+        kind=_("user's MFA devices"),
         name=user.username,
-        warning="All devices and recovery codes of the user are removed and its sessions end. The next sign-in "
-        "needs the password only; if a device is required, a new one must be bound first.",
+        warning=_(
+            "All devices and recovery codes of the user are removed and its sessions end. The next "
+            "sign-in needs the password only; if a device is required, a new one must be bound first."
+        ),
         cancel_url=reverse("accounts.user", args=[user.username]),
     )
     return deletion.confirm(
@@ -209,8 +219,12 @@ def sign_out(request: Request, username: str) -> HttpResponse:
     user = access.user(request, username, "ram:UpdateLoginProfile")
     kept = request.session.session_key if user == request.user else None
     ended = services.sign_out(actor=request.actor, user=user, keep=kept)
-    said = f"{ended} session{'' if ended == 1 else 's'} ended" if ended else "There was no session to end"
-    messages.success(request, f"{said}.")
+    said = (
+        ngettext("%(ended)s session ended.", "%(ended)s sessions ended.", ended) % {"ended": ended}
+        if ended
+        else _("There was no session to end.")
+    )
+    messages.success(request, said)
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -220,7 +234,11 @@ def switch_key(request: Request, username: str, access_key_id: str) -> HttpRespo
     key = access.key_of(user, access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    messages.success(request, f"{key.access_key_id} is {'enabled' if enabled else 'disabled'}.")
+    messages.success(
+        request,
+        _("%(access_key_id)s is %(value)s.")
+        % {"access_key_id": key.access_key_id, "value": "enabled" if enabled else "disabled"},
+    )
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -230,7 +248,8 @@ def delete_key(request: Request, username: str, access_key_id: str) -> HttpRespo
     wanted = deletion.Deletion(
         kind="AccessKey",
         name=key.access_key_id,
-        warning=f"Every client that signs with it as {user.username} is refused from then on.",
+        warning=_("Every client that signs with it as %(username)s is refused from then on.")
+        % {"username": user.username},
         cancel_url=reverse("accounts.user", args=[user.username]),
     )
     return deletion.confirm(

@@ -10,15 +10,16 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 
 from console.audit.queries import SEARCHED, Filters
 from console.web import zone
+from console.web.languages import gettext_lazy
 from console.web.moments import refuse_turned
 
-_TIMES_TEXT = "Choose a time from 1970 to 2999."
+_TIMES_TEXT = gettext_lazy("Choose a time from 1970 to 2999.")
 _TIMES = [
     MinValueValidator(datetime(1970, 1, 2, tzinfo=UTC), _TIMES_TEXT),
     MaxValueValidator(datetime(2999, 12, 30, tzinfo=UTC), _TIMES_TEXT),
 ]
 _FORMATS = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
-_BEGINNING = "The whole value, or its beginning followed by *."
+_BEGINNING = gettext_lazy("The whole value, or its beginning followed by *.")
 
 
 def _text(label: str, **options: Any) -> forms.CharField:
@@ -35,38 +36,46 @@ class FilterForm(forms.Form):
     """All optional; what is not valid is not applied and says so."""
 
     q = forms.CharField(
-        label="Search",
+        label=gettext_lazy("Search"),
         required=False,
         max_length=128,
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "Who, what, resource, key, address, request"}),
-        help_text=f"Looks through the latest {SEARCHED:,} entries that match the other filters.",
+        widget=forms.TextInput(
+            attrs={"type": "search", "placeholder": gettext_lazy("Who, what, resource, key, address, request")}
+        ),
+        help_text=gettext_lazy("Looks through the latest %(searched)s entries that match the other filters.")
+        % {"searched": f"{SEARCHED:,}"},
     )
     result = forms.ChoiceField(
-        label="Result",
-        required=False,
-        choices=[("", "Any result"), ("success", "Success"), ("refused", "Refused"), ("failed", "Failed")],
-    )
-    channel = forms.ChoiceField(
-        label="Channel",
+        label=gettext_lazy("Result"),
         required=False,
         choices=[
-            ("", "Any channel"),
-            ("page", "Page"),
+            ("", gettext_lazy("Any result")),
+            ("success", gettext_lazy("Success")),
+            ("refused", gettext_lazy("Refused")),
+            ("failed", gettext_lazy("Failed")),
+        ],
+    )
+    channel = forms.ChoiceField(
+        label=gettext_lazy("Channel"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("Any channel")),
+            ("page", gettext_lazy("Page")),
             ("api", "API"),
             ("mcp", "MCP"),
             ("sql", "SQL"),
-            ("broker", "Broker"),
-            ("queues", "Queue service"),
-            ("command", "Command"),
+            ("broker", gettext_lazy("Broker")),
+            ("queues", gettext_lazy("Queue service")),
+            ("command", gettext_lazy("Command")),
         ],
     )
-    begin = _time(zone.labelled("From"))
-    end = _time(zone.labelled("To"))
-    who = _text("Who", placeholder="bob@acme", help_text=_BEGINNING)
+    begin = _time(zone.labelled(gettext_lazy("From")))
+    end = _time(zone.labelled(gettext_lazy("To")))
+    who = _text(gettext_lazy("Who"), placeholder="bob@acme", help_text=_BEGINNING)
     key = _text("AccessKey", placeholder="LTAI…")
     action = _text("Action", placeholder="topics.topic.*", help_text=_BEGINNING)
     resource = _text("Resource", placeholder="MQ_INST_…%orders", help_text=_BEGINNING)
-    request_id = _text("Request ID")
+    request_id = _text(gettext_lazy("Request ID"))
 
     quick = ("result", "channel", "begin", "end")
     exact: tuple[str, ...] = ("who", "key", "action", "resource", "request_id")
@@ -104,5 +113,5 @@ class FilterForm(forms.Form):
 class PlatformFilterForm(FilterForm):
     """The trail of the whole platform can be narrowed to one account."""
 
-    account = _text("Account", placeholder="Name or ID")
+    account = _text(gettext_lazy("Account"), placeholder=gettext_lazy("Name or ID"))
     exact = ("account", *FilterForm.exact)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from django.utils.translation import gettext as _
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -53,7 +54,7 @@ def where(found: Answer, condition: str | None, holder: str = "") -> Answer:
     text = f"select * from {_SHOWN} where {_quoted(condition, found.columns)}"  # noqa: S608 runs on these rows alone
     query = parsers.query(text, holder)
     if query.args.get("limit") or query.args.get("order") or len(list(query.find_all(exp.Table))) != 1:
-        raise Refused("SYNTAX_ERROR", "After `where` only a condition on the columns shown is allowed.", "text")
+        raise Refused("SYNTAX_ERROR", _("After `where` only a condition on the columns shown is allowed."), "text")
     sql = _translated(query, None, "")
     done = runner.run(sql, {_SHOWN: SmallTable(found.columns, found.rows)}, found.columns)
     return Answer(found.columns, done.rows, integers=found.integers)
@@ -80,7 +81,8 @@ def _tables(query: exp.Query, schema: str) -> set[str]:
         if (table.db or schema).lower() != INFORMATION_SCHEMA or table.catalog:
             raise Refused(
                 "STATEMENT_NOT_OFFERED",
-                f"{table.sql('mysql')} is not in information_schema, whose tables cannot be read together with others.",
+                _("%(sql)s is not in information_schema, whose tables cannot be read together with others.")
+                % {"sql": table.sql("mysql")},
                 "text",
             )
         name = table.name.upper()
@@ -121,7 +123,7 @@ def _translated(query: exp.Query, actor: Actor | None, schema: str) -> str:
     try:
         return _with_having(query).transform(_replace, facts).sql("sqlite")
     except (SqlglotError, ValueError, RecursionError) as error:
-        raise Refused("SYNTAX_ERROR", "The statement cannot be answered from information_schema.", "text") from error
+        raise Refused("SYNTAX_ERROR", _("The statement cannot be answered from information_schema."), "text") from error
 
 
 def _with_having(query: exp.Query) -> exp.Query:

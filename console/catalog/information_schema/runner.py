@@ -10,6 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
+from django.utils.translation import gettext as _
+
 from console.catalog.describe import Answer, Cells
 from console.web.errors import Refused
 
@@ -170,7 +172,10 @@ def _rows(cursor: sqlite3.Cursor) -> list[Cells]:
         characters += sum(len(cell) for cell in cells if isinstance(cell, str))
         if len(rows) >= MOST_ROWS or characters > MOST_CHARACTERS:
             raise Refused(
-                "RESULT_TOO_LARGE", f"The answer has more than {MOST_ROWS} rows or 16 MiB; narrow it by WHERE.", "text"
+                "RESULT_TOO_LARGE",
+                _("The answer has more than %(most_rows)s rows or 16 MiB; narrow it by WHERE.")
+                % {"most_rows": MOST_ROWS},
+                "text",
             )
         rows.append(cells)
     return rows
@@ -190,17 +195,26 @@ def _refused(error: Exception) -> Refused:
     reason = str(error)
     what = reason.rpartition(": ")[2]
     if reason == "interrupted":
-        return Refused("STATEMENT_TIME_LIMIT", f"The statement took longer than {LONGEST_S:.0f} s; narrow it.", "text")
+        return Refused(
+            "STATEMENT_TIME_LIMIT",
+            _("The statement took longer than %(longest_s)s s; narrow it.") % {"longest_s": f"{LONGEST_S:.0f}"},
+            "text",
+        )
     if reason.startswith(("no such column", "ambiguous column name")):
         kind = "Unknown" if reason.startswith("no such") else "Ambiguous"
-        return Refused("UNKNOWN_COLUMN", f"{kind} column {what!r}.", "text")
+        return Refused("UNKNOWN_COLUMN", _("%(kind)s column %(what)r.") % {"kind": kind, "what": what}, "text")
     if "function" in reason or "not authorized" in reason:
         return Refused(
             "STATEMENT_NOT_OFFERED",
-            f"On information_schema this cannot be evaluated: {reason}; functions are {', '.join(sorted(_FUNCTIONS))}.",
+            _("On information_schema this cannot be evaluated: %(reason)s; functions are %(functions)s.")
+            % {"reason": reason, "functions": ", ".join(sorted(_FUNCTIONS))},
             "text",
         )
-    return Refused("SYNTAX_ERROR", f"The statement cannot be answered from information_schema: {reason}.", "text")
+    return Refused(
+        "SYNTAX_ERROR",
+        _("The statement cannot be answered from information_schema: %(reason)s.") % {"reason": reason},
+        "text",
+    )
 
 
 def _compared(one: str, other: str) -> int:

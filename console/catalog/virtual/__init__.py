@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.utils.translation import gettext as _
+
 from analytics.errors import QueryRefused
 from analytics.specs import TableSpec
 from console.accounts.actor import Actor
@@ -31,7 +33,9 @@ def lookup(actor: Actor) -> Callable[[str, str], TableSpec | None]:
     def find(schema: str, table: str) -> TableSpec | None:
         found = _find(actor, schema, table)
         if found is None and schema.lower() in SCHEMAS:
-            raise QueryRefused(f"There is no table {schema}.`{table}` that you may query.")
+            raise QueryRefused(
+                _("There is no table %(schema)s.`%(table)s` that you may query.") % {"schema": schema, "table": table}
+            )
         return found
 
     return find

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Protocol
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from analytics.errors import QueryRefused
 from analytics.specs import Column, TableSpec
@@ -83,7 +84,10 @@ def find(actor: Actor, name: str) -> TableSpec | None:
     topics = own or topics
     if len(topics) > 1:
         names = ", ".join(f"{SCHEMA}.`{topic.physical_name}`" for topic in topics)
-        raise QueryRefused(f"{SCHEMA}.{name} may mean one of {names}; name that one.")
+        raise QueryRefused(
+            _("%(schema)s.%(name)s may mean one of %(names)s; name that one.")
+            % {"schema": SCHEMA, "name": name, "names": names}
+        )
     if not topics:
         return _deleted(actor, name)
     topic = topics[0]
@@ -165,5 +169,5 @@ def _table(name: str, *, reader: dict[str, str] | None, archived: Archived | Non
     if archived is not None:
         location = archived.location
         options["begin"] = json.dumps(archived.offsets)
-    columns = tuple(Column(name, kind) for name, kind, _ in COLUMNS)
+    columns = tuple(Column(name, kind) for name, kind, _unused in COLUMNS)
     return TableSpec(name, location, "mq", columns, options=tuple(sorted(options.items())))

@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import AnalyticsError
@@ -24,6 +25,7 @@ from console.pipelines import event_logs
 from console.pipelines.event_logs import Holder, Login
 from console.web import zone
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 #: A change as `analytics.inflow.changes` makes it.
 EXAMPLE: Event = {
@@ -54,7 +56,7 @@ class Changes(Provider):
     """Data Transmission Service."""
 
     kind = task_sources.CHANGES
-    title = "Data Transmission Service (DTS)"
+    title = gettext_lazy("Data Transmission Service (DTS)")
     fields = ("source", "group", "account", "password", "offset", "envelope")
     required = ("source",)
     places = {"task": "source", "log": "source", "group": "group", "startTimeMs": "offset", "envelope": "envelope"}
@@ -62,40 +64,42 @@ class Changes(Provider):
 
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
         found = event_logs.sources.get().sources(actor)
-        choices = [("", "Choose one"), *((one.id, f"{one.title} · {one.state}") for one in found)]
+        choices = [("", _("Choose one")), *((one.id, f"{one.title} · {one.state}") for one in found)]
         if log := source.get("log"):
-            choices.append((log, f"the event log {log}"))
+            choices.append((log, _("the event log %(log)s") % {"log": log}))
         groups = [(one.title, [(f"{one.id}/{name}", name) for name in one.groups]) for one in found]
         return {
             "source": forms.ChoiceField(
-                label="Data subscription task",
+                label=_("Data subscription task"),
                 required=False,
                 choices=choices,
-                help_text="The change tracking task whose changes are delivered; it must be Normal.",
+                help_text=_("The change tracking task whose changes are delivered; it must be Normal."),
             ),
             "group": forms.ChoiceField(
-                label="Consumer group",
+                label=_("Consumer group"),
                 required=False,
-                choices=[("", "Choose one"), *groups],
-                help_text="It has this task as its only client.",
+                choices=[("", _("Choose one")), *groups],
+                help_text=_("It has this task as its only client."),
             ),
             "account": forms.CharField(
-                label="Account", max_length=128, required=False, widget=forms.TextInput(attrs=PLAIN)
+                label=_("Account"), max_length=128, required=False, widget=forms.TextInput(attrs=PLAIN)
             ),
             "password": forms.CharField(
-                label="Password",
+                label=_("Password"),
                 max_length=256,
                 required=False,
                 strip=False,
                 widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-                help_text="Of the consumer group. It is checked when the group changes hands, and kept nowhere.",
+                help_text=_("Of the consumer group. It is checked when the group changes hands, and kept nowhere."),
             ),
             "envelope": forms.ChoiceField(
-                label="Form of the events",
+                label=_("Form of the events"),
                 required=False,
                 choices=[("cloudevents", "CloudEvents"), (task_sources.DEBEZIUM, "Debezium")],
-                help_text="What pattern, transformation and fields are about. Debezium's records have before, after,"
-                " source, op and ts_ms.",
+                help_text=_(
+                    "What pattern, transformation and fields are about. Debezium's records have before, "
+                    "after, source, op and ts_ms."
+                ),
             ),
         }
 
@@ -126,19 +130,24 @@ class Changes(Provider):
         """The source is there, and has the time at which the task begins, if it begins there."""
         if task.source.get("task") is None:
             if task.source.get("log") is None:
-                raise Refused("SOURCE_MISSING", "Choose a change tracking task.", "source.task")
+                raise Refused("SOURCE_MISSING", _("Choose a change tracking task."), "source.task")
             return
         source = event_logs.require_source(actor, str(task.source.get("task")))
         group = str(task.source.get("group") or "")
         if group not in source.groups:
-            named = f"{source.id} has no consumer group {group}." if group else "Choose a consumer group."
+            named = (
+                _("%(id)s has no consumer group %(group)s.") % {"id": source.id, "group": group}
+                if group
+                else _("Choose a consumer group.")
+            )
             raise Refused("GROUP_NOT_FOUND", named, "source.group")
         if before is not None and task_sources.place_of(before.get("source")) == (self.kind, source.id, ""):
             return  # it goes on where it is
         if source.state != event_logs.NORMAL:
             raise Refused(
                 "SOURCE_NOT_NORMAL",
-                f"The change tracking task {source.id} is {source.state}; it must be {event_logs.NORMAL}.",
+                _("The change tracking task %(id)s is %(state)s; it must be %(normal)s.")
+                % {"id": source.id, "state": source.state, "normal": event_logs.NORMAL},
                 "source.task",
             )
         _require_time(source, task.source.get("startTimeMs"))
@@ -213,7 +222,8 @@ def _require_time(source: event_logs.Source, begin: object) -> None:
     if not source.first_ms // 1000 * 1000 <= int(str(begin)) <= last:
         raise Refused(
             "OFFSET_OUT_OF_RANGE",
-            f"{source.id} has data from {_told(source.first_ms)} to {_told(last)}.",
+            _("%(id)s has data from %(first_ms)s to %(last)s.")
+            % {"id": source.id, "first_ms": _told(source.first_ms), "last": _told(last)},
             "source.startTimeMs",
         )
 

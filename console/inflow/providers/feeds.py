@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import schedule, task_sources, webhook
 from analytics.inflow.schedule import Schedule
@@ -23,6 +24,7 @@ from console.inflow.providers.shape import PLAIN, Document, Provider, Recent
 from console.inflow.sample_events import RECENT, RECENT_BYTES, event_of
 from console.pipelines.event_logs import Holder, Login
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 _CODE = PLAIN | {"class": "font-monospace"}
 _LONGEST_NETWORKS = 8 * 1024
@@ -40,12 +42,12 @@ class _Feeds(Provider):
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
         return {
             "retention": forms.IntegerField(
-                label="Keep events (days)",
+                label=_("Keep events (days)"),
                 required=False,
                 min_value=1,
                 max_value=task_sources.MOST_DAYS,
                 initial=task_sources.DEFAULT_DAYS,
-                help_text="For so long events wait for a task that is paused; 1 to 365.",
+                help_text=_("For so long events wait for a task that is paused; 1 to 365."),
             ),
         }
 
@@ -75,7 +77,9 @@ class _Feeds(Provider):
     def begun(self, tenant: Tenant, holder: Holder, since: datetime | None) -> bool:
         feed = next((one for one in queries.held(tenant, holder.key) if one.kind == self.feed_kind), None)
         if feed is None:
-            raise Refused("SOURCE_MISSING", "The task's events are kept no more; save the task again.", "source.kind")
+            raise Refused(
+                "SOURCE_MISSING", _("The task's events are kept no more; save the task again."), "source.kind"
+            )
         services.resume(feed)
         return since is not None and feed.created_at > since
 
@@ -101,7 +105,7 @@ class Webhooks(_Feeds):
 
     kind = task_sources.WEBHOOK
     feed_kind = Kind.WEBHOOK
-    title = "HTTP requests (webhook)"
+    title = gettext_lazy("HTTP requests (webhook)")
     fields = ("methods", "networks", "signature", "retention")
     places = {"methods": "methods", "networks": "networks", "signature": "signature", "retentionDays": "retention"}
     note = "inflow/_webhook_note.html"
@@ -109,25 +113,25 @@ class Webhooks(_Feeds):
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
         return super().made(actor, source) | {
             "methods": forms.MultipleChoiceField(
-                label="Methods",
+                label=_("Methods"),
                 required=False,
                 choices=[(one, one) for one in METHODS],
                 initial=METHODS[:1],
                 widget=forms.CheckboxSelectMultiple,
             ),
             "networks": forms.CharField(
-                label="Source addresses",
+                label=_("Source addresses"),
                 required=False,
                 max_length=_LONGEST_NETWORKS,
                 widget=forms.Textarea(attrs=_CODE | {"rows": 2, "placeholder": "203.0.113.0/24"}),
-                help_text="Addresses and networks from where requests may come, one a line; empty for all.",
+                help_text=_("Addresses and networks from where requests may come, one a line; empty for all."),
             ),
             "signature": forms.CharField(
-                label="Header with the signature",
+                label=_("Header with the signature"),
                 required=False,
                 max_length=64,
                 widget=forms.TextInput(attrs=_CODE | {"placeholder": SIGNATURE}),
-                help_text="Such as x-gantry-signature; empty: requests need none.",
+                help_text=_("Such as x-gantry-signature; empty: requests need none."),
             ),
         }
 
@@ -147,7 +151,7 @@ class Webhooks(_Feeds):
         return found | super().document(told, before)
 
     def named(self, source: Document) -> str:
-        return "Webhook"
+        return _("Webhook")
 
     def example(self, source: Document) -> Event:
         request = webhook.Request(
@@ -170,25 +174,25 @@ class Schedules(_Feeds):
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
         return super().made(actor, source) | {
             "cron": forms.CharField(
-                label="Due times (cron)",
+                label=_("Due times (cron)"),
                 required=False,
                 max_length=200,
                 widget=forms.TextInput(attrs=_CODE | {"placeholder": "*/5 * * * *"}),
-                help_text="Minute, hour, day of month, month, day of week.",
+                help_text=_("Minute, hour, day of month, month, day of week."),
             ),
             "time_zone": forms.CharField(
-                label="Time zone",
+                label=_("Time zone"),
                 required=False,
                 max_length=64,
                 widget=forms.TextInput(attrs=PLAIN | {"placeholder": "UTC"}),
-                help_text="Such as Asia/Shanghai; empty for UTC.",
+                help_text=_("Such as Asia/Shanghai; empty for UTC."),
             ),
             "event": forms.CharField(
-                label="Event",
+                label=_("Event"),
                 required=False,
                 max_length=schedule.LONGEST_EVENT,
                 widget=forms.Textarea(attrs=_CODE | {"rows": 4, "placeholder": '{"job": "rollup"}'}),
-                help_text="A JSON object: the data of each event.",
+                help_text=_("A JSON object: the data of each event."),
             ),
         }
 
@@ -209,7 +213,7 @@ class Schedules(_Feeds):
         return found | super().document(told, before)
 
     def named(self, source: Document) -> str:
-        return f"Schedule {source.get('cron', '')}".strip()
+        return (_("Schedule %(source)s") % {"source": source.get("cron", "")}).strip()
 
     def example(self, source: Document) -> Event:
         event = source.get("event")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sources
 from analytics.inflow.messages import QueueEvents
@@ -19,6 +20,7 @@ from console.inflow.sample_events import RECENT
 from console.inflow.sinks.queue import require_queue
 from console.queues import access, queries
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 PEEK, RECEIVE = "mns:PeekMessage", "mns:ReceiveMessage"
 _SAMPLE = Delivered("5F290C926D472878-2-14D9529A8FA-200000001", b'{"n": 7}', 8, 1, 1_768_465_800_120, 1_768_465_801_000)
@@ -29,23 +31,28 @@ class Queues(Provider):
     """Simple Message Queue."""
 
     kind = task_sources.QUEUE
-    title = "Simple Message Queue (SMQ)"
+    title = gettext_lazy("Simple Message Queue (SMQ)")
     fields = ("source_queue", "source_base64", "source_format")
     required = ("source_queue",)
     places = {"queue": "source_queue", "format": "source_format", "base64": "source_base64"}
 
     def made(self, actor: Actor, source: Document) -> dict[str, forms.Field]:
-        elsewhere = f" It is at {source['endpoint']}, read with a key of its own." if source.get("accessKeyId") else ""
+        elsewhere = (
+            _(" It is at %(endpoint)s, read with a key of its own.") % {"endpoint": source["endpoint"]}
+            if source.get("accessKeyId")
+            else ""
+        )
         return {
             "source_queue": forms.CharField(
-                label="Queue name",
+                label=_("Queue name"),
                 max_length=120,
                 required=False,
                 widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-queues"}),
-                help_text=f"Its messages are deleted once they are delivered.{elsewhere}",
+                help_text=_("Its messages are deleted once they are delivered.%(elsewhere)s")
+                % {"elsewhere": elsewhere},
             ),
             "source_base64": forms.BooleanField(
-                label="Base64 decoding: bodies are Base64, as the vendor's SDKs send them", required=False
+                label=_("Base64 decoding: bodies are Base64, as the vendor's SDKs send them"), required=False
             ),
         }
 

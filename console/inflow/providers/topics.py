@@ -9,6 +9,7 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sources
 from analytics.inflow.messages import FORMATS, TEXT, TopicEvents
@@ -24,8 +25,9 @@ from console.instances import broker
 from console.pipelines import groups
 from console.pipelines.event_logs import Holder, Login
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
-_FORMATS = [(TEXT, "Text"), ("json", "JSON"), ("binary", "Binary (Base64)")]
+_FORMATS = [(TEXT, gettext_lazy("Text")), ("json", "JSON"), ("binary", gettext_lazy("Binary (Base64)"))]
 SEARCH = "mq:QueryMessage"
 """What it takes to see bodies in the message search, and so the last messages here."""
 #: In place of an instance: the cluster that the document names.
@@ -56,7 +58,7 @@ class Topics(Provider):
     """ApsaraMQ for RocketMQ."""
 
     kind = task_sources.TOPIC
-    title = "ApsaraMQ for RocketMQ"
+    title = gettext_lazy("ApsaraMQ for RocketMQ")
     fields = ("source_instance", "source_topic", "source_tag", "source_group", "offset", "source_format")
     required = ("source_topic", "source_group")
     places = {
@@ -68,25 +70,28 @@ class Topics(Provider):
         instances = readable.instances(actor)
         offered = [(readable.namespace(one), f"{one.name} ({one.instance_id})") for one in instances]
         if source.get("accessId"):
-            offered = [(_ELSEWHERE, f"{source.get('endpoint', '')}, with a key of its own"), *offered]
+            offered = [
+                (_ELSEWHERE, _("%(source)s, with a key of its own") % {"source": source.get("endpoint", "")}),
+                *offered,
+            ]
         return {
-            "source_instance": forms.ChoiceField(label="Instance of the topic", required=False, choices=offered),
+            "source_instance": forms.ChoiceField(label=_("Instance of the topic"), required=False, choices=offered),
             "source_topic": forms.CharField(
-                label="Topic to read", max_length=127, required=False,
+                label=_("Topic to read"), max_length=127, required=False,
                 widget=_Suggesting("source-topics", readable.topics(actor, instances)),
             ),
             "source_tag": forms.CharField(
-                label="Tag", max_length=1024, required=False, widget=forms.TextInput(attrs=PLAIN),
-                help_text="Only messages of this tag, or of one of several: a || b. Empty for all.",
+                label=_("Tag"), max_length=1024, required=False, widget=forms.TextInput(attrs=PLAIN),
+                help_text=_("Only messages of this tag, or of one of several: a || b. Empty for all."),
             ),
             "source_group": forms.CharField(
-                label="Group ID", max_length=127, required=False,
+                label=_("Group ID"), max_length=127, required=False,
                 widget=_Suggesting("source-groups", readable.groups(actor, instances)),
-                help_text="The consumer group by which the topic is read; no other consumer and no other task may.",
+                help_text=_("The consumer group by which the topic is read; no other consumer and no other task may."),
             ),
             "source_format": forms.ChoiceField(
-                label="Format of the body", required=False, choices=_FORMATS, initial=TEXT,
-                help_text="A body that is not of it is a fault: its event fails as the task properties say.",
+                label=_("Format of the body"), required=False, choices=_FORMATS, initial=TEXT,
+                help_text=_("A body that is not of it is a fault: its event fails as the task properties say."),
             ),
         }  # fmt: skip
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from analytics.inflow import task_sinks
 from console.inflow.sinks.endpoint import EndpointDestination
 from console.inflow.sinks.queue import QueueDestination
@@ -35,6 +37,6 @@ def sink_of(document: Mapping[str, Any]) -> Document:
 def dead_letters_of(document: Mapping[str, Any]) -> str:
     """What pages call the place of dead letters; empty for none."""
     if queue := document.get("deadLetterQueue"):
-        return f"queue {queue}"
+        return _("queue %(queue)s") % {"queue": queue}
     instance = document.get("deadLetterInstance")
     return f"{document.get('deadLetterTopic') or ''}{f' ({instance})' if instance else ''}"

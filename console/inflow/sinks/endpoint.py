@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sinks
 from analytics.inflow.task_sinks import DEFAULT_TIMEOUT, MOST_BATCH, MOST_TIMEOUT
 from console.accounts.actor import Actor
 from console.inflow.sinks.shape import PLAIN, Destination, Document
+from console.web.languages import gettext_lazy
 
 
 class EndpointDestination(Destination):
@@ -27,35 +29,37 @@ class EndpointDestination(Destination):
         "url": "sink_url", "mode": "sink_mode", "contentType": "sink_content_type", "headers": "sink_headers",
         "batch": "sink_batch", "timeout": "sink_timeout", "ordered": "sink_ordered",
     }  # fmt: skip
-    hint = "Requests are signed with the account's key, as those to functions are. 2xx is delivered; 408, 425, 429, 5xx"
-    hint += " and faults of the connection are tried again; any other answer fails the event."
+    hint = gettext_lazy(
+        "Requests are signed with the account's key, as those to functions are. 2xx is delivered; 408, 425, 429, 5xx "
+        "and faults of the connection are tried again; any other answer fails the event."
+    )
 
     def made(self, actor: Actor, sink: Document) -> dict[str, forms.Field]:
         return {
             "sink_url": forms.CharField(
-                label="Address of the endpoint",
+                label=_("Address of the endpoint"),
                 required=False,
                 max_length=2048,
                 widget=forms.TextInput(attrs=PLAIN | {"placeholder": "https://hooks.example.com/orders"}),
             ),
             "sink_mode": forms.ChoiceField(
-                label="Request",
+                label=_("Request"),
                 required=False,
                 choices=[
-                    ("structured", "CloudEvents, structured: the event as JSON"),
-                    ("binary", "CloudEvents, binary: attributes in headers, data as the body"),
-                    ("body", "the message body alone"),
+                    ("structured", _("CloudEvents, structured: the event as JSON")),
+                    ("binary", _("CloudEvents, binary: attributes in headers, data as the body")),
+                    ("body", _("the message body alone")),
                 ],
             ),
             "sink_content_type": forms.CharField(
-                label="Content type",
+                label=_("Content type"),
                 required=False,
                 max_length=255,
                 widget=forms.TextInput(attrs=PLAIN | {"placeholder": "application/json"}),
-                help_text="Of the body, or of the data that the body below is built as; empty for JSON.",
+                help_text=_("Of the body, or of the data that the body below is built as; empty for JSON."),
             ),
             "sink_headers": forms.CharField(
-                label="Headers",
+                label=_("Headers"),
                 required=False,
                 max_length=128 * 1024,
                 widget=forms.Textarea(
@@ -66,26 +70,28 @@ class EndpointDestination(Destination):
                         "placeholder": "authorization: Bearer ${secret_values.hooks}",
                     }
                 ),
-                help_text="One a line, name: value. A value may have ${secret_values.name}.",
+                help_text=_("One a line, name: value. A value may have ${secret_values.name}."),
             ),
             "sink_batch": forms.IntegerField(
-                label="Events of a request",
+                label=_("Events of a request"),
                 required=False,
                 min_value=1,
                 max_value=MOST_BATCH,
-                help_text=f"1 to {MOST_BATCH}; with more than 1, or empty for it, a request is a JSON array.",
+                help_text=_("1 to %(most_batch)s; with more than 1, or empty for it, a request is a JSON array.")
+                % {"most_batch": MOST_BATCH},
             ),
             "sink_timeout": forms.IntegerField(
-                label="Time limit (seconds)",
+                label=_("Time limit (seconds)"),
                 required=False,
                 min_value=1,
                 max_value=MOST_TIMEOUT,
-                help_text=f"For an answer; 1 to {MOST_TIMEOUT}, empty for {DEFAULT_TIMEOUT}.",
+                help_text=_("For an answer; 1 to %(most_timeout)s, empty for %(default_timeout)s.")
+                % {"most_timeout": MOST_TIMEOUT, "default_timeout": DEFAULT_TIMEOUT},
             ),
             "sink_ordered": forms.BooleanField(
-                label="Keep the order of changes of one primary key",
+                label=_("Keep the order of changes of one primary key"),
                 required=False,
-                help_text="Each waits for the answer to the one before it.",
+                help_text=_("Each waits for the answer to the one before it."),
             ),
         }
 
@@ -102,7 +108,7 @@ class EndpointDestination(Destination):
                 found[name] = value
         lines = [line.partition(":") for line in told.get("sink_headers", "").splitlines() if line.strip()]
         if lines:
-            found["headers"] = {name.strip(): value.strip() for name, _, value in lines}
+            found["headers"] = {name.strip(): value.strip() for name, _unused, value in lines}
         return found
 
     def named(self, sink: Document) -> str:

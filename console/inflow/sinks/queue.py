@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sinks
 from analytics.inflow.task import Task
@@ -17,6 +18,7 @@ from console.inflow.sinks.shape import PLAIN, Destination, Document
 from console.queues import queries as queues
 from console.queues.client import NOT_FOUND
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 _FOREIGN = ("endpoint", "accessKeyId", "accessKeySecret")
 
@@ -25,42 +27,51 @@ class QueueDestination(Destination):
     """Simple Message Queue."""
 
     kind = task_sinks.QUEUE
-    title = "Simple Message Queue (SMQ)"
+    title = gettext_lazy("Simple Message Queue (SMQ)")
     fields = ("sink_queue", "sink_base64", "sink_priority", "sink_delay")
     required = ("sink_queue",)
     places = {
         "queue": "sink_queue", "base64": "sink_base64", "priority": "sink_priority", "delaySeconds": "sink_delay",
     }  # fmt: skip
-    hint = "A message of a queue is a body and nothing else, of 64 KiB at most. A queue keeps no order."
+    hint = gettext_lazy("A message of a queue is a body and nothing else, of 64 KiB at most. A queue keeps no order.")
 
     def made(self, actor: Actor, sink: Document) -> dict[str, forms.Field]:
-        foreign = f" At {sink.get('endpoint')}, with a key of its own." if sink.get("accessKeyId") else ""
+        foreign = (
+            _(" At %(sink)s, with a key of its own.") % {"sink": sink.get("endpoint")}
+            if sink.get("accessKeyId")
+            else ""
+        )
         return {
             "sink_queue": forms.CharField(
-                label="Queue",
+                label=_("Queue"),
                 required=False,
                 max_length=120,
                 widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-queues"}),
                 help_text=foreign.strip(),
             ),
             "sink_base64": forms.BooleanField(
-                label="Encode bodies in Base64",
+                label=_("Encode bodies in Base64"),
                 required=False,
-                help_text="As the vendor's clients read them unless they are told otherwise.",
+                help_text=_("As the vendor's clients read them unless they are told otherwise."),
             ),
             "sink_priority": forms.IntegerField(
-                label="Priority",
+                label=_("Priority"),
                 required=False,
                 min_value=PRIORITY_LEAST,
                 max_value=PRIORITY_MOST,
-                help_text=f"{PRIORITY_LEAST} comes first, {PRIORITY_MOST} last; empty for {PRIORITY_DEFAULT}.",
+                help_text=_("%(priority_least)s comes first, %(priority_most)s last; empty for %(priority_default)s.")
+                % {
+                    "priority_least": PRIORITY_LEAST,
+                    "priority_most": PRIORITY_MOST,
+                    "priority_default": PRIORITY_DEFAULT,
+                },
             ),
             "sink_delay": forms.IntegerField(
-                label="Delay (seconds)",
+                label=_("Delay (seconds)"),
                 required=False,
                 min_value=0,
                 max_value=MOST_DELAY,
-                help_text=f"0 to {MOST_DELAY:,}; empty for the queue's own.",
+                help_text=_("0 to %(most_delay)s; empty for the queue's own.") % {"most_delay": f"{MOST_DELAY:,}"},
             ),
         }
 
@@ -82,7 +93,7 @@ class QueueDestination(Destination):
             require_queue(actor, "sink.queue", task.sink.queue)
 
     def named(self, sink: Document) -> str:
-        return f"queue {sink.get('queue') or ''}"
+        return _("queue %(sink)s") % {"sink": sink.get("queue") or ""}
 
 
 def require_queue(actor: Actor, field: str, name: str) -> None:
@@ -93,5 +104,7 @@ def require_queue(actor: Actor, field: str, name: str) -> None:
         return
     except Refused as refused:
         if refused.symbol == NOT_FOUND:
-            raise Refused("QUEUE_NOT_FOUND", f"There is no queue {name} of the account's own.", field) from refused
+            raise Refused(
+                "QUEUE_NOT_FOUND", _("There is no queue %(name)s of the account's own.") % {"name": name}, field
+            ) from refused
         raise

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from analytics.inflow import task_sinks
 from analytics.inflow.fields import METHODS
@@ -18,6 +19,7 @@ from console.inflow.sinks.shape import PLAIN, Destination, Document
 from console.pipelines import starts
 from console.topics.models import OrderType
 from console.web.errors import Refused
+from console.web.languages import gettext_lazy
 
 _FOREIGN = ("ordered", "endpoint", "instanceID", "accessId", "accessKey", "producerGroup")
 
@@ -26,32 +28,34 @@ class TopicDestination(Destination):
     """ApsaraMQ for RocketMQ."""
 
     kind = task_sinks.TOPIC
-    title = "ApsaraMQ for RocketMQ"
+    title = gettext_lazy("ApsaraMQ for RocketMQ")
     fields = ("instance", "topic", "routes")
     required = ("topic",)
     parts = tuple(METHODS)
     places = {"topic": "topic", "instanceID": "instance"}
-    hint = "To a topic that keeps an order, changes of one primary key are sent in their order."
+    hint = gettext_lazy("To a topic that keeps an order, changes of one primary key are sent in their order.")
 
     def made(self, actor: Actor, sink: Document) -> dict[str, forms.Field]:
         offered = offers.instances(actor)
         if sink.get("accessId"):
-            offered = [("", f"{sink.get('endpoint', '')}, with a key of its own"), *offered]
+            offered = [("", _("%(sink)s, with a key of its own") % {"sink": sink.get("endpoint", "")}), *offered]
         return {
-            "instance": forms.ChoiceField(label="Instance", required=False, choices=offered),
+            "instance": forms.ChoiceField(label=_("Instance"), required=False, choices=offered),
             "topic": forms.CharField(
-                label="Topic",
+                label=_("Topic"),
                 required=False,
                 max_length=127,
                 widget=forms.TextInput(attrs=PLAIN | {"list": "inflow-topics"}),
             ),
             "routes": forms.CharField(
-                label="Other topics",
+                label=_("Other topics"),
                 required=False,
                 max_length=8 * 1024,
                 widget=forms.TextInput(attrs=PLAIN),
-                help_text="Of the same instance, separated by commas. An event may go to one of them by its field"
-                " gantrytopic.",
+                help_text=_(
+                    "Of the same instance, separated by commas. An event may go to one of them by its field "
+                    "gantrytopic."
+                ),
             ),
         }
 
@@ -95,7 +99,10 @@ def require_kind(actor: Actor, field: str, physical_name: str, *, ordered: bool 
         return
     kind = OrderType(topic.order_type)
     if (kind in offers.ORDERED) != ordered or kind in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
-        wanted = "an ordered one, as the task keeps the order of keys," if ordered else "one of the kind Normal"
+        wanted = _("an ordered one, as the task keeps the order of keys,") if ordered else _("one of the kind Normal")
         raise Refused(
-            "TOPIC_OF_OTHER_KIND", f"The topic {topic.name} is of the kind {kind.label}; {wanted} is needed.", field
+            "TOPIC_OF_OTHER_KIND",
+            _("The topic %(topic)s is of the kind %(kind)s; %(wanted)s is needed.")
+            % {"topic": topic.name, "kind": kind.label, "wanted": wanted},
+            field,
         )

@@ -7,6 +7,7 @@ from django.http import Http404, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from console.accounts import downloads
@@ -119,15 +120,15 @@ def version_detail(request: Request, name: str, number: int) -> HttpResponse:
 
 def job_delete(request: Request, name: str) -> HttpResponse:
     job = access.job(request, name, access.DELETE)
-    warning = "Its versions, its savepoints and its log are deleted with it; what it has written stays."
+    warning = _("Its versions, its savepoints and its log are deleted with it; what it has written stays.")
     if job.state in BUSY:
-        warning = f"It is {job.get_state_display().lower()}: stop it first."
+        warning = _("It is %(state)s: stop it first.") % {"state": job.get_state_display().lower()}
     cancel_url = reverse("jobs.detail", args=[name])
     wanted = deletion.Deletion(kind="SQL job", name=name, warning=warning, cancel_url=cancel_url)
 
     def act() -> None:
         services.delete(actor=request.actor, pipeline=job)
-        messages.success(request, f"The job {name} is deleted.")
+        messages.success(request, _("The job %(name)s is deleted.") % {"name": name})
 
     return deletion.confirm(request, wanted, act, ("jobs.list",))
 
@@ -140,13 +141,14 @@ def savepoint_delete(request: Request, name: str, key: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="savepoint",
         name=savepoint.name,
-        warning=f"No start of {name} can go on from it any more. What runs, the last checkpoint and others stay.",
+        warning=_("No start of %(name)s can go on from it any more. What runs, the last checkpoint and others stay.")
+        % {"name": name},
         cancel_url=reverse("jobs.checkpoints", args=[name]),
     )
 
     def act() -> None:
         pipelines.delete_savepoint(actor=request.actor, pipeline=job, savepoint=savepoint)
-        messages.success(request, f"The savepoint {savepoint.name} is deleted.")
+        messages.success(request, _("The savepoint %(savepoint)s is deleted.") % {"savepoint": savepoint.name})
 
     return deletion.confirm(request, wanted, act, ("jobs.checkpoints", name))
 

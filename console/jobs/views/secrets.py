@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from console.accounts.http import Request
@@ -40,14 +41,14 @@ def secret_put(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.set_secret(actor=request.actor, **form.cleaned_data)
-            messages.success(request, f"The secret {form.cleaned_data['name']} is saved.")
+            messages.success(request, _("The secret %(name)s is saved.") % {"name": form.cleaned_data["name"]})
             return redirect("jobs.secrets")
     return forms.show(request, "jobs/put.html", form, {"thing": "secret", "is_new": not name})
 
 
 def secret_delete(request: Request, name: str) -> HttpResponse:
     access.secrets(request, access.DELETE_SECRET, name)
-    warning = "Jobs that name it go on running, and cannot be started again without it."
+    warning = _("Jobs that name it go on running, and cannot be started again without it.")
     wanted = deletion.Deletion(kind="secret", name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
     return deletion.confirm(
         request, wanted, lambda: services.delete_secret(actor=request.actor, name=name), ("jobs.secrets",)
@@ -64,14 +65,14 @@ def variable_put(request: Request) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.set_variable(actor=request.actor, **form.cleaned_data)
-            messages.success(request, f"The variable {form.cleaned_data['name']} is saved.")
+            messages.success(request, _("The variable %(name)s is saved.") % {"name": form.cleaned_data["name"]})
             return redirect("jobs.secrets")
     return forms.show(request, "jobs/put.html", form, {"thing": "variable", "is_new": not name})
 
 
 def variable_delete(request: Request, name: str) -> HttpResponse:
     access.secrets(request, access.DELETE_SECRET, name, "job-variable")
-    warning = "Deployed versions keep its value; texts that name it cannot be deployed again."
+    warning = _("Deployed versions keep its value; texts that name it cannot be deployed again.")
     wanted = deletion.Deletion(kind="variable", name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
     return deletion.confirm(
         request, wanted, lambda: services.delete_variable(actor=request.actor, name=name), ("jobs.secrets",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from console.accounts.models import AccessKey
 from console.openapi.reference import Parameter, Reference
@@ -29,16 +30,16 @@ class TryForm(forms.Form):
         super().__init__(data, initial=initial)
         self.reference = reference
         self.fields["key"] = forms.ChoiceField(
-            label="Sign with",
-            help_text="One of your own enabled AccessKeys.",
+            label=_("Sign with"),
+            help_text=_("One of your own enabled AccessKeys."),
             choices=[(key.access_key_id, key.access_key_id) for key in keys],
         )
         for parameter in reference.parameters:
             self.fields[field_name(parameter.name)] = _field(parameter)
         if reference.changes:
             self.fields["consent"] = forms.BooleanField(
-                label="I know that this call changes something",
-                error_messages={"required": "This operation changes something: tick the box to send it."},
+                label=_("I know that this call changes something"),
+                error_messages={"required": _("This operation changes something: tick the box to send it.")},
             )
 
     @property
@@ -69,7 +70,7 @@ def _field(parameter: Parameter) -> forms.Field:
     if parameter.is_time:
         return MomentField(**kept)
     if parameter.choices:
-        empty = f"default ({parameter.default})" if parameter.default else "not sent"
+        empty = _("default (%(default)s)") % {"default": parameter.default} if parameter.default else _("not sent")
         return forms.ChoiceField(choices=[("", empty), *((c, c) for c in parameter.choices)], **kept)
     attrs: dict[str, Any] = {"autocomplete": "off", "spellcheck": "false", "placeholder": parameter.default}
     if parameter.type in ("Integer", "Float"):
@@ -82,9 +83,9 @@ def _field(parameter: Parameter) -> forms.Field:
 
 
 def _help(parameter: Parameter) -> str:
-    said = ["Required" if parameter.required else "Optional", parameter.description.rstrip(".")]
+    said = [_("Required") if parameter.required else _("Optional"), parameter.description.rstrip(".")]
     if parameter.is_time:
-        said.append(f"In {zone.current_name()}, sent as milliseconds")
+        said.append(_("In %(current_name)s, sent as milliseconds") % {"current_name": zone.current_name()})
     elif not parameter.choices and not any(figure in parameter.description for figure in parameter.figures):
         said.append(parameter.rule[:1].upper() + parameter.rule[1:])
     return "".join(f"{part}. " for part in said if part).strip()

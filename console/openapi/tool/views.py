@@ -26,6 +26,7 @@ from console.openapi.samples import SECRET
 from console.openapi.tool import services
 from console.openapi.tool.forms import TryForm, field_name, suggestion_list
 from console.web import forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, configured, search_text
 
 _ALL_ON_ONE_PAGE = 500
@@ -38,14 +39,14 @@ _PARTS = re.compile(
 class OperationTable(tables.Table):  # type: ignore[misc]
     """Service, operation and version: what a call of an SDK needs."""
 
-    service = tables.Column(verbose_name="Service")
-    path = CellColumn(template_name="openapi/_operation_cell.html", verbose_name="Operation")
-    rpc = CellColumn(template_name="openapi/_rpc_cell.html", verbose_name="RPC action")
-    version = CellColumn("<code>{{ record.version }}</code>", verbose_name="API version")
+    service = tables.Column(verbose_name=gettext_lazy("Service"))
+    path = CellColumn(template_name="openapi/_operation_cell.html", verbose_name=gettext_lazy("Operation"))
+    rpc = CellColumn(template_name="openapi/_rpc_cell.html", verbose_name=gettext_lazy("RPC action"))
+    version = CellColumn("<code>{{ record.version }}</code>", verbose_name=gettext_lazy("API version"))
     changes = CellColumn(
         '{% if record.changes %}{% include "includes/badge.html" with text="changes" colour="orange" %}'
         '{% else %}{% include "includes/badge.html" with text="reads" %}{% endif %}',
-        verbose_name="Kind",
+        verbose_name=gettext_lazy("Kind"),
     )
 
 

@@ -6,6 +6,7 @@ import django_tables2 as tables
 from django.utils.safestring import SafeString
 
 from brokercore.smq.wire.topics import TopicState
+from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column
 from console.web.templatetags.gantry import ago, number
 
@@ -15,9 +16,9 @@ _NUMBER = column("num-cell")
 class TopicTable(tables.Table):  # type: ignore[misc]
     """Name, what waits to be pushed, and age."""
 
-    name = CellColumn(template_name="queues/topics/_name_cell.html", verbose_name="Topic")
-    waiting = tables.Column(verbose_name="Waiting to be pushed", attrs=_NUMBER)
-    created = tables.Column(verbose_name="Created", attrs=_NUMBER)
+    name = CellColumn(template_name="queues/topics/_name_cell.html", verbose_name=gettext_lazy("Topic"))
+    waiting = tables.Column(verbose_name=gettext_lazy("Waiting to be pushed"), attrs=_NUMBER)
+    created = tables.Column(verbose_name=gettext_lazy("Created"), attrs=_NUMBER)
 
     class Meta:
         order_by = "name"

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from brokercore.smq.wire.topics import TopicState
@@ -50,7 +51,11 @@ def topic_create(request: Request) -> HttpResponse:
         name = form.cleaned_data["name"]
         with forms.refusals_on(form):
             made = services.create_topic(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(request, f"Topic {name} {'is ready' if made else 'was there already, just like this'}.")
+            messages.success(
+                request,
+                _("Topic %(name)s %(value)s.")
+                % {"name": name, "value": _("is ready") if made else _("was there already, just like this")},
+            )
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/create.html", form)
 
@@ -67,7 +72,7 @@ def topic_update(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             services.set_topic(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(request, f"The attributes of {name} are changed.")
+            messages.success(request, _("The attributes of %(name)s are changed.") % {"name": name})
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/update.html", form, {"topic": topic})
 
@@ -77,7 +82,7 @@ def topic_delete(request: Request, name: str) -> HttpResponse:
     wanted = deletion.Deletion(
         kind="topic",
         name=name,
-        warning="Its subscriptions end, and what they wait for is dropped.",
+        warning=_("Its subscriptions end, and what they wait for is dropped."),
         cancel_url=reverse("queue_topics.detail", args=[name]),
     )
     return deletion.confirm(
@@ -91,7 +96,7 @@ def topic_publish(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form):
             message_id = services.publish_message(actor=request.actor, name=name, **form.cleaned_data)
-            messages.success(request, f"Message {message_id} is published.")
+            messages.success(request, _("Message %(message_id)s is published.") % {"message_id": message_id})
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/publish.html", form, {"topic": topic})
 
@@ -102,8 +107,8 @@ def topic_subscribe(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on="receiver"):
             made = services.subscribe(actor=request.actor, topic=name, **form.cleaned_data)
-            done = "is subscribed" if made else "was subscribed already, just like this"
-            messages.success(request, f"{form.cleaned_data['name']} {done}.")
+            done = _("is subscribed") if made else _("was subscribed already, just like this")
+            messages.success(request, _("%(name)s %(done)s.") % {"name": form.cleaned_data["name"], "done": done})
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/subscribe.html", form, {"topic": topic})
 
@@ -115,7 +120,7 @@ def subscription_update(request: Request, name: str, subscription: str) -> HttpR
     if form.is_valid():
         with forms.refusals_on(form):
             services.set_subscription(actor=request.actor, topic=name, name=subscription, **form.cleaned_data)
-            messages.success(request, f"{subscription} is changed.")
+            messages.success(request, _("%(subscription)s is changed.") % {"subscription": subscription})
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/update_subscription.html", form, {"topic": name, "state": state})
 
@@ -125,9 +130,9 @@ def topic_unsubscribe(request: Request, name: str, subscription: str) -> HttpRes
     wanted = deletion.Deletion(
         kind="subscription",
         name=subscription,
-        warning="What it waits for is dropped.",
+        warning=_("What it waits for is dropped."),
         cancel_url=reverse("queue_topics.detail", args=[name]),
-        verb="End",
+        verb=_("End"),
     )
     return deletion.confirm(
         request,

@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from console import statements
@@ -20,6 +21,7 @@ from console.sql import access, queries, results, services
 from console.sql.models import QueryTask
 from console.sql.views import panes
 from console.web import exports, forms, htmx
+from console.web.languages import gettext_lazy
 from console.web.paging import CappedPaginator, CellColumn, ListTable, column, configured, search_text
 from console.web.templatetags.gantry import duration, number
 
@@ -29,13 +31,15 @@ _NUMBER = column("num-cell")
 class TaskTable(ListTable):
     """Statement, state and cost; the latest first."""
 
-    statement = CellColumn(template_name="sql/_statement_cell.html", verbose_name="Statement")
+    statement = CellColumn(template_name="sql/_statement_cell.html", verbose_name=gettext_lazy("Statement"))
     status = CellColumn(template_name="sql/_status.html", extra_context={"small": True})
-    submitter = tables.Column(verbose_name="Submitted by")
-    create_time = CellColumn("{% load gantry %}{% ago record.create_time %}", verbose_name="Submitted")
-    elapse_time = tables.Column(verbose_name="Run time", attrs=_NUMBER)
-    row_count = tables.Column(verbose_name="Rows", attrs=_NUMBER)
-    notification = CellColumn(template_name="sql/_receipt.html", verbose_name="Notification", orderable=False)
+    submitter = tables.Column(verbose_name=gettext_lazy("Submitted by"))
+    create_time = CellColumn("{% load gantry %}{% ago record.create_time %}", verbose_name=gettext_lazy("Submitted"))
+    elapse_time = tables.Column(verbose_name=gettext_lazy("Run time"), attrs=_NUMBER)
+    row_count = tables.Column(verbose_name=gettext_lazy("Rows"), attrs=_NUMBER)
+    notification = CellColumn(
+        template_name="sql/_receipt.html", verbose_name=gettext_lazy("Notification"), orderable=False
+    )
 
     class Meta:
         order_by = "-create_time"
@@ -119,7 +123,7 @@ def send_again(request: Request, task_id: str) -> HttpResponse:
     """Send the failed notification once more."""
     found = access.task(request, task_id)
     if not services.send_notification_again(request.actor, found):
-        messages.error(request, "There is no failed notification of this task.")
+        messages.error(request, _("There is no failed notification of this task."))
     return htmx.done(request, "sql.task", task_id)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from analytics import option_values
 from analytics.specs import READER_OPTIONS
 from console.statements.ddl.words import Reader, refusal
@@ -85,7 +87,11 @@ def read_format(reader: Reader) -> str:
     token = reader.advance()
     name = token.value.lower()
     if token.kind not in ("word", "name") or name not in NAMED_FORMATS:
-        raise refusal(token.line, f"the format {token} is not supported; allowed are {ALLOWED_FORMATS}.")
+        raise refusal(
+            token.line,
+            _("the format %(token)s is not supported; allowed are %(allowed_formats)s.")
+            % {"token": token, "allowed_formats": ALLOWED_FORMATS},
+        )
     return name
 
 
@@ -98,10 +104,16 @@ def checked(name: str, options: Mapping[str, str], line: int) -> dict[str, str]:
         option = known.get(_SAME.get(word, word).lower())
         if option is None:
             raise refusal(
-                line, f"the option {written!r} is not supported for {name}; allowed are {', '.join(OPTIONS[name])}."
+                line,
+                _("the option %(written)r is not supported for %(name)s; allowed are %(options)s.")
+                % {"written": written, "name": name, "options": ", ".join(OPTIONS[name])},
             )
         if problem := option_values.problem(option, value):
-            raise refusal(line, f"the {option} {value[:80]!r} is not supported; {problem}.")
+            raise refusal(
+                line,
+                _("the %(option)s %(value)r is not supported; %(problem)s.")
+                % {"option": option, "value": value[:80], "problem": problem},
+            )
         found[option] = value
     return found
 
@@ -111,11 +123,11 @@ def read_pairs(reader: Reader) -> dict[str, str]:
     reader.expect("(")
     found = {}
     while not reader.accept(")"):
-        name = reader.value("the name of a property")
+        name = reader.value(_("the name of a property"))
         while reader.accept("."):
             name += f".{reader.value('the name of a property')}"
         reader.accept("=")
-        found[name] = reader.value("a value in quotes")
+        found[name] = reader.value(_("a value in quotes"))
         if not reader.accept(","):
             reader.expect(")")
             break
@@ -130,11 +142,13 @@ def read_row_format(reader: Reader, storage: Storage) -> None:
         return
     reader.expect("serde")
     line = reader.next.line
-    name = reader.text("the class of a SerDe")
+    name = reader.text(_("the class of a SerDe"))
     kind = _SERDES.get(name.rsplit(".", 1)[-1].lower())
     if kind is None:
         raise refusal(
-            line, f"the SerDe {name!r} is not supported; allowed are those of text, CSV, JSON, Parquet and ORC."
+            line,
+            _("the SerDe %(name)r is not supported; allowed are those of text, CSV, JSON, Parquet and ORC.")
+            % {"name": name},
         )
     storage.row_format = "opencsv" if kind == "csv" else kind
     if reader.accept("with", "serdeproperties"):
@@ -147,19 +161,19 @@ def read_row_format(reader: Reader, storage: Storage) -> None:
 def _read_delimited(reader: Reader, options: dict[str, str]) -> None:
     while True:
         if reader.accept("fields", "terminated", "by"):
-            options["delimiter"] = reader.text("the delimiter")
+            options["delimiter"] = reader.text(_("the delimiter"))
             if reader.accept("escaped", "by"):
-                options["escape"] = reader.text("the escape character")
+                options["escape"] = reader.text(_("the escape character"))
         elif reader.accept("lines", "terminated", "by"):
             _only_line_feed(reader)
         elif reader.accept("null", "defined", "as"):
-            options["nullValue"] = reader.text("the text of null")
+            options["nullValue"] = reader.text(_("the text of null"))
         elif reader.accept("collection", "items", "terminated", "by") or reader.accept(
             "map", "keys", "terminated", "by"
         ):
             raise refusal(
                 reader.next.line,
-                "text files hold no arrays and maps here; use json, parquet or orc for nested columns.",
+                _("text files hold no arrays and maps here; use json, parquet or orc for nested columns."),
             )
         else:
             return
@@ -167,5 +181,5 @@ def _read_delimited(reader: Reader, options: dict[str, str]) -> None:
 
 def _only_line_feed(reader: Reader) -> None:
     token = reader.next
-    if reader.text("the end of lines") not in ("\n", "\r\n"):
-        raise refusal(token.line, "lines can only be terminated by '\\n'.")
+    if reader.text(_("the end of lines")) not in ("\n", "\r\n"):
+        raise refusal(token.line, _("lines can only be terminated by '\\n'."))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from console.statements.ddl import formats, types
 from console.statements.ddl.definition import (
     AddColumns,
@@ -78,13 +80,15 @@ def _create_schema(reader: Reader) -> CreateSchema:
     comment = location = ""
     while True:
         if reader.accept("comment"):
-            comment = reader.text("a comment")
+            comment = reader.text(_("a comment"))
         elif reader.accept("location"):
-            location = reader.text("a location")
+            location = reader.text(_("a location"))
         elif reader.accept("with", "dbproperties"):
             location = _properties(reader) or location
         else:
-            reader.end("`comment '…'`, `location 'oss://…/'` or `with dbproperties (catalog = 'oss', location = '…')`")
+            reader.end(
+                _("`comment '…'`, `location 'oss://…/'` or `with dbproperties (catalog = 'oss', location = '…')`")
+            )
             return CreateSchema(name, if_not_exists, comment, location)
 
 
@@ -94,9 +98,14 @@ def _properties(reader: Reader) -> str:
     catalog = pairs.pop("catalog", "oss")
     location = pairs.pop("location", "")
     if catalog.lower() != "oss":
-        raise refusal(line, f"schemas over the catalog {catalog!r} are not supported; allowed is 'oss'.")
+        raise refusal(
+            line, _("schemas over the catalog %(catalog)r are not supported; allowed is 'oss'.") % {"catalog": catalog}
+        )
     if pairs:
-        raise refusal(line, f"the property {next(iter(pairs))!r} is unknown; allowed are catalog and location.")
+        raise refusal(
+            line,
+            _("the property %(pairs)r is unknown; allowed are catalog and location.") % {"pairs": next(iter(pairs))},
+        )
     return location
 
 
@@ -114,7 +123,7 @@ def _drop(reader: Reader) -> Definition:
         if_exists = reader.accept("if", "exists")
         dropped = DropTable(read_name(reader), if_exists)
         reader.accept("purge")
-        reader.end("the end of the statement: one table is dropped at a time")
+        reader.end(_("the end of the statement: one table is dropped at a time"))
         return dropped
     raise _not_offered(reader, "dropped")
 
@@ -136,14 +145,17 @@ def _maintenance(reader: Reader, word: str) -> Definition:
     if word in ("msck", "repair"):
         reader.accept("add", "partitions")
         reader.accept("sync", "partitions")
-    reader.end("the end of the statement")
+    reader.end(_("the end of the statement"))
     return TruncateTable(name) if word == "truncate" else RepairTable(name)
 
 
 def _not_offered(reader: Reader, verb: str) -> Refused:
     line = reader.next.line
     return Refused(
-        "STATEMENT_NOT_OFFERED", f"Line {line}: {reader.next} cannot be {verb}; only {_OFFERED} can.", "text"
+        "STATEMENT_NOT_OFFERED",
+        _("Line %(line)s: %(next)s cannot be %(verb)s; only %(offered)s can.")
+        % {"line": line, "next": reader.next, "verb": verb, "offered": _OFFERED},
+        "text",
     )
 
 
@@ -151,7 +163,7 @@ def read(reader: Reader) -> Definition:
     """What stands behind `alter table`. Raises Refused."""
     table = read_name(reader)
     found = _change(reader, table)
-    reader.end("the end of the statement")
+    reader.end(_("the end of the statement"))
     return found
 
 
@@ -163,7 +175,7 @@ def _change(reader: Reader, table: Named) -> Definition:
     if reader.accept("add", "if", "not", "exists", "partition") or reader.accept("add", "partition"):
         return _add_partition(reader, table)
     if reader.accept("set", "location"):
-        return SetLocation(table, reader.text("a location"))
+        return SetLocation(table, reader.text(_("a location")))
     if reader.accept("set", "tblproperties"):
         return SetProperties(table, read_pairs(reader))
     raise reader.unexpected(_ALLOWED)
@@ -175,11 +187,11 @@ def _add_partition(reader: Reader, table: Named) -> AddPartition:
     while True:
         name = reader.name("column")
         reader.expect("=")
-        values.append((name, reader.value("a value")))
+        values.append((name, reader.value(_("a value"))))
         if not reader.accept(","):
             reader.expect(")")
             break
-    location = reader.text("a location") if reader.accept("location") else ""
+    location = reader.text(_("a location")) if reader.accept("location") else ""
     return AddPartition(table, tuple(values), location)
 
 
@@ -210,7 +222,7 @@ def read_create(reader: Reader, *, external: bool) -> CreateTable | CreateTableL
     table = read_name(reader)
     if reader.accept("like"):
         other = read_name(reader)
-        location = reader.text("a location") if reader.accept("location") else ""
+        location = reader.text(_("a location")) if reader.accept("location") else ""
         reader.end("`location 'oss://…/'`")
         return CreateTableLike(table, other, external, if_not_exists, location)
     if reader.next.value == "(":
@@ -227,7 +239,9 @@ def read_columns(reader: Reader) -> tuple[Column, ...]:
     found: list[Column] = []
     while True:
         if len(found) >= MOST_COLUMNS:
-            raise refusal(reader.next.line, f"a table has at most {MOST_COLUMNS} columns.")
+            raise refusal(
+                reader.next.line, _("a table has at most %(most_columns)s columns.") % {"most_columns": MOST_COLUMNS}
+            )
         found.append(_column(reader))
         if not reader.accept(","):
             reader.expect(")")
@@ -238,21 +252,26 @@ def _column(reader: Reader) -> Column:
     token = reader.next
     name = reader.name("column")
     if len(name) > 255 or any(ord(c) < 32 for c in name):
-        raise refusal(token.line, f"column {name[:40]!r} is too long or has control characters; 255 are allowed.")
+        raise refusal(
+            token.line,
+            _("column %(name)r is too long or has control characters; 255 are allowed.") % {"name": name[:40]},
+        )
     spark_type = types.read(reader, name)
     if reader.accept("not", "null"):
-        raise refusal(token.line, f"column {name} is NOT NULL, which files cannot promise; leave it out.")
+        raise refusal(
+            token.line, _("column %(name)s is NOT NULL, which files cannot promise; leave it out.") % {"name": name}
+        )
     reader.accept("null")
-    comment = reader.text("a comment") if reader.accept("comment") else ""
+    comment = reader.text(_("a comment")) if reader.accept("comment") else ""
     return Column(name, spark_type, comment[:1024])
 
 
 def _clause(reader: Reader, draft: _Draft) -> bool:
     """Read one clause; False when none comes."""
     if reader.accept("comment"):
-        draft.comment = reader.text("a comment")
+        draft.comment = reader.text(_("a comment"))
     elif reader.accept("location"):
-        draft.location = reader.text("a location")
+        draft.location = reader.text(_("a location"))
     elif reader.accept("tblproperties"):
         draft.properties |= formats.read_pairs(reader)
     elif reader.accept("partitioned", "by"):
@@ -268,7 +287,11 @@ def _storage_clause(reader: Reader, draft: _Draft) -> bool:
         storage.format = formats.read_format(reader)
     elif reader.accept("stored", "as"):
         if reader.accept("inputformat"):
-            raise refusal(draft.line, f"INPUTFORMAT is not supported; write `stored as` and {formats.ALLOWED_FORMATS}.")
+            raise refusal(
+                draft.line,
+                _("INPUTFORMAT is not supported; write `stored as` and %(allowed_formats)s.")
+                % {"allowed_formats": formats.ALLOWED_FORMATS},
+            )
         storage.format = formats.read_format(reader)
     elif reader.accept("options"):
         pairs = formats.read_pairs(reader)
@@ -294,13 +317,17 @@ def _read_partitions(reader: Reader, draft: _Draft) -> None:
         else:
             spark_type = types.read(reader, name)
             if types.is_nested(spark_type) or spark_type == "binary":
-                raise refusal(token.line, f"column {name} is {spark_type}; names of folders cannot hold that.")
-            columns.append(Column(name, spark_type, reader.text("a comment") if reader.accept("comment") else ""))
+                raise refusal(
+                    token.line,
+                    _("column %(name)s is %(spark_type)s; names of folders cannot hold that.")
+                    % {"name": name, "spark_type": spark_type},
+                )
+            columns.append(Column(name, spark_type, reader.text(_("a comment")) if reader.accept("comment") else ""))
         if not reader.accept(","):
             reader.expect(")")
             break
     if columns and names:
-        raise refusal(draft.line, "give either all partition columns a type or none.")
+        raise refusal(draft.line, _("give either all partition columns a type or none."))
     draft.partition_columns, draft.partition_names = tuple(columns), tuple(names)
 
 
@@ -312,7 +339,8 @@ def _table(draft: _Draft, table: Named, external: bool, if_not_exists: bool) -> 
     if name == "csv" and (nested := next((c for c in columns if types.is_nested(c.type)), None)):
         raise refusal(
             draft.line,
-            f"column {nested.name} is {nested.type}; text files hold no nested columns: use json or parquet.",
+            _("column %(nested)s is %(type)s; text files hold no nested columns: use json or parquet.")
+            % {"nested": nested.name, "type": nested.type},
         )
     return CreateTable(
         table,
@@ -334,13 +362,13 @@ def _ordered(draft: _Draft) -> tuple[Column, ...]:
     by_name = {column.name.lower(): column for column in columns}
     if len(by_name) < len(columns):
         twice = _first_twice([column.name for column in columns])
-        raise refusal(draft.line, f"column {twice} appears twice; names are not case-sensitive.")
+        raise refusal(draft.line, _("column %(twice)s appears twice; names are not case-sensitive.") % {"twice": twice})
     wanted = [name.lower() for name in draft.partition_names]
     missing = [name for name in draft.partition_names if name.lower() not in by_name]
     if draft.columns and missing:
-        raise refusal(draft.line, f"partition column {missing[0]} is not among the columns.")
+        raise refusal(draft.line, _("partition column %(missing)s is not among the columns.") % {"missing": missing[0]})
     if columns and len(wanted) + len(draft.partition_columns) >= len(columns):
-        raise refusal(draft.line, "a table needs a column besides those of its partitions.")
+        raise refusal(draft.line, _("a table needs a column besides those of its partitions."))
     last = [by_name[name] for name in wanted if name in by_name]
     return tuple([c for c in columns if c.name.lower() not in wanted] + last)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from console.statements.ddl.words import Reader, refusal
 from console.statements.lexer import quoted
 
@@ -64,9 +66,16 @@ def read(reader: Reader, column: str, depth: int = 0) -> str:
     token = reader.advance()
     word = token.value.lower()
     if depth > _DEEPEST:
-        raise refusal(token.line, f"column {column} is nested deeper than {_DEEPEST} levels.")
+        raise refusal(
+            token.line,
+            _("column %(column)s is nested deeper than %(deepest)s levels.") % {"column": column, "deepest": _DEEPEST},
+        )
     if token.kind != "word":
-        raise refusal(token.line, f"column {column} has no type before {token}; allowed are {ALLOWED}.")
+        raise refusal(
+            token.line,
+            _("column %(column)s has no type before %(token)s; allowed are %(allowed)s.")
+            % {"column": column, "token": token, "allowed": ALLOWED},
+        )
     if word in ("array", "map", "struct"):
         return _nested(reader, word, column, depth)
     if word in _DECIMAL:
@@ -77,7 +86,11 @@ def read(reader: Reader, column: str, depth: int = 0) -> str:
     if word == "double":
         reader.accept("precision")
     if word not in PLAIN or len(size) > 1:
-        raise refusal(token.line, f"column {column} has the unknown type {token.value!r}; allowed are {ALLOWED}.")
+        raise refusal(
+            token.line,
+            _("column %(column)s has the unknown type %(token)r; allowed are %(allowed)s.")
+            % {"column": column, "token": token.value, "allowed": ALLOWED},
+        )
     return PLAIN[word]
 
 
@@ -101,7 +114,7 @@ def _fields(reader: Reader, column: str, depth: int) -> str:
         reader.accept(":")
         fields.append(f"{written(name)}:{read(reader, f'{column}.{name}', depth + 1)}")
         if reader.accept("comment"):
-            reader.text("a comment")
+            reader.text(_("a comment"))
         if not reader.accept(","):
             return ",".join(fields)
 
@@ -113,8 +126,11 @@ def _decimal(reader: Reader, column: str) -> str:
     if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
         raise refusal(
             line,
-            f"column {column} is decimal({precision},{scale}); allowed are 1 to {_MOST_DIGITS} digits, and up to as"
-            " many of them behind the point.",
+            _(
+                "column %(column)s is decimal(%(precision)s,%(scale)s); allowed are 1 to %(most_digits)s "
+                "digits, and up to as many of them behind the point."
+            )
+            % {"column": column, "precision": precision, "scale": scale, "most_digits": _MOST_DIGITS},
         )
     return f"decimal({precision},{scale})"
 
@@ -125,7 +141,7 @@ def _sizes(reader: Reader) -> list[int]:
     sizes = []
     while True:
         if reader.next.kind != "number":
-            raise reader.unexpected("a number")
+            raise reader.unexpected(_("a number"))
         sizes.append(int(reader.advance().value))
         if not reader.accept(","):
             reader.expect(")")

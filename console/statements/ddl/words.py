@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from console.statements import lexer
 from console.statements.lexer import Token
 from console.web.errors import Refused
@@ -13,18 +15,22 @@ _SIGNS = frozenset("(),<>:;.=")
 
 def refusal(line: int, message: str) -> Refused:
     """A syntax error of a definition, with its line (from 1)."""
-    return Refused("SYNTAX_ERROR", f"Line {line}: {message}", "text")
+    return Refused("SYNTAX_ERROR", _("Line %(line)s: %(message)s") % {"line": line, "message": message}, "text")
 
 
 def tokens_of(text: str) -> list[Token]:
     """All parts of a definition and its end. Raises Refused for a character that begins none."""
     if len(text) > LONGEST_DEFINITION:
-        raise refusal(1, f"the definition has {len(text)} characters; {LONGEST_DEFINITION} are allowed.")
+        raise refusal(
+            1,
+            _("the definition has %(text)s characters; %(longest_definition)s are allowed.")
+            % {"text": len(text), "longest_definition": LONGEST_DEFINITION},
+        )
     found = []
     for token in lexer.tokens(text):
         if token.kind == "open" or (token.kind == "sign" and token.value not in _SIGNS):
-            what = "a text that is not closed" if token.value in ("'", '"', "`") else repr(token.value[0])
-            raise refusal(token.line, f"{what} is not allowed in a definition.")
+            what = _("a text that is not closed") if token.value in ("'", '"', "`") else repr(token.value[0])
+            raise refusal(token.line, _("%(what)s is not allowed in a definition.") % {"what": what})
         found.append(token)
     return found
 
@@ -43,13 +49,13 @@ class Reader(lexer.Reader):
     def name(self, what: str) -> str:
         """A name, plain or in backticks."""
         if self.next.kind not in ("word", "name"):
-            raise self.unexpected(f"the name of a {what}")
+            raise self.unexpected(_("the name of a %(what)s") % {"what": what})
         return self.advance().value
 
     def text(self, what: str) -> str:
         """A text in quotes."""
         if self.next.kind != "text":
-            raise self.unexpected(f"{what} in quotes")
+            raise self.unexpected(_("%(what)s in quotes") % {"what": what})
         return self.advance().value
 
     def value(self, what: str) -> str:
@@ -66,4 +72,7 @@ class Reader(lexer.Reader):
 
     def unexpected(self, allowed: str) -> Refused:
         """What stands here cannot; `allowed` is what can."""
-        return refusal(self.next.line, f"{self.next} is not expected here; allowed is {allowed}.")
+        return refusal(
+            self.next.line,
+            _("%(next)s is not expected here; allowed is %(allowed)s.") % {"next": self.next, "allowed": allowed},
+        )

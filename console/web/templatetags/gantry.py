@@ -21,9 +21,12 @@ from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext_lazy
 
 from console.web import zone
 from console.web.bundles import bundle_url
+from console.web.script_texts import texts
 from console.web.text import largest_unit
 
 register = template.Library()
@@ -31,7 +34,11 @@ register = template.Library()
 _SPRITE = "vendor/tabler-icons-3.51.0/sprite.svg"
 _DASH = "–"
 _SCALES = ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k"))
-_AGES = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+_AGES = (
+    (86_400, ngettext_lazy("%(number)s day ago", "%(number)s days ago", "number")),
+    (3600, ngettext_lazy("%(number)s hour ago", "%(number)s hours ago", "number")),
+    (60, ngettext_lazy("%(number)s minute ago", "%(number)s minutes ago", "number")),
+)
 #: Units of a span in seconds, each with the one below it.
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -59,6 +66,12 @@ def asset(path: str) -> str:
     if path.startswith("vendor/"):
         return static(path)
     return f"{static(path)}?v={_version(path, _static_file(path).stat().st_mtime_ns)}"
+
+
+@register.simple_tag
+def script_texts() -> dict[str, str]:
+    """What scripts say, where the page is not in English."""
+    return texts()
 
 
 @register.simple_tag
@@ -194,11 +207,10 @@ def zone_name() -> str:
 
 def _age(moment: datetime) -> str:
     seconds = int((timezone.now() - moment).total_seconds())
-    for size, name in _AGES:
+    for size, words in _AGES:
         if seconds >= size:
-            count = seconds // size
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
-    return "just now" if seconds < 10 else f"{seconds} seconds ago"
+            return words % {"number": seconds // size}
+    return _("just now") if seconds < 10 else _("%(seconds)s seconds ago") % {"seconds": seconds}
 
 
 @register.filter

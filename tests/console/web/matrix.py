@@ -133,6 +133,7 @@ NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 
 MATRIX: list[Row] = [
     Row("health", (), EVERYBODY),
+    Row("language", (), Statuses(302, 302, 302, 302, 302, 302, 302), "post", {"language": "en"}),
     Row(
         "columns",
         (),

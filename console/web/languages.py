@@ -1,0 +1,43 @@
+"""The languages of pages: which one a request is answered in (docs/develop/translation.md).
+
+Who chose a language has it in a cookie; else the browser's `Accept-Language` decides, else it is English. Machines get
+English whatever their library sends: texts of APIs are part of what programs were written against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import translation
+from django.utils.cache import patch_vary_headers
+
+#: Where programs ask and no person reads.
+_MACHINES = ("/json/", "/rpc/", "/hooks/", "/mcp", "/metrics", "/healthz")
+
+
+class LanguageMiddleware:
+    """Answers the request in the language of its cookie, else of its browser."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith(_MACHINES):
+            with translation.override(settings.LANGUAGE_CODE):
+                return self.get_response(request)
+        language = translation.get_language_from_request(request)
+        with translation.override(language):
+            response = self.get_response(request)
+        patch_vary_headers(response, ("Accept-Language",))
+        response.headers.setdefault("Content-Language", language)
+        return response
+
+
+gettext_lazy = cast("Callable[[str], str]", translation.gettext_lazy)
+"""A text in the language of whoever it is shown to, for what is declared before anybody asks: labels, tables of words.
+
+It stands for a `str` wherever texts are shown, compared or formatted; what joins or serialises it takes `str(text)`.
+"""
