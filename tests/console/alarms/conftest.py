@@ -36,7 +36,11 @@ def recipient(cast: Cast) -> Recipient:
 @pytest.fixture
 def make_rule(cast: Cast, recipient: Recipient) -> MakeRule:
     def make(condition: Condition, **values: Any) -> Rule:
-        told: dict[str, Any] = {"name": str(condition.label), "recipients": [recipient], "instance": cast.instance} | values
+        told: dict[str, Any] = {
+            "name": str(condition.label),
+            "recipients": [recipient],
+            "instance": cast.instance,
+        } | values
         return services.create_rule(actor=cast.actor("alice"), values=RuleValues(condition=condition, **told))
 
     return make

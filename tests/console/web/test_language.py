@@ -15,7 +15,7 @@ from tests.console.web.matrix import MATRIX
 from tests.console.web.test_every_page import _who_sees
 from tests.support.cast import Cast
 
-CHINESE = {"HTTP_ACCEPT_LANGUAGE": "zh-CN,zh;q=0.9,en;q=0.8"}
+CHINESE = {"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}
 #: Three words of English in a row, which names and terms do not make.
 _SENTENCE = re.compile(r"\b[A-Za-z]?[a-z]+ [a-z]{2,} [a-z]{2,}\b")
 #: What is not ours to translate stands in these elements.
@@ -61,17 +61,17 @@ def alice(cast: Cast) -> Client:
 
 def test_the_browser_decides_and_a_choice_wins(alice: Client) -> None:
     url = reverse("instances.overview")
-    english, chinese = alice.get(url), alice.get(url, **CHINESE)
+    english, chinese = alice.get(url), alice.get(url, headers=CHINESE)
     assert '<html lang="en"' in english.content.decode()
     assert "Needs attention" not in chinese.content.decode()
     assert '<html lang="zh-hans"' in chinese.content.decode()
     assert chinese["Content-Language"] == "zh-hans"
     assert "Accept-Language" in chinese["Vary"]
 
-    chosen = alice.post(reverse("language"), {"language": "en", "next": url}, **CHINESE)
+    chosen = alice.post(reverse("language"), {"language": "en", "next": url}, headers=CHINESE)
     assert chosen["Location"] == url
     assert chosen.cookies["gantry_language"]["httponly"]
-    assert '<html lang="en"' in alice.get(url, **CHINESE).content.decode()
+    assert '<html lang="en"' in alice.get(url, headers=CHINESE).content.decode()
 
 
 def test_a_choice_leads_nowhere_else(alice: Client) -> None:
@@ -82,18 +82,18 @@ def test_a_choice_leads_nowhere_else(alice: Client) -> None:
 
 
 def test_who_is_not_signed_in_can_choose(client: Client) -> None:
-    page = client.get(reverse("account_login"), **CHINESE).content.decode()
+    page = client.get(reverse("account_login"), headers=CHINESE).content.decode()
     assert "登录" in page
     assert 'lang="en"' in page  # the button for English
 
 
 def test_errors_of_a_form_are_translated(alice: Client) -> None:
-    answer = alice.post(reverse("instances.create"), {"name": ""}, **CHINESE)
+    answer = alice.post(reverse("instances.create"), {"name": ""}, headers=CHINESE)
     assert "此项必填" in answer.content.decode()
 
 
 def test_machines_get_english(client: Client) -> None:
-    answer = client.get("/json/instance/list", **CHINESE).content.decode()
+    answer = client.get("/json/instance/list", headers=CHINESE).content.decode()
     assert not re.search(r"[\u4e00-\u9fff]", answer)
 
 
@@ -108,7 +108,7 @@ def test_no_page_says_a_sentence_in_english(cast: Cast, world: dict[str, str]) -
         url = reverse(row.url_name, args=[world.get(argument, argument) for argument in row.arguments])
         data = {name: world.get(value, value).replace("{role}", role) for name, value in row.data.items()}
         with transaction.atomic():
-            answer = client.get(url, data, **CHINESE)
+            answer = client.get(url, data, headers=CHINESE)
             transaction.set_rollback(True)
         client.cookies = cookies
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
