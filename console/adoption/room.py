@@ -29,10 +29,14 @@ class Room:
     @property
     def sentence(self) -> str:
         """The limit in words."""
-        return _("%(holder)s may have %(most)s %(kind)ss and has %(used)s") % {
+        text = (
+            _("%(holder)s may have %(most)s topics and has %(used)s")
+            if self.kind is Kind.TOPIC
+            else _("%(holder)s may have %(most)s groups and has %(used)s")
+        )
+        return text % {
             "holder": self.holder,
             "most": f"{self.most:,}",
-            "kind": self.kind,
             "used": f"{self.used:,}",
         }
 

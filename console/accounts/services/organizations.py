@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from django.db import IntegrityError, models, transaction
+from collections.abc import Sequence
+
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext_lazy
 
 from console.accounts.actor import Actor
 from console.accounts.models import Organization, ResourceSet
@@ -12,6 +15,14 @@ from console.audit import record as audit
 from console.web.errors import Refused
 
 _FIELD = "BIZ_FIELD_CHECK_INVALID"
+#: What may be in an organization or a resource set, by the name of its relation.
+_PARTS = {
+    "children": ngettext_lazy("%(count)s organization below it", "%(count)s organizations below it", "count"),
+    "tenants": ngettext_lazy("%(count)s account", "%(count)s accounts", "count"),
+    "resource_sets": ngettext_lazy("%(count)s resource set", "%(count)s resource sets", "count"),
+    "access_keys": ngettext_lazy("%(count)s AccessKey", "%(count)s AccessKeys", "count"),
+    "instances": ngettext_lazy("%(count)s instance", "%(count)s instances", "count"),
+}
 
 
 @transaction.atomic
@@ -41,15 +52,7 @@ def rename_organization(*, actor: Actor, organization: Organization, name: str) 
 @transaction.atomic
 def delete_organization(*, actor: Actor, organization: Organization) -> None:
     """Delete an organization that has no organizations, accounts, resource sets and AccessKeys."""
-    _refuse_if_any(
-        organization.name,
-        {
-            _("organizations below it"): organization.children,
-            "accounts": organization.tenants,
-            _("resource sets"): organization.resource_sets,
-            "AccessKeys": organization.access_keys,
-        },
-    )
+    _refuse_if_any(organization, ("children", "tenants", "resource_sets", "access_keys"))
     audit.record(actor, "accounts.organization.delete", _resource(organization), detail=_described(organization))
     organization.delete()
 
@@ -75,7 +78,7 @@ def rename_resource_set(*, actor: Actor, resource_set: ResourceSet, name: str) -
 @transaction.atomic
 def delete_resource_set(*, actor: Actor, resource_set: ResourceSet) -> None:
     """Delete a resource set without instances."""
-    _refuse_if_any(resource_set.name, {"instances": resource_set.instances})
+    _refuse_if_any(resource_set, ("instances",))
     audit.record(actor, "accounts.resource_set.delete", _resource(resource_set), detail=_described(resource_set))
     resource_set.delete()
 
@@ -85,12 +88,12 @@ def _save(organization: Organization) -> None:
     same = Organization.objects.filter(parent=organization.parent, name=organization.name).exclude(pk=organization.pk)
     Organization.objects.select_for_update().order_by("pk").first()
     if same.exists():
-        raise _name_exists(_("an organization"), organization.name)
+        raise _name_exists(organization)
     try:
         with transaction.atomic():
             organization.save()
     except IntegrityError as error:
-        raise _name_exists(_("an organization"), organization.name) from error
+        raise _name_exists(organization) from error
 
 
 def _save_set(resource_set: ResourceSet) -> None:
@@ -98,11 +101,16 @@ def _save_set(resource_set: ResourceSet) -> None:
         with transaction.atomic():
             resource_set.save()
     except IntegrityError as error:
-        raise _name_exists(_("a resource set"), resource_set.name) from error
+        raise _name_exists(resource_set) from error
 
 
-def _name_exists(what: str, name: str) -> Refused:
-    return Refused(_FIELD, _("There is %(what)s %(name)s here already.") % {"what": what, "name": name}, "name")
+def _name_exists(row: Organization | ResourceSet) -> Refused:
+    text = (
+        _("There is an organization %(name)s here already.")
+        if isinstance(row, Organization)
+        else _("There is a resource set %(name)s here already.")
+    )
+    return Refused(_FIELD, text % {"name": row.name}, "name")
 
 
 def _checked_name(name: str) -> str:
@@ -112,11 +120,11 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _refuse_if_any(name: str, parts: dict[str, models.Manager[models.Model]]) -> None:
-    counts = {kind: manager.count() for kind, manager in parts.items()}
-    found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+def _refuse_if_any(row: Organization | ResourceSet, parts: Sequence[str]) -> None:
+    counts = {part: getattr(row, part).count() for part in parts}
+    found = ", ".join(_PARTS[part] % {"count": count} for part, count in counts.items() if count)
     if found:
-        raise Refused(_FIELD, _("%(name)s is not empty: %(found)s.") % {"name": name, "found": found})
+        raise Refused(_FIELD, _("%(name)s is not empty: %(found)s.") % {"name": row.name, "found": found})
 
 
 def _resource(row: Organization | ResourceSet) -> str:

@@ -72,7 +72,7 @@ def test_a_resource_set_with_instances_is_not_deleted(cast: Cast) -> None:
     petra = cast.actor("petra")
     made_set = organizations.create_resource_set(actor=petra, organization=cast.acme.organization, name="production")
     services.set_resource_set(actor=cast.actor("alice"), instance=cast.instance, resource_set=made_set)
-    with pytest.raises(Refused, match="1 instances"):
+    with pytest.raises(Refused, match=r"1 instance\."):
         organizations.delete_resource_set(actor=petra, resource_set=made_set)
     services.set_resource_set(actor=cast.actor("alice"), instance=cast.instance, resource_set=None)
     organizations.delete_resource_set(actor=petra, resource_set=made_set)
