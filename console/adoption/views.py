@@ -51,7 +51,9 @@ class UnownedTable(tables.Table):  # type: ignore[misc]
 
     chosen = CellColumn(template_name="adoption/_choice_cell.html", verbose_name="", orderable=False)
     name = CellColumn(template_name="adoption/_name_cell.html", verbose_name=gettext_lazy("Name"))
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
+    kind = CellColumn(
+        '{% include "includes/kind.html" with kind=record.kind %}', verbose_name=gettext_lazy("Kind"), attrs=_WIDE
+    )
     rate = CellColumn(
         "{% load gantry %}{% number record.rate %}",
         verbose_name=gettext_lazy("Messages/s"),
@@ -83,7 +85,9 @@ class AdoptedTable(tables.Table):  # type: ignore[misc]
         orderable=False,
     )
     name = CellColumn(template_name="adoption/_adopted_cell.html", verbose_name=gettext_lazy("Name"))
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"), attrs=_WIDE)
+    kind = CellColumn(
+        '{% include "includes/kind.html" with kind=record.kind %}', verbose_name=gettext_lazy("Kind"), attrs=_WIDE
+    )
     account = CellColumn("{{ record.account }}", verbose_name=gettext_lazy("Account"), attrs=_WIDE)
 
     class Meta:

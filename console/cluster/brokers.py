@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.conf import settings
 from django.db.models import Q
@@ -13,10 +14,35 @@ from brokercore.client.errors import ClientError, NoPermission
 from console.accounts.models import Tenant
 from console.instances import broker
 from console.instances.models import Cluster, Origin
+from console.web.languages import gettext_lazy
 
-_DOES_NOT_ANSWER = "does not answer"
-_STOPPED = "stopped"
-_SLAVE = "slave"
+
+class Absence(StrEnum):
+    """Why nothing is known of a broker now; falsy for one that answers. Its values are those of the API."""
+
+    NONE = ""
+    SILENT = "does not answer"
+    STOPPED = "stopped"
+    SLAVE = "slave"
+    """Slaves are not asked."""
+
+    @property
+    def words(self) -> str:
+        """What people read."""
+        return _WORDS[self]
+
+    @property
+    def colour(self) -> str:
+        """Red where it should answer."""
+        return "red" if self is Absence.SILENT else "secondary"
+
+
+_WORDS = {
+    Absence.NONE: "",
+    Absence.SILENT: gettext_lazy("does not answer"),
+    Absence.STOPPED: gettext_lazy("stopped"),
+    Absence.SLAVE: gettext_lazy("slave"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,9 +55,7 @@ class BrokerFigures:
     used_bytes: int | None
     max_bytes: int | None
     retention_hours: float | None
-    absence: str = ""
-    """Why nothing is known of it now; empty for a broker that answers. Slaves are not asked."""
-
+    absence: Absence = Absence.NONE
     address: str = ""
     received: float = 0.0
     sent: float = 0.0
@@ -65,7 +89,7 @@ class Health:
     @property
     def away(self) -> list[BrokerFigures]:
         """Brokers that should be there and are not; one that was stopped is none."""
-        return [one for one in self.brokers if one.absence == _DOES_NOT_ANSWER]
+        return [one for one in self.brokers if one.absence is Absence.SILENT]
 
     @property
     def versions(self) -> list[str]:
@@ -112,7 +136,7 @@ def brokers_of(cluster: Cluster) -> list[BrokerFigures]:
     """The brokers of a cluster by name, those that are away too. Raises ClientError for an outage."""
     admin = broker.admin(cluster)
     tables, addresses = admin.brokers.runtime_info(), admin.brokers.addresses()
-    away = {name: _SLAVE if "/" in name else _DOES_NOT_ANSWER for name in addresses} | _told(tables)
+    away = {name: Absence.SLAVE if "/" in name else Absence.SILENT for name in addresses} | _told(tables)
     found = [_figures(admin, name, addresses.get(name, ""), table) for name, table in tables.items()]
     found += [
         BrokerFigures(name, "", 0.0, None, None, None, absence=absence, address=addresses.get(name, ""))
@@ -130,10 +154,10 @@ def busiest_broker(cluster: Cluster) -> tuple[str, float]:
     return name, loads.get(name, 0.0)
 
 
-def _told(tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _told(tables: Mapping[str, Mapping[str, str]]) -> dict[str, Absence]:
     """Which brokers embedded ones know to be away, and how (`broker-b=silent broker-c=stopped`)."""
     told = (entry.rpartition("=") for table in tables.values() for entry in table.get("gantryBrokers", "").split())
-    return {name: _STOPPED if state == "stopped" else _DOES_NOT_ANSWER for name, _, state in told}
+    return {name: Absence.STOPPED if state == "stopped" else Absence.SILENT for name, _, state in told}
 
 
 def _figures(admin: Admin, name: str, address: str, table: Mapping[str, str]) -> BrokerFigures:

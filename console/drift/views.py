@@ -32,7 +32,7 @@ class DriftTable(tables.Table):  # type: ignore[misc]
     """Name, how it drifted, what exactly, and what can be done."""
 
     physical_name = CellColumn(template_name="drift/_name_cell.html", verbose_name=gettext_lazy("Name"))
-    kind = CellColumn("{{ record.kind|capfirst }}", verbose_name=gettext_lazy("Kind"))
+    kind = CellColumn('{% include "includes/kind.html" with kind=record.kind %}', verbose_name=gettext_lazy("Kind"))
     state = CellColumn(template_name="drift/_state_cell.html", verbose_name=gettext_lazy("Drift"))
     details = CellColumn(
         template_name="drift/_details_cell.html", verbose_name=gettext_lazy("What differs"), orderable=False

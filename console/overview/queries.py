@@ -25,8 +25,6 @@ _TASKS = 6
 #: Steps of the last hour that are its last quarter; those of a group's that are its last ten minutes, and one before.
 _QUARTER, _RECENT_STEPS = 15, 6
 _GROUPS = 8
-_DOES_NOT_ANSWER = gettext_lazy("does not answer")
-_STOPPED = "stopped"
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def _told(cluster: Cluster) -> ClusterDo:
                 name=one.name,
                 address=one.address,
                 version=one.version,
-                absence=one.absence,
+                absence=one.absence.value,
                 receivedPerSecond=one.received,
                 sentPerSecond=one.sent,
                 usedPercent=one.percent,

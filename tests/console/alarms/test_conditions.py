@@ -11,7 +11,7 @@ from brokercore.names import dead_letter_topic
 from console.alarms import conditions
 from console.alarms.models import Condition, Rule
 from console.alarms.readings import Readings, Unknown
-from console.cluster.brokers import BrokerFigures, Health
+from console.cluster.brokers import Absence, BrokerFigures, Health
 from console.metrics.store import Change, Latest, Store
 from console.pipelines.models import Kind, Pipeline, State
 from console.sql.models import QueryTask, TaskStatus
@@ -94,7 +94,7 @@ def test_a_full_broker_and_one_that_is_away(
     cast: Cast, make_rule: MakeRule, sampled: Sampled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = BrokerFigures("broker-a", "V5", 0.91, None, None, None)
-    away = BrokerFigures("broker-b", "", 0.0, None, None, None, absence="does not answer")
+    away = BrokerFigures("broker-b", "", 0.0, None, None, None, absence=Absence.SILENT)
     health = Health(cast.cluster, [full, away])
     monkeypatch.setattr("console.cluster.brokers.health_of", lambda _: health)
     assert sentences(make_rule(Condition.STORAGE, threshold=90), sampled) == [
