@@ -210,12 +210,19 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     """Delete one from the cluster."""
     found = access.cluster(request.actor, cluster, "platform:DeleteUnowned")
     one = _named(found, kind, name)
-    lost = _("Its messages go") if one.kind is Kind.TOPIC else _("Its offsets, retries and dead letters go")
+    is_topic = one.kind is Kind.TOPIC
+    warning = (
+        _("It is deleted from the cluster %(cluster)s; something outside may use it. Its messages go with it.")
+        if is_topic
+        else _(
+            "It is deleted from the cluster %(cluster)s; something outside may use it. Its offsets, retries and dead "
+            "letters go with it."
+        )
+    )
     wanted = deletion.Deletion(
-        kind=kind,
+        kind=_("topic") if is_topic else _("group"),
         name=name,
-        warning=_("It is deleted from the cluster %(found)s; something outside may use it. %(lost)s with it.")
-        % {"found": found.name, "lost": lost},
+        warning=warning % {"cluster": found.name},
         cancel_url=reverse("adoption.detail", args=[cluster, kind, name]),
     )
     return deletion.confirm(

@@ -161,7 +161,7 @@ def recipient_test(request: Request, number: int) -> HttpResponse:
 def recipient_delete(request: Request, number: int) -> HttpResponse:
     recipient = access.recipient(request.actor, number, access.DELETE_RECIPIENT)
     wanted = deletion.Deletion(
-        kind="recipient",
+        kind=_("recipient"),
         name=recipient.name,
         warning=_("It is told nothing any more, and leaves the rules that tell it."),
         cancel_url=reverse("alarms.recipients"),

@@ -91,7 +91,7 @@ def delete(request: Request, number: int) -> HttpResponse:
     archive = access.archive(request, number)
     _unused, name = apart(archive.physical_name)
     wanted = deletion.Deletion(
-        kind="archive",
+        kind=_("archive"),
         name=name,
         warning=_(
             "%(messages)s archived messages are deleted. Those that the broker has dropped in the meantime are lost."

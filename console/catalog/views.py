@@ -60,7 +60,7 @@ def bucket(request: Request, name: str) -> HttpResponse:
 def delete(request: Request, name: str) -> HttpResponse:
     found = access.bucket(request, name, buckets.DELETE)
     wanted = deletion.Deletion(
-        kind="bucket",
+        kind=_("bucket"),
         name=name,
         warning=_("All files in it are deleted. A bucket that still has tables or schemas cannot be deleted."),
         cancel_url=reverse("sql.bucket", args=[name]),
@@ -95,7 +95,7 @@ def download(request: Request, name: str, key: str) -> StreamingHttpResponse:
 def delete_file(request: Request, name: str, key: str) -> HttpResponse:
     _unused, place = access.place(request, name, buckets.WRITE, key)
     wanted = deletion.Deletion(
-        kind="file",
+        kind=_("file"),
         name=place.name,
         warning=_("Tables over its folder lose the rows that are in it."),
         cancel_url=f"{reverse('sql.bucket', args=[name])}?{urlencode({'folder': place.folder.key})}",
@@ -124,7 +124,7 @@ def rules(request: Request, name: str) -> HttpResponse:
 def delete_rule(request: Request, name: str, rule: str) -> HttpResponse:
     found = access.rule(request, name, rule, bucket_rules.CHANGE)
     wanted = deletion.Deletion(
-        kind="rule",
+        kind=_("rule"),
         name=rule,
         warning=_("The queue %(queue)s is told of no further changes. Events that wait are still delivered.")
         % {"queue": found.queue},

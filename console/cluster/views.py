@@ -132,13 +132,13 @@ def remove(request: Request, number: int) -> HttpResponse:
 
 def _deletion(cluster: Cluster) -> deletion.Deletion:
     return deletion.Deletion(
-        kind="cluster",
+        kind=_("cluster"),
         name=cluster.name,
         warning=_(
             "Its brokers stay as they are, with all topics, messages and users. Nobody may have an instance on it."
         ),
         cancel_url=reverse("platform.cluster", args=[cluster.pk]),
-        verb="Remove",
+        verb=_("Remove"),
     )
 
 

@@ -140,15 +140,19 @@ def delete(request: Request, cluster: int, kind: str, name: str) -> HttpResponse
     row = _row(request, cluster, kind, name)
     if not row.may_delete:
         raise PermissionDenied(_("You may not delete %(name)s.") % {"name": row.difference.name})
-    lost = (
-        _("Its messages go")
-        if kind == "topic"
-        else _("Its offsets, the messages waiting for redelivery and its dead letters go")
+    is_topic = kind == "topic"
+    warning = (
+        _("The console does not know it; something outside may use it. Its messages go with it.")
+        if is_topic
+        else _(
+            "The console does not know it; something outside may use it. Its offsets, the messages waiting for "
+            "redelivery and its dead letters go with it."
+        )
     )
     wanted = deletion.Deletion(
-        kind=kind,
+        kind=_("topic") if is_topic else _("group"),
         name=row.difference.name,
-        warning=_("The console does not know it; something outside may use it. %(lost)s with it.") % {"lost": lost},
+        warning=warning,
         cancel_url=reverse("drift.index"),
     )
 

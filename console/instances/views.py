@@ -114,7 +114,7 @@ def delete(request: Request, instance_id: str) -> HttpResponse:
 
 def _deletion(instance: Instance) -> deletion.Deletion:
     return deletion.Deletion(
-        kind="instance",
+        kind=_("instance"),
         name=instance.name,
         warning=_("Its ID and access point are gone for good. Topics and groups must be deleted first."),
         cancel_url=reverse("instances.detail", args=[instance.instance_id]),

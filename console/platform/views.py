@@ -187,7 +187,7 @@ def organization(request: Request, number: int) -> HttpResponse:
 def organization_delete(request: Request, number: int) -> HttpResponse:
     found = _organization(request, number, "platform:DeleteOrganization")
     asked = deletion.Deletion(
-        kind="organization",
+        kind=_("organization"),
         name=found.name,
         warning=_("Only an empty organization can be deleted. Callers who send its ID are refused from then on."),
         cancel_url=reverse("platform.organization", args=[found.pk]),
@@ -310,7 +310,7 @@ def organization_key_delete(request: Request, access_key_id: str) -> HttpRespons
     key = _key(request, access_key_id, "platform:DeleteOrganizationKey")
     number = key.organization_id
     asked = deletion.Deletion(
-        kind="AccessKey",
+        kind=_("AccessKey"),
         name=key.access_key_id,
         warning=_("Programs that sign with it are refused within two seconds."),
         cancel_url=reverse("platform.organization_keys", args=[number]),

@@ -175,7 +175,7 @@ def queue_delete(request: Request, name: str) -> HttpResponse:
     held = queue.active + queue.inactive + queue.delayed
     what = _("It holds %(held)s, deleted with it.") % {"held": counted(held, "message")} if held else _("It is empty.")
     cancel_url = reverse("queues.detail", args=[name])
-    wanted = deletion.Deletion(kind="queue", name=name, warning=what, cancel_url=cancel_url)
+    wanted = deletion.Deletion(kind=_("queue"), name=name, warning=what, cancel_url=cancel_url)
     return deletion.confirm(
         request, wanted, lambda: services.delete_queue(actor=request.actor, name=name), ("queues.list",)
     )

@@ -120,7 +120,7 @@ def topic_mode(request: Request, instance_id: str, name: str) -> HttpResponse:
 def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
     topic = access.topic(request, instance_id, name, "mq:DeleteTopic")
     wanted = deletion.Deletion(
-        kind="topic",
+        kind=_("topic"),
         name=topic.name,
         warning=_("Its messages, the subscriptions of all groups and the grants on it are deleted with it."),
         cancel_url=reverse("topics.detail", args=[instance_id, topic.name]),
@@ -222,7 +222,7 @@ def group_sharing(request: Request, instance_id: str, group_id: str) -> HttpResp
 def group_delete(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     group = access.group(request, instance_id, group_id, "mq:DeleteGroup")
     wanted = deletion.Deletion(
-        kind="group",
+        kind=_("group"),
         name=group.group_id,
         warning=_("Its offsets, the messages waiting for redelivery and its dead letters are deleted with it."),
         cancel_url=reverse("groups.detail", args=[instance_id, group.group_id]),
@@ -286,7 +286,7 @@ def grants_revoke(request: Request, instance_id: str, name: str, number: int) ->
     if grant is None:
         raise Http404("no such grant")
     wanted = deletion.Deletion(
-        kind="grant",
+        kind=_("grant"),
         verb=_("Revoke"),
         name=grant_services.receiver_name(grant),
         warning=_("Its clients are refused on %(found)s within two seconds. Its groups and their offsets stay.")

@@ -19,7 +19,7 @@ from console.web.languages import gettext_lazy
 class Deletion:
     """What is deleted (`kind` and `name`), what else goes with it, and where a refusal to do so leads.
 
-    `verb` is what the field calls it.
+    `verb` is what the field calls it. It and `kind` are in the visitor's language.
     """
 
     kind: str
@@ -38,7 +38,7 @@ def confirm(request: HtmxRequest, deletion: Deletion, act: Callable[[], None], d
         return _ask(
             request,
             deletion,
-            _("Type %(deletion)s to %(verb)s it.") % {"deletion": deletion.name, "verb": deletion.verb.lower()},
+            _("Type %(name)s to %(verb)s it.") % {"name": deletion.name, "verb": deletion.verb.lower()},
             typed,
         )
     try:

@@ -54,7 +54,7 @@ def switch(request: Request, access_key_id: str) -> HttpResponse:
 def delete(request: Request, access_key_id: str) -> HttpResponse:
     key = access.key_of(_owner(request), access_key_id)
     wanted = deletion.Deletion(
-        kind="AccessKey",
+        kind=_("AccessKey"),
         name=key.access_key_id,
         warning=_("Every client that signs with it is refused from then on."),
         cancel_url=reverse("accounts.keys"),

@@ -64,7 +64,7 @@ def detail(request: Request, name: str) -> HttpResponse:
 def delete(request: Request, name: str) -> HttpResponse:
     policy = access.policy(request, name, "ram:DeletePolicy")
     wanted = deletion.Deletion(
-        kind="policy",
+        kind=_("policy"),
         name=policy.name,
         warning=_("Only a policy that is attached to nobody can be deleted. Its document is lost for good."),
         cancel_url=reverse("accounts.policy", args=[policy.name]),

@@ -75,7 +75,7 @@ def detail(request: Request, name: str) -> HttpResponse:
 def delete(request: Request, name: str) -> HttpResponse:
     role = access.role(request, name, "ram:DeleteRole")
     wanted = deletion.Deletion(
-        kind="role",
+        kind=_("role"),
         name=role.name,
         warning=_("Its sessions end at once, and whatever assumes it is refused from then on."),
         cancel_url=reverse("accounts.role", args=[role.name]),

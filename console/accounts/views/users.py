@@ -86,7 +86,7 @@ def switch(request: Request, username: str) -> HttpResponse:
 def delete(request: Request, username: str) -> HttpResponse:
     user = access.user(request, username, "ram:DeleteUser")
     wanted = deletion.Deletion(
-        kind="user",
+        kind=_("user"),
         name=user.username,
         warning=_(
             "Its AccessKeys, sessions, SQL sign-in and received grants are deleted with it. Topics "
@@ -246,7 +246,7 @@ def delete_key(request: Request, username: str, access_key_id: str) -> HttpRespo
     user = access.user(request, username, "ram:DeleteAccessKey")
     key = access.key_of(user, access_key_id)
     wanted = deletion.Deletion(
-        kind="AccessKey",
+        kind=_("AccessKey"),
         name=key.access_key_id,
         warning=_("Every client that signs with it as %(username)s is refused from then on.")
         % {"username": user.username},

@@ -124,7 +124,7 @@ def job_delete(request: Request, name: str) -> HttpResponse:
     if job.state in BUSY:
         warning = _("It is %(state)s: stop it first.") % {"state": job.get_state_display().lower()}
     cancel_url = reverse("jobs.detail", args=[name])
-    wanted = deletion.Deletion(kind="SQL job", name=name, warning=warning, cancel_url=cancel_url)
+    wanted = deletion.Deletion(kind=_("SQL job"), name=name, warning=warning, cancel_url=cancel_url)
 
     def act() -> None:
         services.delete(actor=request.actor, pipeline=job)
@@ -139,7 +139,7 @@ def savepoint_delete(request: Request, name: str, key: str) -> HttpResponse:
     if savepoint is None:
         raise Http404("no such savepoint")
     wanted = deletion.Deletion(
-        kind="savepoint",
+        kind=_("savepoint"),
         name=savepoint.name,
         warning=_("No start of %(name)s can go on from it any more. What runs, the last checkpoint and others stay.")
         % {"name": name},

@@ -49,7 +49,7 @@ def secret_put(request: Request) -> HttpResponse:
 def secret_delete(request: Request, name: str) -> HttpResponse:
     access.secrets(request, access.DELETE_SECRET, name)
     warning = _("Jobs that name it go on running, and cannot be started again without it.")
-    wanted = deletion.Deletion(kind="secret", name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
+    wanted = deletion.Deletion(kind=_("secret"), name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
     return deletion.confirm(
         request, wanted, lambda: services.delete_secret(actor=request.actor, name=name), ("jobs.secrets",)
     )
@@ -73,7 +73,7 @@ def variable_put(request: Request) -> HttpResponse:
 def variable_delete(request: Request, name: str) -> HttpResponse:
     access.secrets(request, access.DELETE_SECRET, name, "job-variable")
     warning = _("Deployed versions keep its value; texts that name it cannot be deployed again.")
-    wanted = deletion.Deletion(kind="variable", name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
+    wanted = deletion.Deletion(kind=_("variable"), name=name, warning=warning, cancel_url=reverse("jobs.secrets"))
     return deletion.confirm(
         request, wanted, lambda: services.delete_variable(actor=request.actor, name=name), ("jobs.secrets",)
     )

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from brokercore.smq.wire.topics import TopicState
@@ -80,7 +81,7 @@ def topic_update(request: Request, name: str) -> HttpResponse:
 def topic_delete(request: Request, name: str) -> HttpResponse:
     access.topic(request, name, "mns:DeleteTopic")
     wanted = deletion.Deletion(
-        kind="topic",
+        kind=_("topic"),
         name=name,
         warning=_("Its subscriptions end, and what they wait for is dropped."),
         cancel_url=reverse("queue_topics.detail", args=[name]),
@@ -128,11 +129,11 @@ def subscription_update(request: Request, name: str, subscription: str) -> HttpR
 def topic_unsubscribe(request: Request, name: str, subscription: str) -> HttpResponse:
     access.topic(request, name, "mns:Unsubscribe", subscription)
     wanted = deletion.Deletion(
-        kind="subscription",
+        kind=_("subscription"),
         name=subscription,
         warning=_("What it waits for is dropped."),
         cancel_url=reverse("queue_topics.detail", args=[name]),
-        verb=_("End"),
+        verb=pgettext("what is done to a subscription", "End"),
     )
     return deletion.confirm(
         request,
