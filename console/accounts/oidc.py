@@ -27,7 +27,7 @@ class SignInError(Exception):
 
 def discover(issuer: str) -> dict[str, Any]:
     """The provider's discovery document. Raises SignInError with what is wrong with it."""
-    document = _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "discovery document")
+    document = _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", _("discovery document"))
     if str(document.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
         raise SignInError(_("The provider's discovery document names another issuer."))
     for name in _ENDPOINTS:
@@ -53,7 +53,7 @@ def check_answer(named: str | None, *, document: dict[str, Any]) -> None:
 
 def check_id_token(token: str, *, document: dict[str, Any], client_id: str, nonce: str) -> dict[str, Any]:
     """The claims of an ID token whose signature, issuer, audience, age and nonce are right. Raises SignInError."""
-    keys = _fetch(document["jwks_uri"], "list of keys")
+    keys = _fetch(document["jwks_uri"], _("list of keys"))
     try:
         claims: dict[str, Any] = jwt.decode(
             token,
@@ -80,7 +80,7 @@ def user_info(document: dict[str, Any], access_token: str, subject: str) -> dict
     endpoint = document.get("userinfo_endpoint")
     if not endpoint:
         return {}
-    claims = _fetch(str(endpoint), "user information", {"Authorization": f"Bearer {access_token}"})
+    claims = _fetch(str(endpoint), _("user information"), {"Authorization": f"Bearer {access_token}"})
     if claims.get("sub") != subject:
         raise SignInError(_("The provider's user information is about another user."))
     return claims
@@ -106,10 +106,12 @@ def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[s
         raise SignInError(str(error)) from error
     except RequestException as error:
         # One sentence for every cause: it must not tell what answers at an address inside the network.
-        hint = "" if settings.SSO_NETWORKS else " The operator of this console must allow one in a private network."
-        raise SignInError(
-            _("The provider does not return its %(what)s.%(hint)s") % {"what": what, "hint": hint}
-        ) from error
+        message = _("The provider does not return its %(what)s.") % {"what": what}
+        if not settings.SSO_NETWORKS:
+            message = _("%(message)s The operator of this console must allow one in a private network.") % {
+                "message": message
+            }
+        raise SignInError(message) from error
     except RecursionError as error:
         raise SignInError(_("The provider's %(what)s cannot be read.") % {"what": what}) from error
     if not isinstance(answer, dict):

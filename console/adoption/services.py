@@ -162,9 +162,12 @@ def delete_from_cluster(*, actor: Actor, cluster: Cluster, name: Unowned) -> Non
         else:
             admin.groups.delete(name.name)
     except (TopicNotExist, GroupNotExist) as error:
-        raise Refused(
-            _FIELD, _("The cluster has no %(kind)s %(name)s any more.") % {"kind": name.kind, "name": name.name}
-        ) from error
+        text = (
+            _("The cluster has no topic %(name)s any more.")
+            if name.kind is Kind.TOPIC
+            else _("The cluster has no group %(name)s any more.")
+        )
+        raise Refused(_FIELD, text % {"name": name.name}) from error
     audit.record(actor, f"adoption.{name.kind}.delete", name.name, detail={"cluster": cluster.name})
 
 

@@ -104,10 +104,8 @@ def delete_rule(*, actor: Actor, rule: Rule) -> None:
 def enable_rule(*, actor: Actor, rule: Rule, enabled: bool) -> None:
     """Turn a rule on or off. Raises Refused when it is so already."""
     if not Rule.objects.filter(pk=rule.pk, enabled=not enabled).update(enabled=enabled):
-        raise Refused(
-            "ALARM_RULE_STATE",
-            _("%(rule)s is %(value)s already.") % {"rule": rule.name, "value": "on" if enabled else "off"},
-        )
+        text = _("%(rule)s is on already.") if enabled else _("%(rule)s is off already.")
+        raise Refused("ALARM_RULE_STATE", text % {"rule": rule.name})
     audit.record(actor, f"alarms.rule.{'enable' if enabled else 'disable'}", rule.name)
 
 

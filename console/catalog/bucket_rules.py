@@ -87,12 +87,12 @@ def create(
         raise Refused(FIELD, message, "name")
     unknown = [event for event in events if event not in NAMES]
     if unknown or not events:
-        what = (
-            _("There is no event %(unknown)r") % {"unknown": unknown[0]} if unknown else _("Choose at least one event")
+        message = (
+            _("There is no event %(event)r; allowed are %(names)s.")
+            if unknown
+            else _("Choose at least one event; allowed are %(names)s.")
         )
-        raise Refused(
-            FIELD, _("%(what)s; allowed are %(names)s.") % {"what": what, "names": ", ".join(NAMES)}, "events"
-        )
+        raise Refused(FIELD, message % {"event": unknown[0] if unknown else "", "names": ", ".join(NAMES)}, "events")
     for field, text in (("key_prefix", key_prefix), ("key_suffix", key_suffix)):
         if len(text.encode(errors="surrogatepass")) > _LONGEST_KEY:
             message = _("The %(field)s has more than %(longest_key)s bytes, which is the longest key.") % {

@@ -158,14 +158,14 @@ def of_managed_table(schema: Schema, table: str) -> str:
 
 
 def checked_name(name: str, what: str) -> str:
-    """A name that a schema or table may have. Raises Refused."""
+    """A name that a schema or table may have; `what` is which of the two. Raises Refused."""
     if not _NAME.fullmatch(name):
-        raise Refused(
-            "NAME_INVALID",
-            _("%(name)r is not a valid %(what)s name: 1 to 64 letters, digits, _ and -, and no - at the beginning.")
-            % {"name": name, "what": what},
-            "text",
+        text = (
+            _("%(name)r is not a valid schema name: 1 to 64 letters, digits, _ and -, and no - at the beginning.")
+            if what == "schema"
+            else _("%(name)r is not a valid table name: 1 to 64 letters, digits, _ and -, and no - at the beginning.")
         )
+        raise Refused("NAME_INVALID", text % {"name": name}, "text")
     return name
 
 

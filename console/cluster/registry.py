@@ -100,11 +100,12 @@ def remove(*, actor: Actor | None, cluster: Cluster) -> None:
     """Forget a cluster on which nobody has an instance; its brokers stay as they are. Raises Refused."""
     in_use = Origin.EMBEDDED if settings.EMBEDDED_BROKER else Origin.SETTINGS
     if cluster.origin == in_use:
-        said = _("It is the embedded one") if cluster.embedded else _("GANTRY_NAMESRV names it")
-        raise Refused(
-            "BIZ_CLUSTER_IN_USE",
-            _("The cluster %(cluster)s cannot be removed: %(said)s.") % {"cluster": cluster.name, "said": said},
+        text = (
+            _("The cluster %(cluster)s cannot be removed: it is the embedded one.")
+            if cluster.embedded
+            else _("The cluster %(cluster)s cannot be removed: GANTRY_NAMESRV names it.")
         )
+        raise Refused("BIZ_CLUSTER_IN_USE", text % {"cluster": cluster.name})
     held = Instance.objects.filter(cluster=cluster).select_related("tenant").order_by("tenant__name", "name")
     if number := held.count():
         names = ", ".join(f"{one.name} of {one.tenant.name}" for one in held[:_NAMED])
@@ -132,7 +133,7 @@ def wanted_of(cluster: Cluster) -> Wanted:
 def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
     proxy = wanted.proxy.strip()
     if proxy:
-        _check_address(proxy, "proxy", _("The proxy"))
+        _check_address(proxy, "proxy", _("The proxy is host:port, such as 10.0.0.5:9876; %(text)s is not."))
     if wanted.access_control not in AccessControl.values:
         raise Refused(
             _FIELD,
@@ -145,7 +146,7 @@ def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
     if not servers:
         raise Refused(_FIELD, _("Write the name servers as host:port, several separated by ;."), "namesrv")
     for server in servers:
-        _check_address(server, "namesrv", _("A name server"))
+        _check_address(server, "namesrv", _("A name server is host:port, such as 10.0.0.5:9876; %(text)s is not."))
     for other in Cluster.objects.all():
         if cluster is not None and other.pk == cluster.pk:
             continue
@@ -164,14 +165,10 @@ def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
     return replace(wanted, namesrv=";".join(servers), access_key_id=key_id, proxy=proxy)
 
 
-def _check_address(text: str, field: str, what: str) -> None:
+def _check_address(text: str, field: str, refusal: str) -> None:
     found = _ADDRESS.fullmatch(text)
     if found is None or not 1 <= int(found["port"]) <= 65535:
-        raise Refused(
-            _FIELD,
-            _("%(what)s is host:port, such as 10.0.0.5:9876; %(text)s is not.") % {"what": what, "text": text[:80]},
-            field,
-        )
+        raise Refused(_FIELD, refusal % {"text": text[:80]}, field)
 
 
 def _checked_name(name: str) -> str:

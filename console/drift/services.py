@@ -58,8 +58,12 @@ def accept(*, actor: Actor, row: Row) -> None:
     except (TopicNotExist, GroupNotExist) as error:
         raise Refused(
             _FIELD,
-            _("The cluster has no %(kind)s %(difference)s any more.")
-            % {"kind": difference.kind, "difference": difference.name},
+            (
+                _("The cluster has no topic %(name)s any more.")
+                if difference.kind is Kind.TOPIC
+                else _("The cluster has no group %(name)s any more.")
+            )
+            % {"name": difference.name},
         ) from error
     for field in TAKEN_OVER[model]:
         setattr(found, field, getattr(now, field))
@@ -104,8 +108,12 @@ def delete_extra(*, actor: Actor, row: Row) -> None:
     except (TopicNotExist, GroupNotExist) as error:
         raise Refused(
             _FIELD,
-            _("The broker has no %(kind)s %(difference)s any more.")
-            % {"kind": difference.kind, "difference": difference.name},
+            (
+                _("The broker has no topic %(name)s any more.")
+                if difference.kind is Kind.TOPIC
+                else _("The broker has no group %(name)s any more.")
+            )
+            % {"name": difference.name},
         ) from error
     audit.record(actor, f"drift.{difference.kind}.delete", difference.physical_name)
 

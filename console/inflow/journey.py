@@ -177,10 +177,14 @@ def _transformed(
     if isinstance(task.transform, FunctionTransform):
         _tell_of_port(journey, task.transform.place, task.transform.url)
     if isinstance(task.transform, FunctionTransform | SqlTransform) and networks is None:
-        what = _("query is made by the engine") if isinstance(task.transform, SqlTransform) else _("function is asked")
-        journey.note = _("The %(what)s when you choose Try it; the message below is made of the event as it is.") % {
-            "what": what
-        }
+        journey.note = (
+            _(
+                "The query is made by the engine when you choose Try it; the message below is made of the event as it "
+                "is."
+            )
+            if isinstance(task.transform, SqlTransform)
+            else _("The function is asked when you choose Try it; the message below is made of the event as it is.")
+        )
         return [event]
     place = task.transform.place
     try:

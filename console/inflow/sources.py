@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import Tenant
-from console.pipelines.event_logs import Holder, Login, Source, require_source
+from console.pipelines.event_logs import NORMAL, Holder, Login, Source, require_source
 from console.tracking import access, queries, services
 from console.tracking.models import State, TrackingTask
 from console.web.errors import Refused
@@ -64,7 +64,7 @@ def _source(task: TrackingTask) -> Source:
         task.first_ms,
         task.last_ms,
         tuple(queries.groups(task).values_list("name", flat=True)),
-        task.word,
+        NORMAL if task.is_normal else task.word,
         _trouble(task),
         shows_events=True,
         access_method=_("%(kind)s at %(host)s:%(port)s")

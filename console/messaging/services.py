@@ -275,15 +275,13 @@ def push_message(actor: Actor, group: Group, topic: Topic, message: MessageRecor
     connection = online_clients(admin, group)
     online = {one.client_id for one in connection.connections} if connection is not None else set()
     if client_id not in online:
-        shown = (
-            _("The client %(client_id)s of") % {"client_id": client_id[:80]}
+        text = (
+            _("The client %(client_id)s of %(group_id)s is not online: choose one that is online.")
             if client_id
-            else _("No client was chosen of")
+            else _("No client of %(group_id)s was chosen: choose one that is online.")
         )
         raise Refused(
-            "BIZ_CONSUMER_NOT_ONLINE",
-            _("%(shown)s %(group_id)s: choose one that is online.") % {"shown": shown, "group_id": group.group_id},
-            "clientId",
+            "BIZ_CONSUMER_NOT_ONLINE", text % {"client_id": client_id[:80], "group_id": group.group_id}, "clientId"
         )
     if connection is not None and topic.physical_name not in connection.subscriptions:
         message_text = _("%(group_id)s does not subscribe to %(topic)s: its clients would not know what to do.") % {

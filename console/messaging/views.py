@@ -297,14 +297,12 @@ def reset(request: Request, instance_id: str, group_id: str) -> HttpResponse:
         with forms.refusals_on(form):
             if request.method == "POST":
                 services.reset_offset(request.actor, group, topic, target, queue)
-                where = (
-                    _("queue %(queue)s of %(topic)s") % {"queue": queue, "topic": topic.name} if queue else topic.name
+                said = (
+                    _("The offset of %(group_id)s in queue %(queue)s of %(topic)s was reset.")
+                    if queue
+                    else _("The offset of %(group_id)s in %(topic)s was reset.")
                 )
-                notices.success(
-                    request,
-                    _("The offset of %(group_id)s in %(where)s was reset.")
-                    % {"group_id": group.group_id, "where": where},
-                )
+                notices.success(request, said % {"group_id": group.group_id, "queue": queue, "topic": topic.name})
                 return htmx.done(request, "messaging.status", instance_id, group_id)
             context |= {"topic": topic, "preview": services.preview_reset(group, topic, target, queue)}
     return forms.show_part(request, "messaging/reset.html", "messaging/_reset.html", form, context)

@@ -256,8 +256,10 @@ def _pipelines(actor: Actor) -> Iterator[Trouble]:
         is_job = one.kind == Kind.JOB
         may = jobs.may(actor, jobs.QUERY, one.name) if is_job else inflow.may(actor, inflow.QUERY, one.name)
         if may:
-            what, page = ("SQL job", "jobs.detail") if is_job else (_("Inflow task"), "inflow.detail")
-            title = _("%(what)s %(one)s has failed") % {"what": what, "one": one.name}
+            page = "jobs.detail" if is_job else "inflow.detail"
+            title = (_("SQL job %(name)s has failed") if is_job else _("Inflow task %(name)s has failed")) % {
+                "name": one.name
+            }
             yield Trouble(Severity.CRITICAL, title, one.reason[:200], reverse(page, args=[one.name]), _("See why"))
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from analytics.pipelines.plan import Column, Insert, Plan, Source, ends
-from console.web.languages import gettext_lazy
 
 _STATEFUL = re.compile(r"\b(?:GROUP BY|DISTINCT|JOIN|UNION)\b")
 _AGGREGATES = re.compile(r"\b(?:COUNT|SUM|AVG|MIN|MAX|COLLECT_LIST|LISTAGG|STDDEV\w*|VAR\w*)\(")
@@ -29,17 +28,16 @@ _PLACES = {
     "mq": ("endpoint", "topic", "instanceID"),
     "filesystem": ("path", "source.monitor-interval"),
 }
-_NOTHING = gettext_lazy("start from nothing.")
 
 
 def misfit(old: Plan, new: Plan) -> str:
     """Why the checkpoint of one plan cannot be that of another, in a sentence; empty when it can."""
     if old.settings.mode != new.settings.mode:
-        return _("The one version streams and the other is a batch; %(nothing)s") % {"nothing": _NOTHING}
+        return _("The one version streams and the other is a batch; start from nothing.")
     earlier = dict(zip(old.checkpoints(), old.inserts, strict=True))
     for key, insert in zip(new.checkpoints(), new.inserts, strict=True):
         if key in earlier and (reason := _reason(_Chain(old, earlier[key]), _Chain(new, insert))):
-            return f"{reason}; {_NOTHING}"
+            return _("%(reason)s; start from nothing.") % {"reason": reason}
     return ""
 
 

@@ -37,7 +37,6 @@ from console.queues import access as queues
 from console.topics.access import is_reachable, received_grants
 from console.topics.models import Group, Topic
 from console.web.errors import Refused
-from console.web.languages import gettext_lazy
 
 if TYPE_CHECKING:
     from analytics.pipelines.runner import Start
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
 Options = Mapping[str, Value]
 SUBSCRIBE, PUBLISH = "mq:SUB", "mq:PUB"
 _GIVEN_SECRETS = ("accessKeySecret", "accessKey", "functionKey", "deadAccessKey")
-_OWN = gettext_lazy("of the account's own")
-#: A grant that was revoked since is told so: whether there is such a topic of another account is not.
-_REACHABLE = gettext_lazy("%(own)s, and no other account grants it one of that name") % {"own": _OWN}
+
 #: What is shorter is in any sentence by chance.
 _SHORTEST_HIDDEN = 4
 _LONGEST_REASON = 4_000
@@ -277,11 +274,7 @@ def _writable(starter: Actor, name: str, field: str) -> Topic:
     """The topic to which the starter may publish; `field` is what a refusal is about."""
     topic = find_topic(starter, name)
     if topic is None:
-        raise Refused(
-            "TOPIC_NOT_FOUND",
-            _("There is no topic %(name)s %(reachable)s.") % {"name": name, "reachable": _REACHABLE},
-            field,
-        )
+        raise Refused("TOPIC_NOT_FOUND", _no_topic(name), field)
     broker.require_writable(topic.instance.cluster)
     require(starter, PUBLISH, mq_resource(topic.physical_name), owner=topic.instance.tenant)
     return topic
@@ -359,14 +352,25 @@ def _require_group(starter: Actor, table: Source, options: Options, cluster: Clu
 def _missing(what: str, name: str, table: Source | Sink) -> Refused:
     """A topic or group that is not there; of an inflow task's source it is told by the place in its document."""
     code = f"{what.upper()}_NOT_FOUND"
-    sentence = _("There is no %(what)s %(name)s %(reachable)s") % {
-        "what": what,
-        "name": name,
-        "reachable": _REACHABLE if what == "topic" else _OWN,
-    }
     if table.format == EVENT:
-        return Refused(code, f"{sentence}.", f"source.{what}")
-    return Refused(code, _("%(sentence)s for the table %(table)s.") % {"sentence": sentence, "table": table.name})
+        of_group = _("There is no group %(name)s of the account's own.") % {"name": name}
+        return Refused(code, _no_topic(name) if what == "topic" else of_group, f"source.{what}")
+    sentence = (
+        _(
+            "There is no topic %(name)s of the account's own, and no other account grants it one of that name for the "
+            "table %(table)s."
+        )
+        if what == "topic"
+        else _("There is no group %(name)s of the account's own for the table %(table)s.")
+    )
+    return Refused(code, sentence % {"name": name, "table": table.name})
+
+
+def _no_topic(name: str) -> str:
+    """A grant that was revoked since is told so: whether there is such a topic of another account is not."""
+    return _("There is no topic %(name)s of the account's own, and no other account grants it one of that name.") % {
+        "name": name
+    }
 
 
 def _reached(cluster: Cluster) -> dict[str, Value]:

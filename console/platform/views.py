@@ -100,8 +100,12 @@ def account_switch(request: Request, name: str) -> HttpResponse:
     form = ConfirmForm(request.POST or None, name=account.name)
     if form.is_valid():
         tenants.set_tenant_enabled(actor=request.actor, tenant=account, enabled=not account.enabled)
-        state = "enabled" if account.enabled else _("disabled: its keys stop within two seconds")
-        messages.success(request, _("%(account)s is %(state)s.") % {"account": account.name, "state": state})
+        said = (
+            _("%(account)s is enabled.")
+            if account.enabled
+            else _("%(account)s is disabled: its keys stop within two seconds.")
+        )
+        messages.success(request, said % {"account": account.name})
         return redirect("platform.account", account.name)
     return forms.show(request, "platform/account_switch.html", form, {"account": account})
 
@@ -298,11 +302,8 @@ def organization_key_switch(request: Request, access_key_id: str) -> HttpRespons
     key = _key(request, access_key_id, "platform:UpdateOrganizationKey")
     enabled = request.POST.get("enabled") == "true"
     key_services.set_organization_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    messages.success(
-        request,
-        _("%(access_key_id)s is %(value)s.")
-        % {"access_key_id": key.access_key_id, "value": "enabled" if enabled else "disabled"},
-    )
+    said = _("%(key)s is enabled.") if enabled else _("%(key)s is disabled.")
+    messages.success(request, said % {"key": key.access_key_id})
     return htmx.done(request, "platform.organization_keys", key.organization_id)
 
 

@@ -76,11 +76,10 @@ def queue_create(request: Request) -> HttpResponse:
         name = form.cleaned_data["name"]
         with forms.refusals_on(form):
             made = services.create_queue(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(
-                request,
-                _("Queue %(name)s %(value)s.")
-                % {"name": name, "value": _("is ready") if made else _("was there already, just like this")},
-            )
+            said = (
+                _("Queue %(name)s is ready.") if made else _("Queue %(name)s was there already, just like this.")
+            ) % {"name": name}
+            messages.success(request, said)
             return redirect("queues.detail", name)
     return forms.show(request, "queues/create.html", form)
 

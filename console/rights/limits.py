@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django.conf import settings
-from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from brokercore.policy.table import DEFAULTS, RATES_USED, USE, LimitRow, RateUse, UseRow, use_field
@@ -296,18 +295,27 @@ def check_tracking_tasks(tenant: Tenant) -> None:
     _check(tenant, "tracking_tasks", "TRACKING_TASK_LIMIT")
 
 
+#: What is said where a limit is reached.
+_REACHED = {
+    "topics": gettext_lazy("%(tenant)s may have %(limit)s topics; the platform's administrator sets this limit."),
+    "groups": gettext_lazy("%(tenant)s may have %(limit)s groups; the platform's administrator sets this limit."),
+    "jobs": gettext_lazy("%(tenant)s may have %(limit)s jobs; the platform's administrator sets this limit."),
+    "running_jobs": gettext_lazy(
+        "%(tenant)s may have %(limit)s running jobs; the platform's administrator sets this limit."
+    ),
+    "tracking_tasks": gettext_lazy(
+        "%(tenant)s may have %(limit)s tracking tasks; the platform's administrator sets this limit."
+    ),
+}
+
+
 def _check(tenant: Tenant, what: str, symbol: str) -> None:
     limit = effective(tenant)[what]
     if not limit:
         return
     Tenant.objects.select_for_update().get(pk=tenant.pk)
     if _count(tenant, what) >= limit:
-        named = what.replace("_", " ")
-        raise Refused(
-            symbol,
-            _("%(tenant)s may have %(limit)s %(named)s; the platform's administrator sets this limit.")
-            % {"tenant": tenant.name, "limit": limit, "named": named},
-        )
+        raise Refused(symbol, _REACHED[what] % {"tenant": tenant.name, "limit": limit})
 
 
 def _sql_connections(tenant: Tenant) -> int | None:

@@ -96,7 +96,9 @@ def find_target(tenant: Tenant, text: str) -> Target:
     return Target(
         text,
         Tenant(uid=account),
-        about=_("It belongs to another account%(value)s.") % {"value": f", {account}" if account else ""},
+        about=_("It belongs to another account, %(account)s.") % {"account": account}
+        if account
+        else _("It belongs to another account."),
     )
 
 

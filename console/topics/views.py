@@ -177,11 +177,8 @@ def group_reading(request: Request, instance_id: str, group_id: str) -> HttpResp
     group = access.group(request, instance_id, group_id, "mq:UpdateGroup")
     enabled = request.POST.get("enabled") == "true"
     services.set_group_reading(actor=request.actor, group=group, enabled=enabled)
-    messages.success(
-        request,
-        _("%(group_id)s %(value)s.")
-        % {"group_id": group.group_id, "value": _("may consume again") if enabled else _("gets no more messages")},
-    )
+    said = _("%(group_id)s may consume again.") if enabled else _("%(group_id)s gets no more messages.")
+    messages.success(request, said % {"group_id": group.group_id})
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 
@@ -212,10 +209,12 @@ def group_sharing(request: Request, instance_id: str, group_id: str) -> HttpResp
         raise PermissionDenied(_("Only the administrator of the account decides which groups its RAM users may use."))
     shared = request.POST.get("shared") == "true"
     services.set_group_shared(actor=request.actor, group=group, shared=shared)
-    who = (
-        _("RAM users may use it as their policies say") if shared else _("only the account and its creator may use it")
+    said = (
+        _("%(group_id)s: RAM users may use it as their policies say.")
+        if shared
+        else _("%(group_id)s: only the account and its creator may use it.")
     )
-    messages.success(request, _("%(group_id)s: %(who)s.") % {"group_id": group.group_id, "who": who})
+    messages.success(request, said % {"group_id": group.group_id})
     return htmx.done(request, "groups.detail", group.instance.instance_id, group.group_id)
 
 

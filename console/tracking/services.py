@@ -295,12 +295,12 @@ def _require(task: TrackingTask) -> None:
         raise Refused("USER_INVALID", _("An account of the database has 1 to 80 characters."), "user")
     is_postgres = task.kind == Kind.POSTGRESQL
     if is_postgres != bool(task.database) or len(task.database) > 63 or "\0" in task.database:
-        told = "has 1 to 63 characters" if is_postgres else _("is named in the patterns of tables")
-        raise Refused(
-            "DATABASE_INVALID",
-            _("A database of %(kind)s %(told)s.") % {"kind": Kind(task.kind).label, "told": told},
-            "database",
+        text = (
+            _("A database of %(kind)s has 1 to 63 characters.")
+            if is_postgres
+            else _("A database of %(kind)s is named in the patterns of tables.")
         )
+        raise Refused("DATABASE_INVALID", text % {"kind": Kind(task.kind).label}, "database")
     if not 1 <= task.retention_days <= MOST_DAYS:
         raise Refused(
             "DAYS_INVALID",

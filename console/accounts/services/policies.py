@@ -22,7 +22,11 @@ from console.web.languages import gettext_lazy
 
 SYSTEM_PREFIX = "Aliyun"
 _NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-")
-_HOLDERS = (("users", "user"), ("user_groups", gettext_lazy("user group")), ("roles", "role"))
+_HOLDERS = (
+    ("users", gettext_lazy("user %(name)s")),
+    ("user_groups", gettext_lazy("user group %(name)s")),
+    ("roles", gettext_lazy("role %(name)s")),
+)
 
 MOST_POLICIES = 20
 """Of a user, a user group or a role, each: as many as RAM attaches."""
@@ -88,13 +92,14 @@ def delete_policy(*, actor: Actor, policy: Policy) -> None:
     _require_custom(policy)
     # Held, so that an attachment that is being made is not swept away unseen.
     policy = hold(policy)
-    holders = [f"{kind} {holder}" for field, kind in _HOLDERS for holder in getattr(policy, field).all()[:4]]
+    holders = [text % {"name": holder} for field, text in _HOLDERS for holder in getattr(policy, field).all()[:4]]
     if holders:
-        named = ", ".join(holders[:3]) + (_(" and more") if len(holders) > 3 else "")
-        raise Refused(
-            "BIZ_FIELD_CHECK_INVALID",
-            _("%(policy)s is attached to %(named)s; detach it first.") % {"policy": policy.name, "named": named},
+        message = (
+            _("%(policy)s is attached to %(holders)s and more; detach it first.")
+            if len(holders) > 3
+            else _("%(policy)s is attached to %(holders)s; detach it first.")
         )
+        raise Refused("BIZ_FIELD_CHECK_INVALID", message % {"policy": policy.name, "holders": ", ".join(holders[:3])})
     audit.record(actor, "accounts.policy.delete", policy.name, detail={"document": policy.document})
     policy.delete()
 

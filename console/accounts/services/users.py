@@ -111,7 +111,12 @@ def set_user_enabled(*, actor: Actor, user: User, enabled: bool) -> None:
         user = hold(user)
         require_change_of(actor, user)
         if not enabled:
-            _refuse_own_end(actor, user, "disabled")
+            _refuse_own_end(
+                actor,
+                user,
+                _("The administrator of the account cannot be disabled."),
+                _("You cannot be disabled by yourself."),
+            )
         user.is_active = enabled
         user.save(update_fields=["is_active"])
         audit.record(actor, f"accounts.user.{'enable' if enabled else 'disable'}", user.username)
@@ -129,7 +134,12 @@ def delete_user(*, actor: Actor, user: User) -> None:
     with transaction.atomic():
         user = hold(user)
         require_change_of(actor, user)
-        _refuse_own_end(actor, user, "deleted")
+        _refuse_own_end(
+            actor,
+            user,
+            _("The administrator of the account cannot be deleted."),
+            _("You cannot be deleted by yourself."),
+        )
         end_sessions(actor=actor, user=user)
         keys = list(user.access_keys.values_list("access_key_id", flat=True))
         audit.record(actor, "accounts.user.delete", user.username, detail={"access_keys": keys})
@@ -137,10 +147,8 @@ def delete_user(*, actor: Actor, user: User) -> None:
         rights_changed()
 
 
-def _refuse_own_end(actor: Actor, user: User, what: str) -> None:
+def _refuse_own_end(actor: Actor, user: User, of_administrator: str, of_oneself: str) -> None:
     if user.is_tenant_admin:
-        raise Refused(
-            "BIZ_FIELD_CHECK_INVALID", _("The administrator of the account cannot be %(what)s.") % {"what": what}
-        )
+        raise Refused("BIZ_FIELD_CHECK_INVALID", of_administrator)
     if actor.user is not None and actor.user.pk == user.pk:
-        raise Refused("BIZ_FIELD_CHECK_INVALID", _("You cannot be %(what)s by yourself.") % {"what": what})
+        raise Refused("BIZ_FIELD_CHECK_INVALID", of_oneself)

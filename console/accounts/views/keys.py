@@ -46,8 +46,10 @@ def switch(request: Request, access_key_id: str) -> HttpResponse:
     key = access.key_of(_owner(request), access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    said = "enabled" if enabled else _("disabled: it stops working within two seconds")
-    messages.success(request, _("%(access_key_id)s is %(said)s.") % {"access_key_id": key.access_key_id, "said": said})
+    said = (_("%(key)s is enabled.") if enabled else _("%(key)s is disabled: it stops working within two seconds.")) % {
+        "key": key.access_key_id
+    }
+    messages.success(request, said)
     return htmx.done(request, "accounts.keys")
 
 

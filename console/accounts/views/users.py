@@ -78,8 +78,12 @@ def switch(request: Request, username: str) -> HttpResponse:
     enabled = request.POST.get("enabled") == "true"
     with forms.refusals_told(request):
         services.set_user_enabled(actor=request.actor, user=user, enabled=enabled)
-        done = "enabled" if enabled else _("disabled, with all AccessKeys and sessions")
-        messages.success(request, _("%(username)s is %(done)s.") % {"username": user.username, "done": done})
+        said = (
+            _("%(username)s is enabled.")
+            if enabled
+            else _("%(username)s is disabled, with all AccessKeys and sessions.")
+        )
+        messages.success(request, said % {"username": user.username})
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -190,8 +194,12 @@ def require_mfa(request: Request, username: str) -> HttpResponse:
     user = access.user(request, username, "ram:UpdateLoginProfile")
     required = request.POST.get("required") == "true"
     services.set_mfa_required(actor=request.actor, user=user, required=required)
-    said = _("needs a second factor from the next page on") if required else _("no longer needs a second factor")
-    messages.success(request, _("%(username)s %(said)s.") % {"username": user.username, "said": said})
+    said = (
+        _("%(username)s needs a second factor from the next page on.")
+        if required
+        else _("%(username)s no longer needs a second factor.")
+    )
+    messages.success(request, said % {"username": user.username})
     return htmx.done(request, "accounts.user", user.username)
 
 
@@ -234,11 +242,8 @@ def switch_key(request: Request, username: str, access_key_id: str) -> HttpRespo
     key = access.key_of(user, access_key_id)
     enabled = request.POST.get("enabled") == "true"
     services.set_access_key_enabled(actor=request.actor, key=key, enabled=enabled)
-    messages.success(
-        request,
-        _("%(access_key_id)s is %(value)s.")
-        % {"access_key_id": key.access_key_id, "value": "enabled" if enabled else "disabled"},
-    )
+    said = _("%(key)s is enabled.") if enabled else _("%(key)s is disabled.")
+    messages.success(request, said % {"key": key.access_key_id})
     return htmx.done(request, "accounts.user", user.username)
 
 

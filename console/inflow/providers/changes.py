@@ -146,8 +146,8 @@ class Changes(Provider):
         if source.state != event_logs.NORMAL:
             raise Refused(
                 "SOURCE_NOT_NORMAL",
-                _("The change tracking task %(id)s is %(state)s; it must be %(normal)s.")
-                % {"id": source.id, "state": source.state, "normal": event_logs.NORMAL},
+                _("The change tracking task %(id)s is %(state)s; it must be Normal.")
+                % {"id": source.id, "state": source.state},
                 "source.task",
             )
         _require_time(source, task.source.get("startTimeMs"))

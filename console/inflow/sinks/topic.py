@@ -99,10 +99,12 @@ def require_kind(actor: Actor, field: str, physical_name: str, *, ordered: bool 
         return
     kind = OrderType(topic.order_type)
     if (kind in offers.ORDERED) != ordered or kind in (OrderType.TRANSACTIONAL, OrderType.DELAYED):
-        wanted = _("an ordered one, as the task keeps the order of keys,") if ordered else _("one of the kind Normal")
-        raise Refused(
-            "TOPIC_OF_OTHER_KIND",
-            _("The topic %(topic)s is of the kind %(kind)s; %(wanted)s is needed.")
-            % {"topic": topic.name, "kind": kind.label, "wanted": wanted},
-            field,
+        text = (
+            _(
+                "The topic %(topic)s is of the kind %(kind)s; an ordered one, as the task keeps the order of keys, is "
+                "needed."
+            )
+            if ordered
+            else _("The topic %(topic)s is of the kind %(kind)s; one of the kind Normal is needed.")
         )
+        raise Refused("TOPIC_OF_OTHER_KIND", text % {"topic": topic.name, "kind": kind.label}, field)

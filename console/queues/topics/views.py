@@ -52,11 +52,10 @@ def topic_create(request: Request) -> HttpResponse:
         name = form.cleaned_data["name"]
         with forms.refusals_on(form):
             made = services.create_topic(actor=request.actor, name=name, attributes=form.attributes())
-            messages.success(
-                request,
-                _("Topic %(name)s %(value)s.")
-                % {"name": name, "value": _("is ready") if made else _("was there already, just like this")},
-            )
+            said = (
+                _("Topic %(name)s is ready.") if made else _("Topic %(name)s was there already, just like this.")
+            ) % {"name": name}
+            messages.success(request, said)
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/create.html", form)
 
@@ -108,8 +107,8 @@ def topic_subscribe(request: Request, name: str) -> HttpResponse:
     if form.is_valid():
         with forms.refusals_on(form, denials_on="receiver"):
             made = services.subscribe(actor=request.actor, topic=name, **form.cleaned_data)
-            done = _("is subscribed") if made else _("was subscribed already, just like this")
-            messages.success(request, _("%(name)s %(done)s.") % {"name": form.cleaned_data["name"], "done": done})
+            said = _("%(name)s is subscribed.") if made else _("%(name)s was subscribed already, just like this.")
+            messages.success(request, said % {"name": form.cleaned_data["name"]})
             return redirect("queue_topics.detail", name)
     return forms.show(request, "queues/topics/subscribe.html", form, {"topic": topic})
 

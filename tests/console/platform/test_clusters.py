@@ -130,7 +130,7 @@ def test_a_cluster_with_instances_stays_and_tells_whose(cast: Cast, other: Clust
     first = cast.client("petra").post(
         reverse("platform.cluster_remove", args=[cast.cluster.pk]), {"name": "DefaultCluster"}
     )
-    assert "cannot be removed: It is the embedded one." in words(first.content.decode())
+    assert "cannot be removed: it is the embedded one." in words(first.content.decode())
     assert Cluster.objects.count() == 2
 
 
