@@ -81,7 +81,7 @@ class UserTable(ListTable):
     """Who there is, in which groups, and with which policies."""
 
     username = tables.Column(verbose_name=gettext_lazy("User"))
-    groups = tables.Column(verbose_name=gettext_lazy("Groups"), orderable=False, empty_values=())
+    groups = tables.Column(verbose_name=gettext_lazy("User groups"), orderable=False, empty_values=())
     policies = tables.Column(verbose_name=gettext_lazy("Policies"), orderable=False, empty_values=())
     has_device = tables.Column(verbose_name=gettext_lazy("MFA"))
     is_active = tables.Column(verbose_name=gettext_lazy("Sign-in"))

@@ -33,7 +33,7 @@ from console.metrics.queries import rates
 from console.topics.live import Rates
 from console.web import deletion, forms, htmx
 from console.web.errors import Refused
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 from console.web.paging import CellColumn, LazyRows, column, configured, records, search_text
 
 _NUMBER = column("num-cell")
@@ -97,7 +97,7 @@ class AdoptedTable(tables.Table):  # type: ignore[misc]
 class RunTable(tables.Table):  # type: ignore[misc]
     """What was adopted and forgotten at once."""
 
-    created_at = CellColumn(template_name="adoption/_run_cell.html", verbose_name=gettext_lazy("Run"))
+    created_at = CellColumn(template_name="adoption/_run_cell.html", verbose_name=pgettext_lazy("noun", "Run"))
     instance = CellColumn(
         "{{ record.instance.tenant.name }} · {{ record.instance.name }}", verbose_name=gettext_lazy("Instance")
     )

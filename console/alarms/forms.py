@@ -16,7 +16,7 @@ from console.alarms.services import MOST_MINUTES, RecipientValues, RuleValues
 from console.instances import queries as instances
 from console.instances.models import Instance
 from console.web import zone
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 _CODE = _PLAIN | {"class": "font-monospace"}
@@ -180,7 +180,7 @@ class RecipientForm(forms.Form):
         widget=forms.TextInput(attrs=_PLAIN | {"autofocus": True}),
         help_text=gettext_lazy("What rules call it."),
     )
-    kind = forms.ChoiceField(label=gettext_lazy("By"), choices=RecipientKind.choices)
+    kind = forms.ChoiceField(label=pgettext_lazy("way of sending", "By"), choices=RecipientKind.choices)
     address = forms.CharField(
         label=gettext_lazy("Address"),
         required=False,

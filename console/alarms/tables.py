@@ -5,7 +5,7 @@ from __future__ import annotations
 import django_tables2 as tables
 
 from console.alarms.models import Alarm, Recipient, Rule
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 from console.web.paging import CellColumn, column
 
 _NUMBER = column("num-cell num")
@@ -51,7 +51,7 @@ class RecipientTable(tables.Table):  # type: ignore[misc]
     """Who can be told, and what became of the last notice."""
 
     name = CellColumn(template_name="alarms/_recipient_cell.html", verbose_name=gettext_lazy("Recipient"))
-    kind = CellColumn("{{ record.get_kind_display }}", verbose_name=gettext_lazy("By"))
+    kind = CellColumn("{{ record.get_kind_display }}", verbose_name=pgettext_lazy("way of sending", "By"))
     used = tables.Column(verbose_name=gettext_lazy("Rules"), attrs=_NUMBER)
     last = CellColumn(template_name="alarms/_last_cell.html", verbose_name=gettext_lazy("Last notice"), orderable=False)
     act = CellColumn(template_name="alarms/_recipient_actions.html", verbose_name="", orderable=False)

@@ -16,7 +16,7 @@ from console.metrics.curves import MAX_RANGE_MS, MINUTE_MS, PERIODS
 from console.metrics.flow import Asked
 from console.metrics.totals import COMPARED
 from console.web import zone
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 from console.web.moments import FollowsDates, MomentField, refuse_turned
 
 _HOUR_MS = 3_600_000
@@ -79,7 +79,7 @@ class CurveForm(FollowsDates):
     compare = forms.ChoiceField(
         label=gettext_lazy("Compare with"),
         choices=[
-            ("", gettext_lazy("Nothing")),
+            ("", pgettext_lazy("compare with", "Nothing")),
             *((key, name.capitalize()) for key, (name, _unused) in COMPARED.items()),
         ],
         required=False,

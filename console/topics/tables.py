@@ -17,7 +17,7 @@ from console.topics.live import GroupHour, Rates, figure, rates
 from console.topics.models import Group, Topic
 from console.web import exports
 from console.web.htmx import HtmxRequest
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 from console.web.paging import CellColumn, FetchedRows, FigureColumn, ListTable, column
 from console.web.templatetags.gantry import number
 from console.web.templatetags.sparks import spark
@@ -87,7 +87,7 @@ class TopicTable(_Rated):
     queues = tables.Column(verbose_name=gettext_lazy("Queues"), attrs=_NUMBER)
     in_tps = FigureColumn(gettext_lazy("In, messages/s"))
     hour = tables.Column(verbose_name="1 h", empty_values=(), orderable=False, attrs=_SPARK)
-    stored = FigureColumn(gettext_lazy("Stored"))
+    stored = FigureColumn(pgettext_lazy("count", "Stored"))
     created_at = CellColumn(_CREATED, verbose_name=gettext_lazy("Created"), attrs=_WIDE)
 
     class Meta:

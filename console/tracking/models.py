@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from analytics.inflow.event_reader import Range, Reader
 from console.accounts.models import Tenant
-from console.web.languages import gettext_lazy
+from console.web.languages import gettext_lazy, pgettext_lazy
 
 #: A capturing process that was silent for this long has lost its tasks.
 LEASE = timedelta(seconds=15)
@@ -40,7 +40,7 @@ class State(models.TextChoices):
     """How a task is. One that is deleted is there until what it has made in the database and its log are removed."""
 
     STARTING = "starting", gettext_lazy("Starting")
-    NORMAL = "normal", gettext_lazy("Normal")
+    NORMAL = "normal", pgettext_lazy("state of a task", "Normal")
     FAILED = "failed", gettext_lazy("Failed")
     PAUSED = "paused", gettext_lazy("Paused")
     DELETING = "deleting", gettext_lazy("Being deleted")

@@ -41,3 +41,6 @@ gettext_lazy = cast("Callable[[str], str]", translation.gettext_lazy)
 
 It stands for a `str` wherever texts are shown, compared or formatted; what joins or serialises it takes `str(text)`.
 """
+
+pgettext_lazy = cast("Callable[[str, str], str]", translation.pgettext_lazy)
+"""The same for a text that has another meaning elsewhere: the first argument says which it is here."""

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET
 
 from brokercore.smq.wire.topics import TopicState
@@ -132,7 +131,7 @@ def topic_unsubscribe(request: Request, name: str, subscription: str) -> HttpRes
         name=subscription,
         warning=_("What it waits for is dropped."),
         cancel_url=reverse("queue_topics.detail", args=[name]),
-        verb=pgettext("what is done to a subscription", "End"),
+        verb=_("End"),
     )
     return deletion.confirm(
         request,
