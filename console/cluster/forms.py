@@ -47,7 +47,7 @@ class ClusterForm(forms.Form):
         help_text=gettext_lazy("host:port, several separated by ;. They are asked in turn until one answers."),
     )
     access_key_id = forms.CharField(
-        label=gettext_lazy("Access key"),
+        label=gettext_lazy("AccessKey"),
         required=False,
         max_length=128,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),

@@ -13,7 +13,7 @@ class State(models.TextChoices):
 
     PENDING = "pending", gettext_lazy("Pending")
     SYNCED = "synced", gettext_lazy("In sync")
-    REFUSED = "refused", gettext_lazy("Left alone")
+    REFUSED = "refused", gettext_lazy("Not managed by Gantry")
     ENDING = "ending", gettext_lazy("Being deleted")
     ENDED = "ended", gettext_lazy("Deleted")
 

@@ -159,9 +159,9 @@ def _checked(wanted: Wanted, cluster: Cluster | None) -> Wanted:
             )
     key_id, before = wanted.access_key_id.strip(), cluster.access_key_id if cluster else ""
     if key_id and not wanted.access_key_secret and key_id != before:
-        raise Refused(_FIELD, _("Write the secret of this access key as well."), "access_key_secret")
+        raise Refused(_FIELD, _("Write the secret of this AccessKey as well."), "access_key_secret")
     if wanted.access_key_secret and not key_id:
-        raise Refused(_FIELD, _("Write the access key that this secret belongs to."), "access_key_id")
+        raise Refused(_FIELD, _("Write the AccessKey that this secret belongs to."), "access_key_id")
     return replace(wanted, namesrv=";".join(servers), access_key_id=key_id, proxy=proxy)
 
 

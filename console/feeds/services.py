@@ -31,7 +31,11 @@ def keep(*, tenant: Tenant, name: str, holder: str, kind: Kind, told: Mapping[st
     A schedule whose times have changed sends nothing that was due before. Raises Refused.
     """
     if not lake.is_folder():
-        raise Refused("LAKE_REMOTE", _("Events are kept in a folder; the lake is in object storage."), "source.kind")
+        raise Refused(
+            "LAKE_REMOTE",
+            _("The events of this source need a lake in a folder; this one is in object storage."),
+            "source.kind",
+        )
     settings = json.dumps(told, sort_keys=True)
     feed = Feed.objects.select_for_update().filter(tenant=tenant, holder=holder, kind=kind, deleted_at=None).first()
     if feed is None:

@@ -359,7 +359,7 @@ class TaskForm(forms.Form):
         """Without the source that it is of."""
         source, _unused, group = str(self.cleaned_data["group"]).partition("/")
         if group and self.cleaned_data.get("source") not in (None, "", source):
-            raise forms.ValidationError(_("Choose a consumer group of the data subscription task."))
+            raise forms.ValidationError(_("Choose a consumer group of the change tracking task."))
         return group
 
     def clean(self) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class IdSearchForm(_OnTopic):
 
     topic = TopicField()
     message_id = forms.CharField(
-        label=gettext_lazy("Message id"),
+        label=gettext_lazy("Message ID"),
         max_length=128,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=gettext_lazy("The ID in the producer's SendResult, or an offset ID."),
@@ -276,7 +276,7 @@ class TargetForm(FollowsDates):
     choice_of_dates, dates = ("to", "time"), ("at",)
 
     to = forms.ChoiceField(
-        label=gettext_lazy("Continue with"),
+        label=gettext_lazy("Reset to"),
         choices=[
             ("end", gettext_lazy("new messages only (skip the backlog)")),
             ("begin", gettext_lazy("the oldest stored message")),

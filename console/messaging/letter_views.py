@@ -212,7 +212,7 @@ def _asked_for_all(request: Request, group: Group) -> dict[str, Any]:
     """Begins the search that is then sent page by page: its end stands, whatever dies meanwhile."""
     form = LetterForm(_DEFAULT | request.POST.dict())
     if not form.is_valid():
-        raise Refused("BIZ_FIELD_CHECK_INVALID", _("Mend the filters first."))
+        raise Refused("BIZ_FIELD_CHECK_INVALID", _("Correct the filters first."))
     page = _search(request, group, form, MAX_PAGE_SIZE)
     if page is None or not page.total:
         raise Refused("BIZ_FIELD_CHECK_INVALID", _("There is no dead letter in this range."))

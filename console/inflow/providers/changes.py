@@ -93,7 +93,7 @@ class Changes(Provider):
                 help_text=_("Of the consumer group. It is checked when the group changes hands, and kept nowhere."),
             ),
             "envelope": forms.ChoiceField(
-                label=_("Form of the events"),
+                label=_("Format of the events"),
                 required=False,
                 choices=[("cloudevents", "CloudEvents"), (task_sources.DEBEZIUM, "Debezium")],
                 help_text=_(

@@ -96,7 +96,7 @@ def _configs(other_broker: BrokerProcess) -> dict[str, Any]:
         ({"namesrv": "mq:0"}, "A name server is host:port"),
         ({"namesrv": ";"}, "several separated by ;"),
         ({"access_key_secret": ""}, "Write the secret"),
-        ({"access_key_id": ""}, "Write the access key that this secret belongs to"),
+        ({"access_key_id": ""}, "Write the AccessKey that this secret belongs to"),
         ({"tls": "on", "authority": "not PEM"}, "This is no certificate in PEM"),
         ({"authority": "-----BEGIN"}, "of use with TLS only"),
         ({"tls": "on", "certificate": "-----BEGIN"}, "Write the private key"),

@@ -184,12 +184,12 @@ def test_a_group_of_an_ordered_topic_is_told_whether_it_gets_it_in_order(cast: C
 
     assert told() == "It consumes nothing yet."
     assert told("trades") == "In order now: it consumes ordered topics only."
-    assert "without order: it is set to. Choose In order" in told(order="Concurrently")
+    assert "without order. The group is set to that. Choose In order" in told(order="Concurrently")
     assert told(order="Orderly") == ""
     assert "consumes the ordered topic trades" in told("clicks")
-    assert "it consumes clicks as well, which is not ordered" in told()
+    assert "It consumes clicks as well, which is not ordered" in told()
     cast.bring_cluster()
-    assert "brokers of Apache RocketMQ do not find out by themselves" in told()
+    assert "Brokers of Apache RocketMQ do not find out by themselves" in told()
 
 
 def test_it_deletes_a_topic_and_a_group_on_the_broker(cast: Cast) -> None:
