@@ -93,7 +93,7 @@ def _key(token: str, keys: dict[str, Any]) -> jwt.PyJWK:
     for key in usable:
         if (kid is None and len(usable) == 1) or (kid is not None and key.key_id == kid):
             return key
-    raise jwt.InvalidKeyError("it names a key that the provider does not have")
+    raise jwt.InvalidKeyError(_("it names a key that the provider does not have"))
 
 
 def _fetch(url: str, what: str, headers: dict[str, str] | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import requests
 from django.conf import settings
+from django.utils.translation import gettext as _
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -99,13 +100,13 @@ class GuardedSession(requests.Session):
         options |= {"allow_redirects": False, "timeout": TIMEOUT_S, "stream": True}
         response = super().request(method, url, *args, **options)
         if response.is_redirect:
-            raise Unreachable("The provider redirects to another address, which is not followed.")
+            raise Unreachable(_("The provider redirects to another address, which is not followed."))
         try:
             body = response.raw.read(MAX_ANSWER_BYTES + 1, decode_content=True)
         except HTTPError as error:  # where the library reads by itself it makes one of its own of it
             raise requests.ConnectionError(error, response=response) from error
         if len(body) > MAX_ANSWER_BYTES:
-            raise Unreachable("The provider's answer is too large.")
+            raise Unreachable(_("The provider's answer is too large."))
         response._content = body
         response._content_consumed = True
         return response
@@ -115,4 +116,4 @@ def require_safe_scheme(url: str) -> None:
     """Raises Unreachable unless the address is https, or http where GANTRY_SSO_ALLOW_HTTP says so."""
     if url.startswith("https://") or (settings.SSO_ALLOW_HTTP and url.startswith("http://")):
         return
-    raise Unreachable("The address of a provider begins with https://.")
+    raise Unreachable(_("The address of a provider begins with https://."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allauth.account.internal.flows.login import get_authentication_records
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from console.accounts.actor import Actor
 from console.accounts.models import User
@@ -37,6 +38,6 @@ def gave_second_factor(request: HttpRequest, user: User) -> bool:
 
 def device(user_agent: str) -> str:
     """`Firefox on Linux` for a User-Agent header; what it does not tell is left out."""
-    browser = next((name for mark, name in _BROWSERS if mark.lower() in user_agent.lower()), "Unknown browser")
+    browser = next((name for mark, name in _BROWSERS if mark.lower() in user_agent.lower()), _("Unknown browser"))
     system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
-    return f"{browser} on {system}" if system else browser
+    return _("%(browser)s on %(system)s") % {"browser": browser, "system": system} if system else browser

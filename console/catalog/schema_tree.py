@@ -16,12 +16,13 @@ from console.accounts.actor import Actor
 from console.catalog import queries, virtual
 from console.statements import lexer
 from console.topics.names import apart
+from console.web.languages import gettext_lazy
 
 #: Tables of a schema that the tree shows; the filter finds the others.
 LISTED = 100
 #: Tables whose columns the editor gets for completion with the page.
 COMPLETED = 1000
-_KINDS = {RETRY_PREFIX: "retry", DEAD_LETTER_PREFIX: "dead letters"}
+_KINDS = {RETRY_PREFIX: gettext_lazy("retry"), DEAD_LETTER_PREFIX: gettext_lazy("dead letters")}
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from analytics.inflow import task_sources
@@ -120,7 +121,11 @@ class Summary:
         if not isinstance(told, dict):
             return "", ""
         kind, language = str(told.get("kind", "")), str(told.get("language") or Language.JMESPATH)
-        title = {"expression": _LANGUAGES.get(language, language), "function": "HTTP function", "sql": "SQL query"}
+        title = {
+            "expression": _LANGUAGES.get(language, language),
+            "function": _("HTTP function"),
+            "sql": _("SQL query"),
+        }
         return title.get(kind, kind), str(told.get({"function": "url"}.get(kind, kind)) or "")
 
     def _of_source(self, name: str, otherwise: int) -> object:

@@ -59,7 +59,7 @@ class CreateForm(InstanceForm):
     independent_naming = forms.TypedChoiceField(
         label=gettext_lazy("Namespace"),
         choices=[
-            ("true", "With its own namespace: names are unique inside the instance"),
+            ("true", gettext_lazy("With its own namespace: names are unique inside the instance")),
             ("false", gettext_lazy("Without: names have no prefix and are unique across all accounts")),
         ],
         initial="true",

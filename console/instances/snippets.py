@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from console.instances.models import Instance
 
 SECRET_PLACEHOLDER = "YOUR_ACCESS_KEY_SECRET"  # noqa: S105 - what stands where the secret belongs
@@ -34,8 +36,8 @@ def snippets(instance: Instance, *, access_key_id: str, topic: str, group_id: st
     return [
         Snippet("ons", "Java", "com.aliyun.openservices:ons-client:1.8.8.5.Final", _ons(values, named)),
         Snippet("apache", "Java, Apache", "org.apache.rocketmq:rocketmq-client:5.3.3", _apache(values, named)),
-        Snippet("python", "Python", "brokercore.client of this project", _python(values, named)),
-        Snippet("mqadmin", "mqadmin", "the tools of Apache RocketMQ 5.3.3", _mqadmin(values)),
+        Snippet("python", "Python", _("brokercore.client of this project"), _python(values, named)),
+        Snippet("mqadmin", "mqadmin", _("the tools of Apache RocketMQ 5.3.3"), _mqadmin(values)),
     ]
 
 

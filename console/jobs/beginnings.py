@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from console.web.languages import gettext_lazy
+
 _EXAMPLE = """\
 -- Generated rows, counted by the minute: it runs as it is, and its rows are in the job's log.
 CREATE TEMPORARY TABLE visits (
@@ -50,7 +52,7 @@ INSERT INTO large_orders SELECT id, customer, amount FROM orders WHERE amount > 
 """
 #: By the word of the form: its label and the text.
 BEGINNINGS = {
-    "example": ("An example that runs as it is: generated rows, counted by the minute", _EXAMPLE),
-    "queue": ("From a queue to a topic", _QUEUE_TO_TOPIC),
-    "empty": ("Nothing", ""),
+    "example": (gettext_lazy("An example that runs as it is: generated rows, counted by the minute"), _EXAMPLE),
+    "queue": (gettext_lazy("From a queue to a topic"), _QUEUE_TO_TOPIC),
+    "empty": (gettext_lazy("Nothing"), ""),
 }

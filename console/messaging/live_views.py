@@ -77,7 +77,7 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     try:
         place = tail.load(request.GET.get("place", ""), topic.physical_name)
     except ValueError:
-        return HttpResponse("The place in the topic cannot be read; load the page again.", status=422)
+        return HttpResponse(_("The place in the topic cannot be read; load the page again."), status=422)
     if not form.is_valid():
         sentence = next(error for errors in form.errors.values() for error in errors)
         return HttpResponse(sentence, status=422, content_type="text/plain; charset=utf-8")

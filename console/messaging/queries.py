@@ -340,7 +340,7 @@ def search_by_time(
     if end_ms < begin_ms:
         raise Refused("BIZ_FIELD_CHECK_INVALID", _("The end of the range is before its start."), "end_ms")
     if not MIN_PAGE_SIZE <= page_size <= MAX_PAGE_SIZE:
-        message = f"A page has {MIN_PAGE_SIZE} to {MAX_PAGE_SIZE} messages."
+        message = _("A page has %(least)s to %(most)s messages.") % {"least": MIN_PAGE_SIZE, "most": MAX_PAGE_SIZE}
         raise Refused("BIZ_FIELD_CHECK_INVALID", message, "page_size")
     cursors = open_range(source.admin, source.physical_topic, begin_ms, end_ms, newest_first=newest_first)
     task = create(

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from django.utils.translation import gettext as _
+
 from brokercore.client import Admin, MessageQueue, StoredMessage
 from brokercore.names import PARKING_TOPICS
 from console.instances.models import Instance
@@ -247,7 +249,9 @@ def _unpacked(message: StoredMessage, limit: int) -> tuple[bytes, str]:
     try:
         return message.decoded_body(limit), ""
     except ValueError as error:
-        return message.body, f"The body is compressed and cannot be unpacked: {error}. It is shown as stored."
+        return message.body, _("The body is compressed and cannot be unpacked: %(error)s. It is shown as stored.") % {
+            "error": error
+        }
 
 
 def _deliver_at(message: StoredMessage) -> int | None:

@@ -39,8 +39,8 @@ def first_steps(actor: Actor, instance: Instance) -> list[FirstStep]:
     consumed = has_consumed(instance.cluster, groups)
     here = [instance.instance_id]
     wanted = [
-        ("Create a topic", _("Messages are sent to topics."), bool(topics), "mq:CreateTopic", "topics.create"),
-        ("Create a group", _("Clients of one kind share a group."), bool(groups), "mq:CreateGroup", "groups.create"),
+        (_("Create a topic"), _("Messages are sent to topics."), bool(topics), "mq:CreateTopic", "topics.create"),
+        (_("Create a group"), _("Clients of one kind share a group."), bool(groups), "mq:CreateGroup", "groups.create"),
         (
             _("Send the first message"),
             _("By your client; its settings are there to copy."),

@@ -100,7 +100,9 @@ def _topics(actor: Actor, instances: list[Instance], here: Instance | None, text
         yield Place(_("Topic"), topic.name, topic.instance.name, reverse("topics.detail", args=where))
         if number == 0 and not topic.instance.cluster.read_only and may_open(actor, "mq:PUB", topic.physical_name):
             url = reverse("messaging.publish", args=where)
-            yield Place("Action", _("Publish a message to %(topic)s") % {"topic": topic.name}, topic.instance.name, url)
+            yield Place(
+                _("Action"), _("Publish a message to %(topic)s") % {"topic": topic.name}, topic.instance.name, url
+            )
 
 
 def _groups(actor: Actor, instances: list[Instance], text: str) -> Iterator[Place]:
@@ -113,23 +115,23 @@ def _groups(actor: Actor, instances: list[Instance], text: str) -> Iterator[Plac
 def _actions(actor: Actor, here: Instance | None, text: str) -> Iterator[Place]:
     at = [here.instance_id] if here else []
     known: list[tuple[str, str, str, list[str], str]] = [
-        ("Create an instance", "instances.create", "mq:CreateInstance", [], "")
+        (_("Create an instance"), "instances.create", "mq:CreateInstance", [], "")
     ]
     if here is not None and not here.cluster.read_only:
         known += [
-            ("Create a topic", "topics.create", "mq:CreateTopic", at, here.instance_id),
-            ("Create a group", "groups.create", "mq:CreateGroup", at, here.instance_id),
+            (_("Create a topic"), "topics.create", "mq:CreateTopic", at, here.instance_id),
+            (_("Create a group"), "groups.create", "mq:CreateGroup", at, here.instance_id),
         ]
     for name, url_name, action, arguments, path in known:
         if text.casefold() in name.casefold() and may_open(actor, action, path):
-            yield Place("Action", name, here.name if path and here else "", reverse(url_name, args=arguments))
+            yield Place(_("Action"), name, here.name if path and here else "", reverse(url_name, args=arguments))
 
 
 def _pipelines(actor: Actor, text: str) -> Iterator[Place]:
     found = Pipeline.objects.filter(tenant=actor.tenant, deleted_at=None, name__icontains=text).defer("draft")
     for one in found.order_by("name")[: 4 * _OF_A_KIND]:
         if one.kind == Kind.JOB and jobs.may(actor, jobs.QUERY, one.name):
-            yield Place("SQL job", one.name, "", reverse("jobs.detail", args=[one.name]))
+            yield Place(_("SQL job"), one.name, "", reverse("jobs.detail", args=[one.name]))
         elif one.kind == Kind.INFLOW and inflow.may(actor, inflow.QUERY, one.name):
             yield Place(_("Inflow task"), one.name, "", reverse("inflow.detail", args=[one.name]))
 
@@ -139,7 +141,7 @@ def _statements(actor: Actor, text: str) -> Iterator[Place]:
     if len(text) < 8 or not text.isascii() or not may_open(actor, "dla:QueryTask", ""):
         return
     for task in visible_tasks(actor).filter(pk__startswith=text)[:_OF_A_KIND]:
-        yield Place("Statement", task.id, task.statement[:80], reverse("sql.task", args=[task.id]))
+        yield Place(_("Statement"), task.id, task.statement[:80], reverse("sql.task", args=[task.id]))
 
 
 def _users(actor: Actor, text: str) -> Iterator[Place]:

@@ -21,7 +21,7 @@ from console.pipelines.models import BUSY, Kind, Pipeline, Version
 from console.web.errors import Refused
 from console.web.languages import gettext_lazy
 
-_CALLED = {Kind.JOB: "SQL job", Kind.INFLOW: gettext_lazy("inflow task")}
+_CALLED = {Kind.JOB: gettext_lazy("SQL job"), Kind.INFLOW: gettext_lazy("inflow task")}
 
 
 class Place(NamedTuple):

@@ -176,21 +176,21 @@ def settings_sections(origin: str) -> list[Section]:
 def _addresses(origin: str) -> Section:
     host = urlsplit(origin).hostname or "127.0.0.1"
     facts = [
-        Fact("API address", f"{origin}/json/", _("Management API: a path behind it is an operation"), copied=True),
+        Fact(_("API address"), f"{origin}/json/", _("Management API: a path behind it is an operation"), copied=True),
         Fact(
             _("API address, RPC style"), f"{origin}/", _("For the vendor's SDKs: set it as the endpoint"), copied=True
         ),
-        *([Fact("MCP address", f"{origin}/mcp", _("For assistants"), copied=True)] if settings.MCP else []),
+        *([Fact(_("MCP address"), f"{origin}/mcp", _("For assistants"), copied=True)] if settings.MCP else []),
     ]
     unresolved = ""
     for cluster in clusters(settings.REGION):
         remark = _("Name server of cluster %(cluster)s; NAMESRV_ADDR of clients") % {"cluster": cluster.name}
-        facts.append(Fact("TCP address", cluster.namesrv, remark, copied=True))
+        facts.append(Fact(_("TCP address"), cluster.namesrv, remark, copied=True))
         if cluster.from_settings and not names_resolve(cluster):
             unresolved = _UNRESOLVED
     facts += [
         Fact(_("Access points of instances"), access_point_pattern(), unresolved),
-        Fact("MySQL endpoint", f"{host}:{settings.SQL_PORT}", _("MySQL protocol, async SQL"), copied=True),
+        Fact(_("MySQL endpoint"), f"{host}:{settings.SQL_PORT}", _("MySQL protocol, async SQL"), copied=True),
     ]
     return Section(_("Addresses"), facts)
 
@@ -208,7 +208,7 @@ def _limits() -> Section:
         _("Limits"),
         [
             Fact(_("Instances"), f"{MAX_INSTANCES}", _("an account")),
-            Fact("AccessKeys", f"{MAX_KEYS_PER_USER}", _("a user")),
+            Fact(_("AccessKeys"), f"{MAX_KEYS_PER_USER}", _("a user")),
             Fact(_("AccessKeys of organizations"), f"{MAX_KEYS_PER_ORGANIZATION}", _("a level-1 organization")),
             Fact(
                 _("Allowed clock skew"),
@@ -226,9 +226,9 @@ def _limits() -> Section:
 
 def _sign_in() -> Section:
     return Section(
-        "Sign-in",
+        _("Sign-in"),
         [
-            Fact(_("Only by TLS"), "yes" if settings.HTTPS else "no", "GANTRY_HTTPS"),
+            Fact(_("Only by TLS"), _("yes") if settings.HTTPS else _("no"), "GANTRY_HTTPS"),
             Fact(_("Host names"), ", ".join(settings.ALLOWED_HOSTS), "GANTRY_ALLOWED_HOSTS"),
         ],
     )
@@ -240,7 +240,9 @@ def _engine() -> Section:
         "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
     )
     remark += _(" On the machine of this page; GANTRY_ENGINE_WALL")
-    return Section("SQL engine", [Fact(_("Wall around the engine"), "incomplete" if lacking else "complete", remark)])
+    return Section(
+        _("SQL engine"), [Fact(_("Wall around the engine"), _("incomplete") if lacking else _("complete"), remark)]
+    )
 
 
 def _queues() -> Section:

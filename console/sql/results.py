@@ -8,10 +8,12 @@ from datetime import UTC, date, datetime, timedelta
 from django.conf import settings
 from django.core import signing
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from analytics import lake
 from analytics.errors import LakeError, LakeUnavailable
 from console.sql.models import QueryTask
+from console.web.languages import gettext_lazy
 
 #: Rows of a result that pages show; all of them are in result.csv.
 PREVIEW_ROWS = 1000
@@ -20,7 +22,7 @@ PAGE_ROWS = 100
 SHORT_CELL = 120
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "integer", "bigint", "float", "double", "real", "long", "short"})
 
-_DELETED = (
+_DELETED = gettext_lazy(
     "The result was deleted to make room for newer ones: when an account reaches its limit of results, "
     "the oldest are deleted first."
     " Run the statement again."
@@ -142,7 +144,10 @@ def why_gone(task: QueryTask, error: LakeError) -> str:
     if since is None:
         return _DELETED if error.is_missing and not task.result_bytes else error.user_message
     days = settings.RESULTS_DAYS
-    return f"The result has expired since {since}: results are kept for {days} days. Run the statement again."
+    return _("The result has expired since %(since)s: results are kept for %(days)s days. Run the statement again.") % {
+        "since": since,
+        "days": days,
+    }
 
 
 def path_of(task: QueryTask) -> str:

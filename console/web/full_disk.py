@@ -13,11 +13,12 @@ from redis.exceptions import RedisError
 from analytics.errors import LakeError
 from brokercore.client.errors import ClientError
 from brokercore.full_disk import is_full, sentence
+from console.web.languages import gettext_lazy
 
 _SQLITE_FAILED = ("disk I/O error", "unable to open database file")
 #: Less than SQLite takes for the smallest change with its journal.
 _ROOM_BYTES = 64 * 1024
-TITLE = "The disk is full"
+TITLE = gettext_lazy("The disk is full")
 
 
 def reason(error: BaseException | None) -> str:

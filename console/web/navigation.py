@@ -127,7 +127,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[_Item]]] = (
                 also=("sql.task", "sql.plot", "sql.save"),
                 needs=("dla:QueryTask", "*"),
             ),
-            _Item("SQL jobs", "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
+            _Item(gettext_lazy("SQL jobs"), "route", "jobs.list", also=("jobs.",), needs=("dla:QueryJob", "job/*")),
             _Item(
                 gettext_lazy("Change tracking"),
                 "arrows-exchange",

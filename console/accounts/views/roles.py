@@ -21,7 +21,7 @@ from console.web import deletion, forms, htmx
 from console.web.languages import gettext_lazy
 from console.web.paging import configured, search_text
 
-_STATES = {"used": "With active sessions", "unused": gettext_lazy("Without")}
+_STATES = {"used": gettext_lazy("With active sessions"), "unused": gettext_lazy("Without")}
 
 
 @require_GET

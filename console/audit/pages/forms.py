@@ -73,8 +73,8 @@ class FilterForm(forms.Form):
     end = _time(zone.labelled(gettext_lazy("To")))
     who = _text(gettext_lazy("Who"), placeholder="bob@acme", help_text=_BEGINNING)
     key = _text("AccessKey", placeholder="LTAI…")
-    action = _text("Action", placeholder="topics.topic.*", help_text=_BEGINNING)
-    resource = _text("Resource", placeholder="MQ_INST_…%orders", help_text=_BEGINNING)
+    action = _text(gettext_lazy("Action"), placeholder="topics.topic.*", help_text=_BEGINNING)
+    resource = _text(gettext_lazy("Resource"), placeholder="MQ_INST_…%orders", help_text=_BEGINNING)
     request_id = _text(gettext_lazy("Request ID"))
 
     quick = ("result", "channel", "begin", "end")

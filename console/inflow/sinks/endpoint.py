@@ -19,7 +19,7 @@ class EndpointDestination(Destination):
     """A server that takes events by POST."""
 
     kind = task_sinks.HTTP
-    title = "HTTP endpoint"
+    title = gettext_lazy("HTTP endpoint")
     unit = "request"
     fields = (
         "sink_url", "sink_mode", "sink_content_type", "sink_headers", "sink_batch", "sink_timeout", "sink_ordered",
