@@ -18,7 +18,6 @@ from typing import TypeVar
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
-from django.utils.translation import gettext as _
 
 from brokercore.policy import (
     ASSUME_ROLE,
@@ -125,7 +124,7 @@ class Roles:
     def _count(self) -> None:
         self._questions += 1
         if self._questions > MAX_QUESTIONS:
-            raise PermissionDenied(_("denied: there are too many roles and users to judge what this would give away"))
+            raise PermissionDenied("denied: there are too many roles and users to judge what this would give away")
 
     def _of(self, account: str) -> list[_Trusting]:
         """Roles of any account whose trust policy names a principal of this one."""
@@ -134,11 +133,7 @@ class Roles:
             found = list(rows.prefetch_related("policies").order_by("pk")[: MAX_ROLES + 1])
             if len(found) > MAX_ROLES:
                 raise PermissionDenied(
-                    _(
-                        "denied: more than %(max_roles)s roles name the account, too many to judge what this "
-                        "would give away"
-                    )
-                    % {"max_roles": MAX_ROLES}
+                    f"denied: more than {MAX_ROLES} roles name the account, too many to judge what this would give away"
                 )
             self._naming[account] = [_trusting(role) for role in found]
         return self._naming[account]

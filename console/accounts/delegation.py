@@ -20,7 +20,6 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from django.core.exceptions import PermissionDenied
-from django.utils.translation import gettext as _
 
 from brokercore.globs import expression
 from brokercore.policy import CREATOR, Statement, mq_resource
@@ -44,7 +43,7 @@ def require_change_of(actor: Actor, user: User) -> None:
         _refuse(
             actor,
             resource,
-            _("denied: %(username)s administers the account; only it can change itself") % {"username": user.username},
+            f"denied: {user.username} administers the account; only it can change itself",
         )
     if actor.is_account:
         return
@@ -55,20 +54,16 @@ def require_change_of(actor: Actor, user: User) -> None:
         _refuse(
             actor,
             resource,
-            _("denied: %(username)s may do more than %(actor)s, who may not change it")
-            % {"username": user.username, "actor": actor.name},
+            f"denied: {user.username} may do more than {actor.name}, who may not change it",
         )
     if itself:
         return
     if judge.keeps_groups(user):
-        reason = _("has groups of its own; only the account can change it")
-        _refuse(actor, resource, _("denied: %(username)s %(reason)s") % {"username": user.username, "reason": reason})
+        reason = "has groups of its own; only the account can change it"
+        _refuse(actor, resource, f"denied: {user.username} {reason}")
     if beyond := judge.beyond(_of_user(user, user_statements(user))):
-        reason = _("can assume %(beyond)s, which may do more than %(actor)s, who may not change it") % {
-            "beyond": beyond,
-            "actor": actor.name,
-        }
-        _refuse(actor, resource, _("denied: %(username)s %(reason)s") % {"username": user.username, "reason": reason})
+        reason = f"can assume {beyond}, which may do more than {actor.name}, who may not change it"
+        _refuse(actor, resource, f"denied: {user.username} {reason}")
 
 
 def require_change_of_everybody(actor: Actor) -> None:
@@ -91,11 +86,8 @@ def require_change_of_everybody(actor: Actor) -> None:
             or judge.beyond(_of_user(user, user_statements(user)))
         ):
             resource = service_resource("ram", actor.tenant, f"user/{user.username}")
-            reason = _("%(username)s may do more than %(actor)s, who may not decide how everyone signs in") % {
-                "username": user.username,
-                "actor": actor.name,
-            }
-            _refuse(actor, resource, _("denied: %(reason)s") % {"reason": reason})
+            reason = f"{user.username} may do more than {actor.name}, who may not decide how everyone signs in"
+            _refuse(actor, resource, f"denied: {reason}")
 
 
 def require_giving(
@@ -117,25 +109,18 @@ def require_giving(
             _refuse(
                 actor,
                 resource,
-                _("denied: %(policy)s allows or denies more than %(actor)s may do itself")
-                % {"policy": policy.name, "actor": actor.name},
+                f"denied: {policy.name} allows or denies more than {actor.name} may do itself",
             )
         # What a denial keeps shut is open without it, so that it counts as a right to the same.
         opened = tuple(replace(statement, allow=True) for statement in statements)
         if beyond := judge.beyond(Principals(frozenset(names), actor.tenant.uid, opened)):
-            reason = _("lets its holders assume %(beyond)s, which may do more than %(actor)s") % {
-                "beyond": beyond,
-                "actor": actor.name,
-            }
-            _refuse(actor, resource, _("denied: %(policy)s %(reason)s") % {"policy": policy.name, "reason": reason})
+            reason = f"lets its holders assume {beyond}, which may do more than {actor.name}"
+            _refuse(actor, resource, f"denied: {policy.name} {reason}")
         # Whoever made a group may use it by that alone, unless a denial keeps it from that.
         denied = tuple(replace(statement, allow=True) for statement in statements if not statement.allow)
         if group := judge.hidden_group(opened) if roles else judge.hidden_group(denied, users):
-            reason = _("reaches the group %(group)s, which %(actor)s may not use") % {
-                "group": group,
-                "actor": actor.name,
-            }
-            _refuse(actor, resource, _("denied: %(policy)s %(reason)s") % {"policy": policy.name, "reason": reason})
+            reason = f"reaches the group {group}, which {actor.name} may not use"
+            _refuse(actor, resource, f"denied: {policy.name} {reason}")
 
 
 def require_change_of_role(actor: Actor, role: Role) -> None:
@@ -146,16 +131,14 @@ def require_change_of_role(actor: Actor, role: Role) -> None:
     require_giving(actor, policies, roles=[role])
     if beyond := _Judge(actor).beyond(sessions_of(role)):
         resource = service_resource("ram", actor.tenant, f"role/{role.name}")
-        reason = _("can assume %(beyond)s, which may do more than %(actor)s") % {"beyond": beyond, "actor": actor.name}
-        _refuse(actor, resource, _("denied: the role %(role)s %(reason)s") % {"role": role.name, "reason": reason})
+        reason = f"can assume {beyond}, which may do more than {actor.name}"
+        _refuse(actor, resource, f"denied: the role {role.name} {reason}")
 
 
 def require_sharing(actor: Actor, grant: Statement, resource: str) -> None:
     """Raise PermissionDenied, on record, unless `actor` may itself do with a topic what it grants to somebody."""
     if not actor.is_account and not _Judge(actor).covers([grant]):
-        _refuse(
-            actor, resource, _("denied: %(actor)s may not do itself what this grant allows") % {"actor": actor.name}
-        )
+        _refuse(actor, resource, f"denied: {actor.name} may not do itself what this grant allows")
 
 
 class _Judge:
@@ -206,7 +189,7 @@ class _Judge:
         for role in self._roles.reachable(principals, surely=False).values():
             if role.pk not in self._becomes and not self._is_covered(role):
                 own = role.tenant_id == self._actor.tenant.pk
-                return _("the role %(role)s") % {"role": role.name} if own else _("a role of another account")
+                return f"the role {role.name}" if own else "a role of another account"
         return ""
 
     def _is_covered(self, role: Role) -> bool:

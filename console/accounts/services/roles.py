@@ -81,7 +81,7 @@ def find_role(arn_or_name: str, tenant: Tenant | None) -> Role:
 
 def no_such_role(arn_or_name: str) -> str:
     """The answer to who is not trusted, the same whether the role exists or not."""
-    return _("denied: there is no role %(arn_or_name)s that trusts you") % {"arn_or_name": arn_or_name[:150]}
+    return f"denied: there is no role {arn_or_name[:150]} that trusts you"
 
 
 @transaction.atomic
@@ -270,7 +270,7 @@ def principal_of(actor: Actor) -> str:
 def _trust_in(role: Role, principal: str, context: Context) -> Decision:
     statements = trust_statements(role)
     if statements is None:
-        return Decision(False, _("denied: the trust policy of role %(role)s cannot be read") % {"role": role.name})
+        return Decision(False, f"denied: the trust policy of role {role.name} cannot be read")
     return decide_trust(statements, principal, context, _("role %(role)s") % {"role": role.name})
 
 
