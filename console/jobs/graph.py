@@ -15,11 +15,19 @@ from django.utils.translation import gettext as _
 
 from analytics.pipelines.plan import Plan
 from analytics.pipelines.reports import Report
+from console.web.languages import gettext_lazy
 
 WIDTH, HEIGHT = 172, 54
 _GAP_X, _GAP_Y, _MARGIN = 92, 22, 8
 #: Characters of a name that fit into a node.
 _SHOWN = 20
+_KINDS = {
+    "source": gettext_lazy("source"),
+    "table": gettext_lazy("table"),
+    "view": gettext_lazy("view"),
+    "insert": gettext_lazy("insert"),
+    "sink": gettext_lazy("sink"),
+}
 _WORDS = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)+`|\w+|\S", re.DOTALL)
 #: Words that follow a table and are no alias of it.
 _NOT_ALIAS = re.compile(
@@ -44,6 +52,11 @@ class Node:
     reads: tuple[str, ...]
     """Names of what it reads."""
     line: int | None = None
+
+    @property
+    def word(self) -> str:
+        """Its kind in the visitor's language."""
+        return _KINDS[self.kind]
 
     @property
     def shown(self) -> str:
@@ -134,7 +147,7 @@ def _operators(plan: Plan, report: Report | None) -> dict[str, _Operator]:
         key = f"view:{view.name}"
         reads = _reads(view.sql, places)
         rows_in = _sum(found[one].rows_out for one in reads)
-        found[key] = _Operator("view", view.name, "view", reads, rows_in, counted.get(key))
+        found[key] = _Operator("view", view.name, _("view"), reads, rows_in, counted.get(key))
         places[view.name.lower()] = key
     sinks = {sink.name.lower(): sink for sink in plan.sinks}
     for number, insert in enumerate(plan.inserts):
