@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from django.utils.translation import gettext as _
-
 from brokercore.names import REPLY_SUFFIX, TOOLS_PREFIXES, group_of, is_system_group, is_system_topic
 from console.instances.broker import CONSOLE_GROUP
 
@@ -98,12 +96,9 @@ def _of_row(kind: Kind, row: Expected, on_brokers: OnBrokers) -> Difference | No
                 continue
             if row.adopted and any(other.get(setting) == wanted for other in told.values()):
                 continue
-            details.append(
-                _("%(setting)s: %(wanted)s here, %(actual)s on %(broker_name)s")
-                % {"setting": setting, "wanted": wanted, "actual": actual[setting], "broker_name": broker_name}
-            )
+            details.append(f"{setting}: {wanted} here, {actual[setting]} on {broker_name}")
     if missing:
-        details.insert(0, _("not on %(missing)s") % {"missing": ", ".join(sorted(missing))})
+        details.insert(0, f"not on {', '.join(sorted(missing))}")
     if not details:
         return None
     state = State.MISSING if missing else State.DIFFERENT
@@ -122,7 +117,7 @@ def _of_unknown(kind: Kind, physical_name: str, brokers: list[str], owners: Mapp
         name,
         owner.instance_id,
         owner.tenant_id,
-        (_("on %(brokers)s, not in the database") % {"brokers": ", ".join(sorted(brokers))},),
+        (f"on {', '.join(sorted(brokers))}, not in the database",),
     )
 
 

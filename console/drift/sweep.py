@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any
 
 import orjson
+from django.conf import settings
 from django.core.cache import cache
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from brokercore.client.errors import ClientError
 from console.accounts.models import Tenant
@@ -53,11 +54,13 @@ class Snapshot:
 
 
 def sweep(cluster: Cluster) -> None:
-    """Compare now and keep the result. An outage is a result too, never an empty list."""
+    """Compare now and keep the result, in English. An outage is a result too, never an empty list."""
     by_account: dict[int, list[Kept]] = {}
     outage = ""
     try:
-        for one in sorted(_differences(cluster), key=lambda difference: difference.physical_name):
+        with translation.override(settings.LANGUAGE_CODE):
+            found = _differences(cluster)
+        for one in sorted(found, key=lambda difference: difference.physical_name):
             by_account.setdefault(one.tenant_id, []).append(kept_of(one))
     except ClientError as error:
         outage = error.user_message

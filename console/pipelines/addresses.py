@@ -36,23 +36,26 @@ def judged(plan: Plan) -> dict[str, dict[str, Value]]:
         if "endpoint" not in table.options:
             continue
         endpoint = str(table.options["endpoint"])
-        shown = f"The address of the table {table.name}"
+        name = table.name
         if table.connector == "mns" or "queue" in table.options:
-            if not _is_own_queue_service(_parts(_OF_QUEUES, shown, endpoint, "http://host:port")):
-                _require(shown, [str(_OF_QUEUES.fullmatch(endpoint)[2])])  # type: ignore[index]
+            if not _is_own_queue_service(_parts(_OF_QUEUES, name, endpoint, "http://host:port")):
+                _require(name, [str(_OF_QUEUES.fullmatch(endpoint)[2])])  # type: ignore[index]
                 option = "networks" if table.connector == "mns" else "queueNetworks"
                 found[table.name.lower()] = {option: ",".join(map(str, settings.SMQ_PUSH_ALLOW))}
         else:
-            places = [_parts(_OF_BROKERS, shown, one, "host:port") for one in re.split("[;,]", endpoint)]
-            _require(shown, [host for host, port in places if not _is_own_broker(host, port)])
+            places = [_parts(_OF_BROKERS, name, one, "host:port") for one in re.split("[;,]", endpoint)]
+            _require(name, [host for host, port in places if not _is_own_broker(host, port)])
     return found
 
 
-def _parts(pattern: re.Pattern[str], shown: str, endpoint: str, form: str) -> tuple[str, int]:
-    """Host and port, 0 for none."""
+def _parts(pattern: re.Pattern[str], table: str, endpoint: str, form: str) -> tuple[str, int]:
+    """Host and port, 0 for none, of the address of a table."""
     match = pattern.fullmatch(endpoint)
     if match is None:
-        raise Refused("ADDRESS_REFUSED", _("%(shown)s is not of the form %(form)s.") % {"shown": shown, "form": form})
+        raise Refused(
+            "ADDRESS_REFUSED",
+            _("The address of the table %(table)s is not of the form %(form)s.") % {"table": table, "form": form},
+        )
     *_unused, host, port = match.groups()
     return host, int(port or 0)
 
@@ -79,14 +82,20 @@ def _is_here(host: str, port: int, of_service: int) -> bool:
     return port == of_service and (host.lower() == own or host.lower().endswith(f".{own}"))
 
 
-def _require(shown: str, hosts: list[str]) -> None:
+def _require(table: str, hosts: list[str]) -> None:
     for host in hosts:
         try:
             addresses = {str(one[4][0]) for one in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)}
         except (OSError, UnicodeError) as error:
-            raise PipelineFailed(f"{shown} is not known: its name has no address now.") from error
+            raise PipelineFailed(
+                f"The address of the table {table} is not known: its name has no address now."
+            ) from error
         if not all(may_reach(address, settings.SMQ_PUSH_ALLOW) for address in addresses):
             raise Refused(
                 "ADDRESS_REFUSED",
-                _("%(shown)s is neither public nor one that the platform's administrator allows.") % {"shown": shown},
+                _(
+                    "The address of the table %(table)s is neither public nor one that the platform's administrator "
+                    "allows."
+                )
+                % {"table": table},
             )
