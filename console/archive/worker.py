@@ -13,7 +13,6 @@ from typing import Any
 from celery.signals import worker_shutting_down
 from django.conf import settings
 from django.db import close_old_connections, transaction
-from django.utils.translation import gettext as _
 
 from analytics import archives, engine, errors
 from analytics.errors import QueryRefused
@@ -100,11 +99,9 @@ def _options(archive: TopicArchive) -> dict[str, str]:
     """How the topic is read. Raises QueryRefused when whoever asked for the archive may not any more."""
     topic, author = archive.topic, author_of(archive)
     if topic is None:
-        raise QueryRefused(_("The topic was deleted; what was archived before stays."))
+        raise QueryRefused("The topic was deleted; what was archived before stays.")
     if author is None or not access.may_archive(author, topic):
-        raise QueryRefused(
-            _("%(requester)s may no longer archive this topic; start it again.") % {"requester": archive.requester}
-        )
+        raise QueryRefused(f"{archive.requester} may no longer archive this topic; start it again.")
     return mq.reader_options(topic.physical_name, topic.instance.cluster)
 
 

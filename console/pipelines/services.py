@@ -155,7 +155,7 @@ def restart(*, actor: Actor, pipeline: Pipeline, start_from: StartFrom = StartFr
         found.update(state=State.STARTING, started_version=locked.version, start_again=False, **changes)
     else:
         found.update(state=State.STOPPING, stop_with_savepoint=False, start_again=True, **changes)
-        Event.objects.create(pipeline=locked, kind=State.STOPPING, sentence=_("It goes on with the new version."))
+        Event.objects.create(pipeline=locked, kind=State.STOPPING, sentence="It goes on with the new version.")
     number = locked.version.number if locked.version else None
     _record(actor, "start", pipeline, {"version": number, "from": str(start_from)})
     after_commit(hand_over)

@@ -170,7 +170,7 @@ def cancel(actor: Actor, task: QueryTask) -> bool:
     Returns False when it had ended before. Raises PermissionDenied without dla:CancelQuery on its schema.
     """
     require(actor, CANCEL, dla_resource(actor.tenant, task.table_schema), owner=task.tenant)
-    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=_("Cancelled by %(actor)s.") % {"actor": actor.name})
+    outcome = lifecycle.Outcome(TaskStatus.CANCELLED, message=f"Cancelled by {actor.name}.")
     with transaction.atomic():
         task.refresh_from_db()
         found = lifecycle.end(task, outcome, expected=TaskStatus.QUEUED) or bool(
