@@ -180,7 +180,7 @@ def synchronise(cluster: Cluster, *, thorough: bool = False) -> bool:
         except (InvalidToken, PolicyError) as error:
             # One row that nobody can read keeps no other key waiting.
             log.error("AccessKey %s is not copied: its row cannot be read: %r", row.access_key_id, error)
-            _note(row, [_("Its secret or its policies cannot be read.")])
+            _note(row, ["Its secret or its policies cannot be read."])
     if thorough and not unread:
         look.compared_at, look.brokers = look.tried_at, addresses
     look.save()
@@ -265,10 +265,7 @@ def _apply(
     name, secret = row.access_key_id, target.secret
     if not row.made and (foreign := [one.name for one in brokers if one.is_foreign(name, secret)]):
         row.state = State.REFUSED
-        row.error = _("%(foreign)s: has a user %(name)s that Gantry did not create; it stays as it is.") % {
-            "foreign": ", ".join(foreign),
-            "name": name,
-        }
+        row.error = f"{', '.join(foreign)}: has a user {name} that Gantry did not create; it stays as it is."
         row.save()
         return
     missing = list(brokers)
