@@ -191,8 +191,8 @@ def _about_action(pattern: str) -> str:
     if matched(pattern):
         return ""
     near = suggestions(pattern)
-    hint = _(" Did you mean %(near)s?") % {"near": " or ".join(near)} if near else ""
-    return _("There is no action %(pattern)s.%(hint)s") % {"pattern": pattern[:60], "hint": hint}
+    text = _("There is no action %(pattern)s. Did you mean %(near)s?") if near else _("There is no action %(pattern)s.")
+    return text % {"pattern": pattern[:60], "near": _(" or ").join(near)}
 
 
 def _trust_warnings(found: Examined, tenant: Tenant) -> Iterator[Problem]:

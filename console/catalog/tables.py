@@ -35,7 +35,7 @@ class BucketTable(tables.Table):  # type: ignore[misc]
 
     def render_over(self, record: Usage) -> SafeString:
         if not record.tables:
-            return format_html('<span class="text-secondary">{}</span>', "none")
+            return format_html('<span class="text-secondary">{}</span>', _("none"))
         shown = format_html_join(", ", "<code>{}</code>", ((name,) for name in record.tables[:_SHOWN_TABLES]))
         more = len(record.tables) - _SHOWN_TABLES
         return format_html("{}{}", shown, _(" and %(more)s more") % {"more": more} if more > 0 else "")

@@ -108,13 +108,15 @@ def remove(*, actor: Actor | None, cluster: Cluster) -> None:
         raise Refused("BIZ_CLUSTER_IN_USE", text % {"cluster": cluster.name})
     held = Instance.objects.filter(cluster=cluster).select_related("tenant").order_by("tenant__name", "name")
     if number := held.count():
-        names = ", ".join(f"{one.name} of {one.tenant.name}" for one in held[:_NAMED])
-        more = _(" and %(number)s more") % {"number": number - _NAMED} if number > _NAMED else ""
-        raise Refused(
-            "BIZ_CLUSTER_IN_USE",
-            _("The cluster %(cluster)s has instances: %(names)s%(more)s.")
-            % {"cluster": cluster.name, "names": names, "more": more},
+        names = ", ".join(
+            _("%(name)s of %(account)s") % {"name": one.name, "account": one.tenant.name} for one in held[:_NAMED]
         )
+        text = (
+            _("The cluster %(cluster)s has instances: %(names)s and %(number)s more.")
+            if number > _NAMED
+            else _("The cluster %(cluster)s has instances: %(names)s.")
+        )
+        raise Refused("BIZ_CLUSTER_IN_USE", text % {"cluster": cluster.name, "names": names, "number": number - _NAMED})
     name = cluster.name
     try:
         cluster.delete()

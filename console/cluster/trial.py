@@ -152,7 +152,7 @@ def _broker(admin: Admin, name: str, address: str) -> Step:
     return Step(
         Outcome.FINE,
         _("%(name)s at %(address)s answers, with version %(version)s.")
-        % {"name": name, "address": address, "version": version or "unknown"},
+        % {"name": name, "address": address, "version": version or _("unknown")},
     )
 
 

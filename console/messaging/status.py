@@ -388,10 +388,16 @@ def _check_assignment(
     complete = all(not c.problem for c in clients)
     wrong = [
         (
-            _("%(instance)s, queue %(queue_id)s on %(broker_name)s: ")
-            % {"instance": shown_name(group.instance, q.topic), "queue_id": q.queue_id, "broker_name": q.broker_name}
+            _("%(topic)s, queue %(queue_id)s on %(broker)s: held by no client")
+            if holders[q] == 0
+            else _("%(topic)s, queue %(queue_id)s on %(broker)s: held by %(holders)s clients")
         )
-        + (_("held by no client") if holders[q] == 0 else _("held by %(holders)s clients") % {"holders": holders[q]})
+        % {
+            "topic": shown_name(group.instance, q.topic),
+            "queue_id": q.queue_id,
+            "broker": q.broker_name,
+            "holders": holders[q],
+        }
         for q in sorted(wanted)
         if holders[q] > 1 or (holders[q] == 0 and complete)
     ]
@@ -401,7 +407,7 @@ def _check_assignment(
 
 
 def _subscription_text(subscriptions: dict[str, str]) -> str:
-    return ", ".join(f"{topic} ({text})" for topic, text in sorted(subscriptions.items())) or "nothing"
+    return ", ".join(f"{topic} ({text})" for topic, text in sorted(subscriptions.items())) or _("nothing")
 
 
 def _newest(info: RunningInfo, name: str) -> int | None:

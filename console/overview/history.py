@@ -128,18 +128,23 @@ def _at(step: Step, span: str) -> str:
 def _told(step: Step, span: str) -> str:
     if step.backlog is None:
         return _("%(step)s: no sample") % {"step": _at(step, span)}
-    died = _(", %(died)s died") % {"died": f"{step.died:,}"} if step.died else ""
+
     flow = _("%(in_tps)s in, %(out_tps)s out") % {
         "in_tps": _told_rate(step.in_tps),
         "out_tps": _told_rate(step.out_tps),
     }
-    return _("%(step)s: %(flow)s, backlog %(backlog)s%(died)s") % {
+    text = (
+        _("%(step)s: %(flow)s, backlog %(backlog)s, %(died)s died")
+        if step.died
+        else _("%(step)s: %(flow)s, backlog %(backlog)s")
+    )
+    return text % {
         "step": _at(step, span),
         "flow": flow,
         "backlog": f"{step.backlog:,}",
-        "died": died,
+        "died": f"{step.died or 0:,}",
     }
 
 
 def _told_rate(tps: float | None) -> str:
-    return "unknown" if tps is None else f"{tps:,.4g}/s"
+    return _("unknown") if tps is None else f"{tps:,.4g}/s"

@@ -15,8 +15,8 @@ from console.rights.limits import KINDS
 from console.web import text as sizes
 from console.web.languages import gettext_lazy
 
-#: By the unit of a limit: how its label ends.
-_RATES = {"/s": gettext_lazy(" a second"), "/min": gettext_lazy(" a minute")}
+#: By the unit of a limit: its label.
+_RATES = {"/s": gettext_lazy("%(what)s a second"), "/min": gettext_lazy("%(what)s a minute")}
 
 
 class FilterForm(forms.Form):
@@ -154,7 +154,7 @@ class LimitsForm(forms.Form):
             field: forms.Field
             field = SizeField(required=False, max_length=24) if kind.size else forms.IntegerField(required=False)
             default = field.prepare_value(defaults[kind.name]) if defaults[kind.name] else _("no limit")
-            field.label = f"{kind.label}{_RATES.get(kind.unit, '')}"
+            field.label = _RATES.get(kind.unit, "%(what)s") % {"what": kind.label}
             field.widget = forms.TextInput(
                 attrs={
                     "placeholder": _("Default: %(default)s") % {"default": default},

@@ -236,10 +236,10 @@ def _sign_in() -> Section:
 
 def _engine() -> Section:
     lacking = engine.wall_shortcoming()
-    remark = lacking or _(
+    sentence = lacking or _(
         "It reads and writes the lake only, holds no secret, and connects to the brokers' ports only."
     )
-    remark += _(" On the machine of this page; GANTRY_ENGINE_WALL")
+    remark = _("%(sentence)s On the machine of this page; GANTRY_ENGINE_WALL") % {"sentence": sentence}
     return Section(
         _("SQL engine"), [Fact(_("Wall around the engine"), _("incomplete") if lacking else _("complete"), remark)]
     )
@@ -250,13 +250,14 @@ def _queues() -> Section:
     held = limits.queues_held()
     if held is None:
         return Section(
-            _("Queue service"), [Fact(_("Messages of all accounts"), "unknown", _("Redis does not answer."))]
+            _("Queue service"), [Fact(_("Messages of all accounts"), _("unknown"), _("Redis does not answer."))]
         )
     most = filesizeformat(held.most_bytes) if held.most_bytes else _("any number")
-    remark = _("of %(most)s, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. ") % {"most": most}
-    remark += (
-        _("Sends are refused until consumers have made room.") if held.is_full else _("Beyond it sends are refused.")
-    )
+    remark = (
+        _("of %(most)s, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. Sends are refused until consumers have made room.")
+        if held.is_full
+        else _("of %(most)s, about, in Redis; GANTRY_SMQ_STORE_MAX_BYTES. Beyond it sends are refused.")
+    ) % {"most": most}
     facts = [
         Fact(_("Messages of all accounts"), f"{held.messages:,}", _("in queues, or waiting to be pushed")),
         Fact(_("Memory used"), filesizeformat(held.bytes), remark),

@@ -47,17 +47,15 @@ def checked_topic_name(name: str, namespace: str = "") -> str:
     """The name, if it may name a topic behind a namespace. Raises Refused."""
     most = topic_name_room(namespace)
     if not _TOPIC.fullmatch(name) or len(name) > most:
-        why = ""
-        if namespace and most < settings.TOPIC_NAME_MAX:
-            why = _(" here: of RocketMQ's %(topic_max)s characters the instance's namespace takes %(namespace)s") % {
-                "topic_max": TOPIC_MAX,
-                "namespace": len(namespace),
-            }
-        raise Refused(
-            _FIELD,
-            _("A topic name has 3 to %(most)s letters, digits, - or _%(why)s.") % {"most": most, "why": why},
-            "name",
+        text = (
+            _(
+                "A topic name has 3 to %(most)s letters, digits, - or _ here: of RocketMQ's %(topic_max)s characters "
+                "the instance's namespace takes %(namespace)s."
+            )
+            if namespace and most < settings.TOPIC_NAME_MAX
+            else _("A topic name has 3 to %(most)s letters, digits, - or _.")
         )
+        raise Refused(_FIELD, text % {"most": most, "topic_max": TOPIC_MAX, "namespace": len(namespace)}, "name")
     if name.startswith(("CID", "GID")):
         raise Refused(_FIELD, _("A topic name does not begin with CID or GID; those are kept for groups."), "name")
     if is_reserved(name):
