@@ -25,12 +25,12 @@ _MARKED = 120
 
 #: How each line of a flow is called and drawn: the colours are properties of base.css, which charts.js looks up.
 _LOOKS: Mapping[Kind, tuple[str, str]] = {
-    "in": ("in", "--spark-blue"),
-    "out": ("out", "--spark-green"),
-    "backlog": ("backlog", "--spark-red"),
+    "in": (gettext_lazy("in"), "--spark-blue"),
+    "out": (gettext_lazy("out"), "--spark-green"),
+    "backlog": (gettext_lazy("backlog"), "--spark-red"),
     "died": (gettext_lazy("dead letters"), "--spark-yellow"),
 }
-_UNITS = {"count": gettext_lazy("messages per {minutes} min"), "tps": "messages/s"}
+_UNITS = {"count": gettext_lazy("messages per {minutes} min"), "tps": gettext_lazy("messages/s")}
 #: What parts of the height the panels have, from the top: rates, backlog, dead letters.
 _DOMAINS: Mapping[int, list[list[float]]] = {
     1: [[0, 1]],
@@ -77,8 +77,10 @@ class Row:
 
 def legend(shown: Flow) -> list[Key]:
     """The lines that there are, those of an earlier range last."""
-    keys = [_key(shown, kind, _LOOKS[kind][0], values) for kind, values in shown.lines.items()]
-    earlier = [_key(shown, kind, f"{kind}, {shown.compared}", values) for kind, values in shown.earlier.items()]
+    keys = [_key(shown, kind, str(_LOOKS[kind][0]), values) for kind, values in shown.lines.items()]
+    earlier = [
+        _key(shown, kind, f"{_LOOKS[kind][0]}, {shown.compared}", values) for kind, values in shown.earlier.items()
+    ]
     return keys + [replace(key, is_earlier=True) for key in earlier]
 
 
@@ -202,7 +204,7 @@ def _panels(shown: Flow) -> dict[Kind, str]:
 
 
 def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict[str, Any]]:
-    values, text = shown.lines[kind], unit(shown) if kind in ("in", "out") else "messages"
+    values, text = shown.lines[kind], unit(shown) if kind in ("in", "out") else _("messages")
     name, color = _LOOKS[kind]
     running = [shown.is_running(start) for start in shown.starts]
     trace = {
@@ -210,7 +212,7 @@ def _line(shown: Flow, kind: Kind, axis: str, times: Sequence[str]) -> list[dict
         "x": times,
         "y": [None if runs else value for value, runs in zip(values, running, strict=True)],
         "yaxis": axis,
-        "name": name,
+        "name": str(name),
         "mode": "lines+markers" if len(times) <= _MARKED else "lines",
         "connectgaps": False,
         "line": {"width": 2, "color": color},
