@@ -79,8 +79,7 @@ class AdoptedTable(tables.Table):  # type: ignore[misc]
     """What accounts have as the cluster had it."""
 
     chosen = CellColumn(
-        '<input class="form-check-input" type="checkbox" name="name" value="{{ record.key }}" '
-        'aria-label="Choose {{ record.name }}">',
+        template_name="adoption/_adopted_choice_cell.html",
         verbose_name="",
         orderable=False,
     )

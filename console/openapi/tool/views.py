@@ -44,8 +44,7 @@ class OperationTable(tables.Table):  # type: ignore[misc]
     rpc = CellColumn(template_name="openapi/_rpc_cell.html", verbose_name=gettext_lazy("RPC action"))
     version = CellColumn("<code>{{ record.version }}</code>", verbose_name=gettext_lazy("API version"))
     changes = CellColumn(
-        '{% if record.changes %}{% include "includes/badge.html" with text=_("changes") colour="orange" %}'
-        '{% else %}{% include "includes/badge.html" with text=_("reads") %}{% endif %}',
+        template_name="openapi/_changes_cell.html",
         verbose_name=gettext_lazy("Kind"),
     )
 
