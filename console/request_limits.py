@@ -43,6 +43,7 @@ from console.openapi.calls import MAX_BODY_BYTES
 from console.openapi.mcp.protocol import REFUSED, RpcError
 from console.openapi.rpc.middleware import MCP_PATH, RPC_PATH
 from console.openapi.rpc.responses import answer
+from console.web import streams
 from console.web.connections import Connections, client_of, is_trusted, network_of, peer_of
 from console.web.fair_queue import TooManyWaiting, Turn, Turns
 from console.web.figures import TURNED_AWAY
@@ -109,6 +110,7 @@ class RequestLimits:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._open: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
         self._uploads: Counter[int] = Counter()
         self._health = asyncio.Semaphore(_HEALTH_TOGETHER)
         self._looks = asyncio.Semaphore(_LOOKS_TOGETHER)
@@ -135,9 +137,11 @@ class RequestLimits:
             async with self._health:
                 return await self._application(scope, _without_body(receive), send)
         peer = _peer(scope)
-        if self._open[peer] >= settings.WEB_PEER_REQUESTS:
+        # The pages that people behind one address have open take nothing from their requests.
+        opened = self._streams if scope["path"] == streams.PATH else self._open
+        if opened[peer] >= settings.WEB_PEER_REQUESTS:
             return await _refuse(scope, send, _too_many(peer))
-        self._open[peer] += 1
+        opened[peer] += 1
         uploading = _Uploading(self._uploads)
         listen(scope, self._holders, peer)
         # Nothing may refer to it in a circle: the server ends the connection only once nobody can ask for more of it.
@@ -150,9 +154,9 @@ class RequestLimits:
                 await _refuse(scope, send, body.refusal)
         finally:
             body.end()
-            self._open[peer] -= 1
-            if not self._open[peer]:
-                del self._open[peer]
+            opened[peer] -= 1
+            if not opened[peer]:
+                del opened[peer]
 
     async def _turn_comes(
         self, scope: Scope, turn: Turn, beginning: bytes, leaves: Callable[[], asyncio.Future[Message]]

@@ -63,6 +63,8 @@ WEB_BODY_SECONDS = env_int("GANTRY_WEB_BODY_SECONDS", 20, low=1)
 # Requests that are worked for at a time; those of one account, or of one stranger's address, that wait for it.
 WEB_PLACES = env_int("GANTRY_WEB_PLACES", 12, low=4)
 WEB_WAITING = env_int("GANTRY_WEB_WAITING", 128, low=1)
+# Pages that are kept current over a stream; one account has half of them at most, the other pages ask by themselves.
+WEB_STREAMS = env_int("GANTRY_WEB_STREAMS", 1000, low=0)
 # Where the figures of the console's processes are shown to Prometheus; 0: nowhere.
 CONSOLE_METRICS_HOST = env_text("GANTRY_CONSOLE_METRICS_HOST") or "127.0.0.1"
 CONSOLE_METRICS_PORT = env_int("GANTRY_CONSOLE_METRICS_PORT", 0)

@@ -4,10 +4,11 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 from django.views.i18n import set_language
 
-from console.web.views import choose_columns, health
+from console.web.views import choose_columns, health, live
 
 urlpatterns = [
     path("healthz", health, name="health"),
+    path("live", live, name="live"),
     path("columns/", choose_columns, name="columns"),
     path("language/", login_not_required(set_language), name="language"),
     path("", include("console.overview.urls")),

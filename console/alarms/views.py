@@ -16,10 +16,11 @@ from console.accounts.http import Request
 from console.alarms import access, queries, services
 from console.alarms.forms import RecipientForm, RuleForm
 from console.alarms.tables import AlarmTable, RecipientTable, RuleTable
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.paging import configured, search_text
 
 
+@streams.part
 @require_GET
 def alarm_list(request: Request) -> HttpResponse:
     tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
@@ -42,6 +43,7 @@ def alarm_acknowledge(request: Request, number: int) -> HttpResponse:
     return htmx.done(request, "alarms.list")
 
 
+@streams.part
 @require_GET
 def rule_list(request: Request) -> HttpResponse:
     tenant, text = access.alarms(request.actor, access.QUERY), search_text(request)
@@ -64,6 +66,7 @@ def rule_create(request: Request) -> HttpResponse:
     return forms.show(request, "alarms/rule_create.html", form, context)
 
 
+@streams.part
 @require_GET
 def rule_detail(request: Request, number: int) -> HttpResponse:
     rule = access.rule(request.actor, number, access.QUERY)
@@ -111,6 +114,7 @@ def rule_delete(request: Request, number: int) -> HttpResponse:
     )
 
 
+@streams.part
 @require_GET
 def recipient_list(request: Request) -> HttpResponse:
     tenant = access.alarms(request.actor, access.QUERY)

@@ -18,7 +18,7 @@ from console.archive import access, queries, services
 from console.archive.models import TopicArchive
 from console.topics.models import Topic
 from console.topics.names import apart
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.languages import gettext_lazy
 from console.web.paging import CellColumn, column, configured, search_text
 from console.web.templatetags.gantry import byte_size, number
@@ -57,6 +57,7 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     return render(request, "archive/topic.html", _context(request, found))
 
 
+@streams.part
 @require_GET
 def state(request: Request, instance_id: str, name: str) -> HttpResponse:
     found = access.topic(request, instance_id, name)

@@ -30,13 +30,14 @@ from console.pipelines import pages, room, samples, starts
 from console.pipelines import queries as pipelines
 from console.pipelines.models import BUSY, Pipeline
 from console.tracking import access as tracking
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.errors import Refused
 from console.web.paging import configured, search_text
 
 _ACTIONS = {"update": access.UPDATE, "delete": access.DELETE, "start": access.START, "stop": access.STOP}
 
 
+@streams.part
 @require_GET
 def task_list(request: Request) -> HttpResponse:
     tenant = access.tasks(request, access.QUERY)
@@ -114,6 +115,7 @@ def task_detail(request: Request, name: str) -> HttpResponse:
     return render(request, "inflow/detail.html", _live(request, task) | _feed(request, task))
 
 
+@streams.part
 @require_GET
 def task_live(request: Request, name: str) -> HttpResponse:
     """What of the page changes by itself."""
@@ -121,6 +123,7 @@ def task_live(request: Request, name: str) -> HttpResponse:
     return render(request, "inflow/_live.html", _live(request, task) | {"is_refresh": True})
 
 
+@streams.part
 @require_GET
 def task_statistics(request: Request, name: str) -> HttpResponse:
     task = access.task(request, name, access.QUERY)

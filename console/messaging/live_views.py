@@ -5,6 +5,7 @@ from __future__ import annotations
 from django import forms
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -13,6 +14,7 @@ from console.accounts.http import Request
 from console.messaging import tail
 from console.messaging.queries import Source
 from console.topics import access as topics
+from console.web import streams
 from console.web.languages import gettext_lazy
 
 _READ = "mq:SUB"
@@ -65,6 +67,7 @@ def page(request: Request, instance_id: str, name: str) -> HttpResponse:
     return render(request, "messaging/live.html", context)
 
 
+@streams.part
 @require_GET
 def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Rows of what came since the place of the query, newest first; headers tell where to go on and what was left out.
@@ -85,7 +88,9 @@ def news(request: Request, instance_id: str, name: str) -> HttpResponse:
     response = render(
         request, "messaging/_live_rows.html", {"topic": topic, "instance": topic.instance, "found": found}
     )
-    response["X-Gantry-Place"] = tail.dump(found.place)
-    response["X-Gantry-Seen"] = str(found.seen)
-    response["X-Gantry-Skipped"] = str(found.skipped)
+    query = request.GET.copy()
+    query["place"] = response["X-Gantry-Tail-Place"] = tail.dump(found.place)
+    response["X-Gantry-Tail-Seen"] = str(found.seen)
+    response["X-Gantry-Tail-Skipped"] = str(found.skipped)
+    response[streams.FOLLOW] = f"{reverse('messaging.live_news', args=[instance_id, name])}?{query.urlencode()}"
     return response

@@ -28,7 +28,7 @@ from console.metrics.queries import dead_letter_counts
 from console.topics import access as topics
 from console.topics.models import Group, Topic
 from console.topics.queries import visible_groups, visible_topics
-from console.web import forms, htmx
+from console.web import forms, htmx, streams
 from console.web.languages import gettext_lazy
 from console.web.paging import LazyRows, configured, search_text
 
@@ -241,6 +241,7 @@ def _suggestions(actor: Actor, instance: Instance, typed: str = "", action: str 
     return list(found.values_list("name", flat=True)[:_SUGGESTED_TOPICS])
 
 
+@streams.part
 @require_GET
 def status(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     """Consumer status: progress per topic and queue, connections; htmx asks for it again to refresh."""
@@ -319,6 +320,7 @@ def _topics_of(actor: Actor, group: Group) -> list[str]:
     return [names[physical] for physical in consumed if physical in names]
 
 
+@streams.part
 @require_GET
 def dead_letter_index(request: Request, instance_id: str) -> HttpResponse:
     """The groups of the instance with the number of letters of each, as last sampled."""

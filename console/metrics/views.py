@@ -21,12 +21,13 @@ from console.topics import access as topics
 from console.topics.names import shown_name
 from console.topics.queries import visible_groups, visible_topics
 from console.topics.tables import sortable_groups, sortable_topics
-from console.web import forms, htmx
+from console.web import forms, htmx, streams
 from console.web.paging import configured, records, search_text
 
 _TABLE_ROWS = 200
 
 
+@streams.part
 @require_GET
 def index(request: Request, instance_id: str) -> HttpResponse:
     """Topics of the instance with their rates now, or (`tab=groups`) its groups."""
@@ -65,6 +66,7 @@ def _groups(request: Request, instance: Instance, text: str) -> GroupRates:
     return table
 
 
+@streams.part
 @require_GET
 def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     """Messages written to a topic over time."""
@@ -77,6 +79,7 @@ def topic(request: Request, instance_id: str, name: str) -> HttpResponse:
     return forms.show_part(request, "metrics/topic.html", "metrics/_curve.html", form, context)
 
 
+@streams.part
 @require_GET
 def group(request: Request, instance_id: str, group_id: str) -> HttpResponse:
     """What came for a group, what it consumed, what waited and what died over time, of all its topics or of one."""

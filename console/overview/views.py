@@ -14,6 +14,7 @@ from console.metrics import totals
 from console.metrics.totals import SPANS
 from console.overview import attention, first_steps, history, places, queries
 from console.rights import limits
+from console.web import streams
 from console.web.paging import search_text
 
 #: Of the limits those are shown that are taken the most.
@@ -45,6 +46,7 @@ def go(request: Request) -> HttpResponse:
     return render(request, "overview/_go.html", {"places": places.places(request, text), "q": text})
 
 
+@streams.part
 @require_GET
 def instance_first_steps(request: Request, instance_id: str) -> HttpResponse:
     """What a new instance still lacks; nothing once its first message was consumed."""
@@ -53,6 +55,7 @@ def instance_first_steps(request: Request, instance_id: str) -> HttpResponse:
     return render(request, "overview/_first_steps.html", context)
 
 
+@streams.part
 @require_GET
 def overview_figures(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryTrend")
@@ -60,6 +63,7 @@ def overview_figures(request: Request) -> HttpResponse:
     return render(request, "overview/_figures.html", context)
 
 
+@streams.part
 @require_GET
 def overview_history(request: Request) -> HttpResponse:
     """In, out and backlog over a span of time, one of the day or the week before beside it."""
@@ -71,23 +75,27 @@ def overview_history(request: Request) -> HttpResponse:
     return render(request, "overview/_history.html", {"picture": chosen, **_CHOICES})
 
 
+@streams.part
 @require_GET
 def overview_backlogs(request: Request) -> HttpResponse:
     accounts.tenant(request, "mq:QueryTrend")
     return render(request, "overview/_backlogs.html", {"backlogs": queries.groups_by_backlog(request.actor)})
 
 
+@streams.part
 @require_GET
 def overview_attention(request: Request) -> HttpResponse:
     """What the actor may see of it is decided part by part; who may see nothing gets an empty list."""
     return render(request, "overview/_attention.html", {"attention": attention.attention(request.actor)})
 
 
+@streams.part
 @require_GET
 def overview_tasks(request: Request) -> HttpResponse:
     return render(request, "overview/_tasks.html", {"tasks": queries.tasks(request.actor)})
 
 
+@streams.part
 @require_GET
 def overview_storage(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:QueryInstance")
@@ -96,6 +104,7 @@ def overview_storage(request: Request) -> HttpResponse:
     return render(request, "overview/_storage.html", {"clusters": clusters, "brokers": shown})
 
 
+@streams.part
 @require_GET
 def overview_limits(request: Request) -> HttpResponse:
     tenant = accounts.tenant(request, "mq:QueryInstance")

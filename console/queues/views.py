@@ -25,7 +25,7 @@ from console.queues.samples import Point
 from console.queues.tables import QueueTable
 from console.queues.topics import access as topic_access
 from console.queues.topics import queries as topic_queries
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.languages import gettext_lazy
 from console.web.paging import configured, search_text
 from console.web.words import counted
@@ -96,12 +96,14 @@ def queue_detail(request: Request, name: str) -> HttpResponse:
     return render(request, "queues/detail.html", context)
 
 
+@streams.part
 @require_GET
 def queue_live(request: Request, name: str) -> HttpResponse:
     queue = access.queue(request, name, "mns:GetQueueAttributes")
     return render(request, "queues/_live.html", _about(request, queue, "information"))
 
 
+@streams.part
 @require_GET
 def queue_statistics(request: Request, name: str) -> HttpResponse:
     queue = access.queue(request, name, "mns:GetQueueAttributes")

@@ -37,12 +37,13 @@ from console.topics.tables import (
     sortable_groups,
     sortable_topics,
 )
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.paging import configured, records, search_text
 
 _SUGGESTED_USERS = 300
 
 
+@streams.part
 @require_GET
 def topic_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")
@@ -91,6 +92,7 @@ def topic_detail(request: Request, instance_id: str, name: str) -> HttpResponse:
     return render(request, "topics/detail.html", context)
 
 
+@streams.part
 @require_GET
 def topic_live(request: Request, instance_id: str, name: str) -> HttpResponse:
     topic = access.topic(request, instance_id, name, "mq:QueryTopic")
@@ -133,6 +135,7 @@ def topic_delete(request: Request, instance_id: str, name: str) -> HttpResponse:
     )
 
 
+@streams.part
 @require_GET
 def group_list(request: Request, instance_id: str) -> HttpResponseBase:
     instance = instances.instance(request, instance_id, "mq:QueryInstance")

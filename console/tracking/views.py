@@ -17,7 +17,7 @@ from console.tracking import access, queries, retention, services
 from console.tracking.forms import ConnectionForm, EditForm, GroupForm, ResumeForm, TaskForm
 from console.tracking.models import Kind, TrackingTask
 from console.tracking.tables import TrackingTable
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.paging import configured, search_text
 
 _ACTIONS = {
@@ -33,6 +33,7 @@ _ACTIONS = {
 _LOST = frozenset({"SLOT_LOST", "LOG_PURGED", "LOG_UNREADABLE", "SLOT_OTHER"})
 
 
+@streams.part
 @require_GET
 def task_list(request: Request) -> HttpResponse:
     tenant = access.tasks(request, access.QUERY)
@@ -75,6 +76,7 @@ def task_detail(request: Request, task_id: str) -> HttpResponse:
     return render(request, "tracking/detail.html", context)
 
 
+@streams.part
 @require_GET
 def task_live(request: Request, task_id: str) -> HttpResponse:
     task = access.task(request, task_id, access.QUERY)

@@ -9,14 +9,16 @@ import sys
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from console.web import columns, full_disk, htmx
 from console.web.htmx import HtmxRequest
+from console.web.streams import streams
 
 
 @login_not_required
@@ -36,6 +38,18 @@ def choose_columns(request: HtmxRequest) -> HttpResponse:
     hidden = [] if "default" in request.POST else [one for one in request.POST.getlist("column") if one not in wanted]
     columns.choose(request, response, request.POST.get("list", ""), hidden)
     return response
+
+
+@require_GET
+def live(request: HtmxRequest) -> HttpResponseBase:
+    """A stream of what changes in the live parts of a page; each decides for itself who may see it.
+
+    204 where there is none to be had: the page then asks by itself, and for a stream again after Retry-After.
+    """
+    stream = streams.open(request)
+    if stream is None:
+        return HttpResponse(status=204, headers={"Retry-After": "60"})
+    return StreamingHttpResponse(stream.content(), headers=stream.headers)
 
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:

@@ -14,7 +14,10 @@
   };
   let ofTheClock = false;
   document.addEventListener("htmx:beforeSwap", (event) => {
-    ofTheClock = isOfTheClock(event.detail.elt, event.detail.requestConfig?.triggeringEvent);
+    const { elt, requestConfig, xhr } = event.detail;
+    ofTheClock = isOfTheClock(elt, requestConfig?.triggeringEvent);
+    // An outage stands in the part, which goes on asking.
+    if (ofTheClock && [502, 503].includes(xhr?.status)) event.detail.swapOverride = "innerHTML";
   });
   const callbacks = window.Idiomorph.defaults.callbacks;
   callbacks.beforeAttributeUpdated = (name, element) => !(ofTheClock && isReaders(name, element));
@@ -46,15 +49,49 @@
     if (digest) marks.set(event.detail.elt, { path: event.detail.pathInfo.requestPath, digest });
   });
 
+  // What a stream brings is shown as what the clock asked for.
+  function swap(part, html, swapStyle) {
+    window.htmx.trigger(part, "htmx:beforeSwap", { elt: part, requestConfig: {} });
+    window.htmx.swap(part, html, { swapStyle, swapDelay: 0, settleDelay: 20 }, { contextElement: part, eventInfo: { elt: part } });
+  }
+  function show(part, html, digest) {
+    const path = part.getAttribute("hx-get");
+    swap(part, html, "morph:outerHTML");
+    marks.set(part.isConnected ? part : document.getElementById(part.id) ?? part, { path, digest });
+  }
+  function showOutage(part, html) {
+    marks.delete(part);
+    swap(part, html, "innerHTML");
+  }
+  // What may be seen no longer is not left standing, and asked for no more.
+  function refuse(part, reason) {
+    const told = document.createElement("div");
+    told.className = "alert alert-warning";
+    told.setAttribute("role", "status");
+    told.textContent = reason;
+    swap(part, told.outerHTML, "outerHTML");
+  }
+  document.addEventListener("htmx:responseError", (event) => {
+    const { elt, requestConfig, xhr } = event.detail;
+    if (!isOfTheClock(elt, requestConfig?.triggeringEvent) || ![403, 404].includes(xhr.status)) return;
+    if (xhr.getResponseHeader("Content-Type")?.startsWith("text/plain")) refuse(elt, xhr.responseText);
+  });
+
+  const ask = (parts) => parts.forEach((part) => window.htmx.ajax("GET", part.getAttribute("hx-get"), { source: part }));
+  const mark = (part) => (marks.get(part)?.path === part.getAttribute("hx-get") ? marks.get(part).digest : "");
+  // stream.js says which parts a stream looks after; `others` are parts that no element asks for.
+  const live = { ask, mark, refuse, show, showOutage, others: [], isStreamed: () => false, changed: () => {} };
+  window.gantryLive = live;
+
   // A hidden tab asks nothing, and everything once it is seen again.
   document.addEventListener("htmx:beforeRequest", (event) => {
     const { elt, requestConfig } = event.detail;
-    if (document.hidden && isOfTheClock(elt, requestConfig?.triggeringEvent)) event.preventDefault();
+    if (!isOfTheClock(elt, requestConfig?.triggeringEvent)) return;
+    if (document.hidden || live.isStreamed(elt)) event.preventDefault();
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
-    for (const element of document.querySelectorAll(LIVE)) {
-      window.htmx.ajax("GET", element.getAttribute("hx-get"), { source: element });
-    }
+    // Once there is a stream again, if there is to be one.
+    setTimeout(() => ask([...document.querySelectorAll(LIVE)].filter((part) => !live.isStreamed(part))));
   });
 })();

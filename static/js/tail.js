@@ -1,6 +1,8 @@
-// The messages of a topic as they come: asked for each second, kept back while paused, at rest in a hidden tab.
+// The messages of a topic as they come: brought by the page's stream or asked for each second, kept back while paused, at rest in a hidden tab.
 (function () {
   const MOST = 500, PAUSE_MS = 1000, LONGEST_MS = 15000;
+  const GONE = "You may not read this topic any more; load the page again";
+  const AWAY = "The messages cannot be read now; asked again by itself";
   const card = document.getElementById("tail");
   const rows = card.querySelector("[data-tail-rows]");
   const form = card.querySelector("[data-tail-form]");
@@ -28,36 +30,55 @@
     for (const row of found) window.htmx.trigger(row, "htmx:load", { elt: row });
   }
 
-  async function ask() {
-    const query = new URLSearchParams(new FormData(form));
-    query.set("place", place);
-    const answer = await fetch(`${card.dataset.tail}?${query}`, { headers: { "HX-Request": "true" }, credentials: "same-origin" });
-    if (answer.redirected || answer.status === 401 || answer.status === 403) return "You may not read this topic any more; load the page again";
-    if (answer.status === 422) return (await answer.text()).slice(0, 300).replace(/\.$/, "");
-    if (!answer.ok) return "The messages cannot be read now; asked again by itself";
-    place = answer.headers.get("X-Gantry-Place");
-    seen += Number(answer.headers.get("X-Gantry-Seen"));
-    skipped += Number(answer.headers.get("X-Gantry-Skipped"));
+  const filters = () => new URLSearchParams(new FormData(form)).toString();
+  const path = () => `${card.dataset.tail}?${filters()}&place=${encodeURIComponent(place)}`;
+
+  // What came, from a stream or an answer; `told` gives what its headers say.
+  function take(html, told) {
+    place = told("Place") || place;
+    seen += Number(told("Seen"));
+    skipped += Number(told("Skipped"));
     const table = document.createElement("tbody");
-    table.innerHTML = await answer.text();
+    table.innerHTML = html;
     const found = [...table.children];
     shown += found.length;
     if (paused) held = [...found, ...held].slice(0, MOST);
     else if (found.length) show(found);
+  }
+
+  async function ask() {
+    const answer = await fetch(path(), { headers: { "HX-Request": "true" }, credentials: "same-origin" });
+    // A stream that began meanwhile brings the same.
+    if (window.gantryLive.isStreamed(streamed)) return "";
+    if (answer.redirected || answer.status === 401 || answer.status === 403) return GONE;
+    if (answer.status === 422) return (await answer.text()).slice(0, 300).replace(/\.$/, "");
+    if (!answer.ok) return AWAY;
+    take(await answer.text(), (name) => answer.headers.get(`X-Gantry-Tail-${name}`));
     return "";
   }
 
+  // The page's stream brings them too; while there is none this asks by itself.
+  const streamed = {
+    seconds: 1, path, key: filters,
+    hear(kind, { html, told }) {
+      if (kind === "part") take(html, (name) => told?.[`X-Gantry-Tail-${name}`] ?? "");
+      if (kind !== "yours") tell(kind === "refused" ? GONE : kind === "outage" ? AWAY : "");
+    },
+  };
+  window.gantryLive.others.push(streamed);
+
   async function turn() {
-    let trouble = "";
-    if (!document.hidden) {
+    if (window.gantryLive.isStreamed(streamed)) wait = PAUSE_MS;
+    else if (!document.hidden) {
+      let trouble = "";
       try {
         trouble = await ask();
       } catch {
         trouble = "Gantry does not answer; asked again by itself";
       }
       tell(trouble);
+      wait = trouble ? Math.min(LONGEST_MS, wait * 2) : PAUSE_MS;
     }
-    wait = trouble ? Math.min(LONGEST_MS, wait * 2) : PAUSE_MS;
     setTimeout(turn, wait);
   }
 
@@ -78,6 +99,9 @@
     tell("");
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", () => { wait = PAUSE_MS; });
+  form.addEventListener("input", () => {
+    wait = PAUSE_MS;
+    window.gantryLive.changed();
+  });
   turn();
 })();

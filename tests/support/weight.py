@@ -28,11 +28,13 @@ class Meter:
     def __init__(self, page: Page) -> None:
         self.cost = Cost()
         self._asked: dict[str, str] = {}
+        self._streams: set[str] = set()
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")
         session.on("Network.requestWillBeSent", self._sent)
         session.on("Network.requestServedFromCache", self._kept)
         session.on("Network.responseReceived", self._received)
+        session.on("Network.dataReceived", self._came)
         session.on("Network.loadingFinished", self._finished)
 
     def of(self, act: Callable[[], object]) -> Cost:
@@ -48,10 +50,20 @@ class Meter:
 
     def _kept(self, event: dict[str, Any]) -> None:
         self._asked.pop(event["requestId"], None)
+        self._streams.discard(event["requestId"])
 
     def _received(self, event: dict[str, Any]) -> None:
         if event["response"].get("fromDiskCache"):
             self._kept(event)
+        # A stream does not end: what it brings counts when it comes, and its request and its head when it begins.
+        elif event["response"]["mimeType"] == "text/event-stream" and event["requestId"] in self._asked:
+            self._streams.add(event["requestId"])
+            self.cost.addresses.append(self._asked.pop(event["requestId"]))
+            self.cost.size += int(event["response"]["encodedDataLength"])
+
+    def _came(self, event: dict[str, Any]) -> None:
+        if event["requestId"] in self._streams:
+            self.cost.size += int(event["encodedDataLength"])
 
     def _finished(self, event: dict[str, Any]) -> None:
         if address := self._asked.pop(event["requestId"], ""):

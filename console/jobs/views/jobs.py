@@ -19,12 +19,13 @@ from console.jobs.views.about import about, live
 from console.pipelines import pages, queries, samples
 from console.pipelines import services as pipelines
 from console.pipelines.models import BUSY, Kind, Pipeline
-from console.web import deletion, forms, htmx
+from console.web import deletion, forms, htmx, streams
 from console.web.paging import configured, records, search_text
 
 _EVENTS_SHOWN = 100
 
 
+@streams.part
 @require_GET
 def job_list(request: Request) -> HttpResponseBase:
     tenant = access.jobs(request, access.QUERY)
@@ -60,6 +61,7 @@ def job_detail(request: Request, name: str) -> HttpResponse:
     return render(request, "jobs/detail.html", context | {"draws": context["graph"] is not None})
 
 
+@streams.part
 @require_GET
 def job_live(request: Request, name: str) -> HttpResponse:
     """What of the page changes by itself; tables that are open stay where they are.
@@ -72,6 +74,7 @@ def job_live(request: Request, name: str) -> HttpResponse:
     return render(request, "jobs/_live.html", context | {"draws": draws, "is_refresh": True})
 
 
+@streams.part
 @require_GET
 def job_statistics(request: Request, name: str) -> HttpResponse:
     job = access.job(request, name, access.QUERY)
@@ -86,6 +89,7 @@ def job_statistics(request: Request, name: str) -> HttpResponse:
     return htmx.page(request, "jobs/statistics.html", "jobs/_statistics.html", context)
 
 
+@streams.part
 @require_GET
 def job_checkpoints(request: Request, name: str) -> HttpResponse:
     job = access.job(request, name, access.QUERY)

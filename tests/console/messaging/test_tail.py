@@ -118,7 +118,7 @@ def test_hostile_bodies_and_places_break_nothing(live: Live, cast: Cast) -> None
     live.send(topic, b"\xff\x00\xfe", properties={"p": "x" * 20_000})
     status, body, headers = asked(cast, "alice", topic, place=place)
     assert status == 200 and "<script>" not in body and body.count("<tr>") == 2
-    assert headers["X-Gantry-Seen"] == "2" and headers["X-Gantry-Place"] != place
+    assert headers["X-Gantry-Tail-Seen"] == "2" and headers["X-Gantry-Tail-Place"] != place
     for wrong in ("x", "broker-a:0:-1", "broker-a:0:" + "9" * 30, "a:1:1," * 5000, "broker-a:٣:1"):
         assert asked(cast, "alice", topic, place=wrong)[0] == 422, wrong
     # Places of other queues and beyond the end lead nowhere.

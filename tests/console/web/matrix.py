@@ -134,6 +134,8 @@ NEW_QUEUE = ATTRIBUTES | {"name": "made-by-{role}"}
 MATRIX: list[Row] = [
     Row("health", (), EVERYBODY),
     Row("language", (), Statuses(302, 302, 302, 302, 302, 302, 302), "post", {"language": "en"}),
+    # Without parts there is nothing to stream; who asks for which part is in test_streams.py.
+    Row("live", (), Statuses(302, 204, 204, 204, 204, 204, 204)),
     Row(
         "columns",
         (),
