@@ -22,6 +22,7 @@ from tests.bench import (
     smq_beside,
     soak,
     sql,
+    streams,
     weight,
 )
 
@@ -33,6 +34,7 @@ def main() -> None:
         *("broker", "soak", "sql", "pages", "console", "scale", "fairness", "smq", "smq-beside", "pipelines", "inflow"),
         "adoption",
         "weight",
+        "streams",
         "all",
     )
     parser.add_argument("what", nargs="?", choices=kinds, default="all")
@@ -74,6 +76,8 @@ def main() -> None:
         print("\n" + pages.main(arguments.demo), flush=True)
     if arguments.what in ("weight", "all"):
         print("\n" + weight.main(arguments.demo), flush=True)
+    if arguments.what in ("streams", "all"):
+        print("\n" + streams.main(arguments.demo), flush=True)
     if arguments.what in ("console", "all"):
         print("\n" + console.main(), flush=True)
     if arguments.what in ("scale", "all"):
