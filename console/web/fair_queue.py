@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Self
 
@@ -180,13 +180,15 @@ def aside() -> Iterator[None]:
         yield
 
 
-@asynccontextmanager
-async def resting() -> AsyncIterator[None]:
-    """The same for what is awaited on the loop: a stream between two things that it tells."""
+def rest() -> None:
+    """What follows only waits, on the loop: others may have the place of this request until it goes on."""
     turn = _current.get()
     if turn is not None:
         turn.release()
-    yield
-    # Not where the wait ended with an error: a request that was given up needs no place.
+
+
+async def go_on() -> None:
+    """Wait for a place again after a rest, however many do."""
+    turn = _current.get()
     if turn is not None:
         await turn.reacquire()

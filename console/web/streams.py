@@ -26,7 +26,7 @@ from io import BytesIO
 from types import FrameType
 from typing import Any, TypeVar
 from urllib.parse import unquote
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from asgiref.sync import SyncToAsync, sync_to_async
 from django.conf import settings
@@ -37,7 +37,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
-from console.web.fair_queue import resting
+from console.web import fair_queue
 from console.web.live import HEADER
 from console.web.request_owners import account_name
 
@@ -54,6 +54,8 @@ MOST_PARTS, MOST_PATH = 16, 8000
 SHORTEST_S, LONGEST_S = 1.0, 300.0
 #: What is due so soon is asked for together, s.
 TOGETHER_S = 0.5
+#: Streams of an account that ask at the same time.
+TOGETHER = 4
 #: So long nothing is sent at most, s; the browser gives a stream up that is silent for three times as long.
 HEARTBEAT_S = 15.0
 #: A stream ends after so long, s, and the browser asks for another: its session's cookie is renewed thereby.
@@ -132,6 +134,7 @@ class Streams:
     def __init__(self) -> None:
         # What is dropped before it began counts no longer, whoever dropped it.
         self._open: WeakSet[Stream] = WeakSet()
+        self._asking: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._ending = asyncio.Event()
         self._watches = False
@@ -157,6 +160,10 @@ class Streams:
             stream = Stream(self, request, found, session, account)
             self._open.add(stream)
         return stream
+
+    def asking(self, account: str) -> asyncio.Semaphore:
+        """What streams of an account wait for before they ask: the others shall not stand before its requests."""
+        return self._asking.setdefault(account, asyncio.Semaphore(TOGETHER))
 
     def __len__(self) -> int:
         return len(self._open)
@@ -217,6 +224,7 @@ class Stream:
     def __init__(self, streams: Streams, request: ASGIRequest, parts: list[Part], session: str, account: str) -> None:
         self.session = session
         self.account = account
+        self._asking = streams.asking(account)
         self._streams = streams
         self._scope = request.scope
         self._parts = parts
@@ -256,24 +264,27 @@ class Stream:
         """What is to be told; None is a heartbeat."""
         begun = told = time.monotonic()
         while self._parts:
-            async with resting():
-                until = min(*(one.due for one in self._parts), told + HEARTBEAT_S, begun + LIFE_S)
-                ends = await self._streams.rest(until - time.monotonic())
-            now = time.monotonic()
-            if ends or now - begun >= LIFE_S:
+            fair_queue.rest()
+            until = min(*(one.due for one in self._parts), told + HEARTBEAT_S, begun + LIFE_S)
+            ends = await self._streams.rest(until - time.monotonic())
+            if ends or time.monotonic() - begun >= LIFE_S:
                 return
-            for one in [part for part in self._parts if part.due <= now + TOGETHER_S]:
-                event = await ask(self._scope, one)
-                if event is not None:
+            async with self._asking:
+                await fair_queue.go_on()
+                now = time.monotonic()
+                for one in [part for part in self._parts if part.due <= now + TOGETHER_S]:
+                    event = await ask(self._scope, one)
+                    # From when it was asked: who is behind asks less often, and does not hurry.
+                    one.due = now + one.every_s
+                    if event is not None:
+                        told = time.monotonic()
+                        yield event
+                        if event.kind == "redirect":
+                            return
+                if time.monotonic() - told >= HEARTBEAT_S:
                     told = time.monotonic()
-                    yield event
-                    if event.kind == "redirect":
-                        return
-                one.due = max(one.due + one.every_s, time.monotonic())
+                    yield None
             self._parts = [part for part in self._parts if not part.is_over]
-            if time.monotonic() - told >= HEARTBEAT_S:
-                told = time.monotonic()
-                yield None
 
 
 def _give_back_thread() -> None:
