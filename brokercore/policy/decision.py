@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from brokercore.policy.conditions import Context
+from brokercore.policy.crowds import Crowd
 from brokercore.policy.statements import Judged, Question, Statement, TrustStatement, compiled, has_wildcard
 
 RESOURCE_PREFIX = "acs:mq:*:*:"
@@ -48,7 +49,7 @@ class Grantee:
     region: str = ""
     _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
     _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
-    _names_places: bool = field(init=False, repr=False, compare=False, default=False)
+    names_places: bool = field(init=False, repr=False, compare=False, default=False)
     _fitting: dict[tuple[str, str, str], tuple[Statement, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -59,7 +60,7 @@ class Grantee:
         object.__setattr__(self, "_patterns", wild)
         object.__setattr__(self, "_exact", frozenset(self.boundary) - frozenset(wild))
         rows = (*self.statements, *self.grants, *self.delegated)
-        object.__setattr__(self, "_names_places", any(s.names_places for s in rows))
+        object.__setattr__(self, "names_places", any(s.names_places for s in rows))
 
     def owns(self, resource: str) -> bool:
         """True when the resource lies inside what the caller's statements can reach."""
@@ -90,7 +91,7 @@ class Grantee:
 
     def placed(self, resource: str, context: Context) -> Context:
         """The context with region and owner, when a statement asks for them."""
-        if not self._names_places:
+        if not self.names_places:
             return context
         owner = context.owner or (self.account if self.owns(resource) else _owner(resource))
         return replace(context, region=context.region or self.region, owner=owner)
@@ -167,20 +168,27 @@ def decide(grantee: Grantee, action: str, resource: str, context: Context = _UNK
 def allowed_among(grantee: Grantee, action: str, resources: Collection[str], context: Context) -> set[str]:
     """Of these resources, those on which `decide` says that `grantee` may do `action`.
 
-    All statements of the grantee are about the action. Where all of them allow, and one allows everything without a
-    condition, as those of the system's policies, there is nothing to ask them about what lies within their reach.
+    Each statement is held against all resources at once. What depends on the place of each, its region or account, is
+    decided one by one.
     """
-    rows = (*grantee.statements, *grantee.grants)
-    unlimited = any("*" in s.resources and not s.conditions for s in grantee.statements)
-    if unlimited and all(s.allow and s.matches_action_name(action) for s in rows):
-        within = {resource for resource in resources if grantee.owns(resource) and not is_too_long(resource)}
-    else:
-        within = set()
-    return within | {
-        resource
-        for resource in resources
-        if resource not in within and decide(grantee, action, resource, context).allowed
-    }
+    if grantee.names_places:
+        return {resource for resource in resources if decide(grantee, action, resource, context).allowed}
+    crowd = Crowd(resource for resource in resources if not is_too_long(resource))
+
+    def fitting(statements: Iterable[Statement], allow: bool | None = None) -> Iterator[str]:
+        for statement in statements:
+            counts = allow is None or statement.allow is allow
+            if counts and statement.matches_action_name(action) and statement.conditions_hold(context):
+                yield from statement.resources_among(crowd)
+
+    reached = {resource for resource in crowd.resources if grantee.owns(resource)}
+    reached.update(fitting(grantee.delegated))
+    allowed = reached.intersection(fitting(grantee.statements, True)).union(fitting(grantee.grants, True))
+    if grantee.holders and not grantee.is_account and CREATOR.matches_action_name(action):
+        allowed.update(resource for resource in crowd.resources if grantee.made(resource))
+    if allowed:
+        allowed -= reached.intersection(fitting(grantee.statements, False)).union(fitting(grantee.grants, False))
+    return allowed
 
 
 def could_allow(grantee: Grantee, action: str, context: Context = _UNKNOWN) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from brokercore.globs import STARS, expression
 from brokercore.policy.conditions import Check, Condition, Context, circumstance, compile_condition
+from brokercore.policy.crowds import Crowd, Lines
 
 _SIGNS = frozenset("*?")
 
@@ -63,6 +64,14 @@ class Glob:
             if at < len(piece):
                 return False
         return True
+
+    def among(self, lines: Lines) -> Iterator[str]:
+        """The resources whose whole text is of the pattern: only those are asked that have its longest piece."""
+        pieces = [part for piece in (self._first, *self._middle, self._last) for part in piece.split("?")]
+        longest = max(pieces, key=len)
+        if not longest and self._least == 0 and self._has_star:
+            return iter(lines.resources)
+        return (resource for text, resource in lines.with_piece(longest) if self.matches(text))
 
     def _matches_at_places(self, text: str) -> bool:
         places = _places(text)
@@ -236,6 +245,18 @@ class Statement:
             or any_matches(self._texts, question.resource)
             or any(named.matches(question, unjudged=not self.allow) for named in self._named)
         )
+
+    def resources_among(self, crowd: Crowd) -> Iterator[str]:
+        """As `matches_resource`, of many: those that fit, some more than once. For patterns that name no place."""
+        for place in self._plain_resources:
+            yield from crowd.by_name.get(place, ())
+        for text in self._texts:
+            yield from text.among(crowd.whole)
+        for named in self._named:
+            for service, lines in crowd.services.items():
+                if named.service.matches(service):
+                    for name in named.names:
+                        yield from name.among(lines)
 
     def conditions_hold(self, context: Context) -> bool:
         """True when every condition holds; one that cannot be judged holds for a denial only."""

@@ -49,15 +49,22 @@ def loads(data: bytes | str) -> Any:
 
 
 def read_numbered(data: bytes) -> dict[str, Any]:
-    """As `read_object`, for tables of megabytes with numeric keys and without spaces, as brokers write them.
+    """As `read_object`, for tables of megabytes, with numeric keys and without spaces where brokers of Apache write them.
 
     Raises LenientJsonError.
     """
     try:
-        value = orjson.loads(_NUMERIC_KEY.sub(_quoted, data))
+        value = _plain_or_numbered(data)
     except orjson.JSONDecodeError:
         return read_object(data)
     return value if isinstance(value, dict) else read_object(data)
+
+
+def _plain_or_numbered(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)  # as embedded brokers write it; the first numeric key ends this at once
+    except orjson.JSONDecodeError:
+        return orjson.loads(_NUMERIC_KEY.sub(_quoted, data))
 
 
 def _quoted(found: re.Match[bytes]) -> bytes:

@@ -181,7 +181,8 @@ class Store:
     def table(self, name: str, only: Sequence[str] | None = None) -> dict[str, bytes]:
         """A hash, or what it has of these names."""
         if only is None:
-            return {_text(key): _bytes(value) for key, value in connection().hgetall(self._key(name)).items()}
+            found: Any = connection().hgetall(self._key(name))
+            return {key.decode(): value for key, value in found.items()}
         if not only:
             return {}
         values = connection().hmget(self._key(name), only)

@@ -1,7 +1,7 @@
 """The console over a large cluster: 20,000 topics and 10,000 groups, on the embedded broker and on Apache RocketMQ.
 
 Each broker is measured in a process of its own (`scale_run.py`), with a home, a Redis and a database that are removed
-afterwards.
+afterwards. Four embedded brokers of that size beside it make five clusters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from tests.support.product import free_ports
 from tests.support.redis_server import redis_server
 
 PERIOD_S, SHARE, PAGE_MS, PAGE_KB = 10, 15, 100, 100
+OTHERS = 4
 EMBEDDED, APACHE = "embedded", "Apache RocketMQ 5.3.3"
 KINDS = {"embedded": EMBEDDED, "apache": APACHE}
 Rows = dict[str, Any]
@@ -44,19 +45,21 @@ class _Broker(NamedTuple):
 
 def main(only: Sequence[str] = ()) -> str:
     """Measure on these brokers, on all without a name; return the tables."""
-    results = measured("tests.bench.scale_run", only)
+    results = measured("tests.bench.scale_run", only, OTHERS)
     return "\n\n".join([_sampling(results), _pages(results)])
 
 
-def measured(program: str, only: Sequence[str] = ()) -> dict[str, Rows]:
-    """What a program prints as JSON with each of these brokers, or all of them."""
+def measured(program: str, only: Sequence[str] = (), others: int = 0) -> dict[str, Rows]:
+    """What a program prints as JSON with each of these brokers, or all of them; `others` embedded ones are beside it."""
     results: dict[str, Rows] = {}
     for kind in only or tuple(KINDS):
         if kind == "apache" and (shutil.which("java") is None or shutil.which("mvn") is None):
             print("Apache RocketMQ is left out: it needs java and mvn", file=sys.stderr)
             continue
-        with _apache() if kind == "apache" else _embedded() as broker:
-            results[KINDS[kind]] = _measured(broker, program)
+        with ExitStack() as running:
+            broker = running.enter_context(_apache() if kind == "apache" else _embedded())
+            beside = [running.enter_context(_embedded()) for _ in range(others)]
+            results[KINDS[kind]] = _measured(broker, program, beside)
     return results
 
 
@@ -78,7 +81,7 @@ def _apache() -> Iterator[_Broker]:
             server.kill()
 
 
-def _measured(broker: _Broker, program: str) -> Rows:
+def _measured(broker: _Broker, program: str, beside: Sequence[_Broker]) -> Rows:
     with redis_server() as redis, tempfile.TemporaryDirectory(prefix="gantry-bench-") as home:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GANTRY_")} | {
             "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -91,7 +94,7 @@ def _measured(broker: _Broker, program: str) -> Rows:
             "GANTRY_MASTER_KEY": Fernet.generate_key().decode(),
             "GANTRY_BROKER_ACCESS_KEY_ID": broker.key,
             "GANTRY_BROKER_ACCESS_KEY_SECRET": broker.secret,
-            "BENCH_BROKERS": " ".join(map(str, broker.pids)),
+            "BENCH_BROKERS": json.dumps([one._asdict() for one in (broker, *beside)]),
         }
         done = subprocess.run([sys.executable, "-m", program], env=environment, stdout=subprocess.PIPE, check=True)
         rows: Rows = json.loads(done.stdout)
@@ -101,7 +104,7 @@ def _measured(broker: _Broker, program: str) -> Rows:
 def _sampling(results: dict[str, Rows]) -> str:
     head = ["sampling 20,000 topics and 10,000 groups", *results, "limit"]
     rows: list[list[str]] = []
-    for key, name, limit in (("one", "one cluster", f"{SHARE} %"), ("five", "five clusters of that size", "")):
+    for key, name, limit in (("one", "one cluster", f"{SHARE} %"), ("five", "it and four embedded clusters", "")):
         first = [readings[key][0] for readings in results.values()]
         rows.append([f"{name}, first reading: s", *(figures.number(one["seconds"]) for one in first), str(PERIOD_S)])
         rows.append(["… s of a processor", *(figures.number(one["busy"]) for one in first), ""])

@@ -24,7 +24,7 @@ from tests.support.many_names import create_groups, create_topics
 
 TOPICS, GROUPS, DEAD = 20_000, 10_000, 2_000
 """Topics, groups, and how many of the groups have dead letters."""
-QUEUES, OTHER_CLUSTERS = 8, 4
+QUEUES = 8
 BATCH = 1000
 _Row = TypeVar("_Row")
 
@@ -78,8 +78,8 @@ def _parts(rows: Sequence[_Row], size: int) -> Iterator[Sequence[_Row]]:
     return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
-def make_account(namesrv: str) -> tuple[User, Instance]:
-    """An account with an instance without namespace on the cluster, and the other clusters: the same one, once more."""
+def make_account(namesrv: str, others: Sequence[tuple[str, str, str]] = ()) -> tuple[User, Instance]:
+    """An account with an instance without namespace on the cluster; `others`: name server, key and secret of others."""
     call_command("migrate", verbosity=0)
     ensure_system_policies()
     company = Organization.objects.create(name="Company")
@@ -88,10 +88,15 @@ def make_account(namesrv: str) -> tuple[User, Instance]:
         username="admin@account", uid="100000000000000000", tenant=tenant, password=make_password("not used"),
         is_tenant_admin=True,
     )  # fmt: skip
-    names = ("large", *(f"another-{number}" for number in range(OTHER_CLUSTERS)))
     keys = system_credentials()
-    own = {"access_key_id": keys.access_key_id, "secret_encrypted": encrypt(keys.access_key_secret)}
-    clusters = [Cluster.objects.create(name=name, region=settings.REGION, namesrv=namesrv, **own) for name in names]
+    rows = [(namesrv, keys.access_key_id, keys.access_key_secret), *others]
+    clusters = [
+        Cluster.objects.create(
+            name=f"another-{number}" if number else "large", region=settings.REGION, namesrv=address,
+            access_key_id=key, secret_encrypted=encrypt(secret),
+        )
+        for number, (address, key, secret) in enumerate(rows)
+    ]  # fmt: skip
     return admin, Instance.objects.create(
         instance_id=f"MQ_INST_{tenant.uid}_B0000001", tenant=tenant, cluster=clusters[0], region=settings.REGION,
         name="large", independent_naming=False,

@@ -24,7 +24,7 @@ from django.urls import reverse  # noqa: E402
 
 from analytics.samples import files  # noqa: E402
 from analytics.specs import Sample  # noqa: E402
-from brokercore.client import Admin  # noqa: E402
+from brokercore.client import Admin, Credentials  # noqa: E402
 from console.accounts.models import User  # noqa: E402
 from console.drift import sweep  # noqa: E402
 from console.instances import broker  # noqa: E402
@@ -45,18 +45,20 @@ Rows = dict[str, Any]
 
 def main() -> None:
     """Print the rows as JSON."""
-    namesrv = os.environ["GANTRY_NAMESRV"]
-    with Admin(namesrv, broker.system_credentials(), timeout_ms=60_000) as admin:
-        scale_data.fill_cluster(admin)
-    user, instance = scale_data.make_account(namesrv)
+    own, *others = brokers = json.loads(os.environ["BENCH_BROKERS"])
+    with ThreadPoolExecutor(len(brokers)) as workers:
+        list(workers.map(_fill, brokers))
+    user, instance = scale_data.make_account(
+        own["namesrv"], [(one["namesrv"], one["key"], one["secret"]) for one in others]
+    )
     files.append([Sample(int(time.time() * 1000), "in", "*nothing", "", 0, 1.0)])  # what a worker loads once
-    told("the cluster is filled")
-    large, *others = Cluster.objects.order_by("pk")
+    told("the clusters are filled")
+    large, *rest = Cluster.objects.order_by("pk")
     before = _memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
-    rows: Rows = {"one": _readings([large])}
+    rows: Rows = {"one": _readings([large], own["pids"])}
     rows["memory_mb"] = _memory("VmHWM") - before
-    rows["five"] = _readings([large, *others])
+    rows["five"] = _readings([large, *rest], [pid for one in brokers for pid in one["pids"]])
     scale_data.fill_database(instance)
     told("the database is filled")
     rows["pages"] = _pages(user, instance.instance_id)
@@ -70,20 +72,25 @@ def main() -> None:
     json.dump(rows, sys.stdout)
 
 
+def _fill(one: Rows) -> None:
+    with Admin(one["namesrv"], Credentials(one["key"], one["secret"]), timeout_ms=60_000) as admin:
+        scale_data.fill_cluster(admin)
+
+
 def told(text: str) -> None:
     """Progress, for who waits."""
     print(text, file=sys.stderr, flush=True)
 
 
-def _readings(clusters: list[Cluster]) -> list[Rows]:
-    """Readings of these clusters at once: seconds of the clock, and processor time of this process and the broker."""
-    pids = [int(pid) for pid in os.environ["BENCH_BROKERS"].split()]
+def _readings(clusters: list[Cluster], pids: list[int]) -> list[Rows]:
+    """Readings of these clusters at once: seconds of the clock, and processor time of this process and the brokers."""
     names, taken = scale_data.topic_names(), list[Rows]()
     began = time.time()
     with ThreadPoolExecutor(len(clusters)) as workers:
         for number in range(READINGS + 1):
             if number:
-                scale_data.send(broker.producer(clusters[0]), names[number :: len(names) // ACTIVE])
+                for cluster in clusters:
+                    scale_data.send(broker.producer(cluster), names[number :: len(names) // ACTIVE])
             time.sleep(max(LEAST_PAUSE_S, began + PERIOD_S - time.time()))
             began, busy, theirs = time.time(), time.process_time(), _busy(pids)
             if not all(workers.map(sampler.sample_cluster, clusters)):
