@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 
 
@@ -12,17 +13,21 @@ class Lines:
 
     def __init__(self, texts: Sequence[str], resources: Sequence[str]) -> None:
         self.texts, self.resources = texts, resources
-        self._joined = "".join([f"{text}\n" for text in texts])
-        self._ends = list(accumulate(len(text) + 1 for text in texts))
 
     def with_piece(self, piece: str) -> Iterator[tuple[str, str]]:
         """Every text that has this piece, with its resource, and a few others where the piece has the end of a line."""
-        at, found = 0, self._joined.find(piece)
-        while found >= 0 and at < len(self._joined):
-            number = bisect_right(self._ends, found)
+        joined, ends = self._joined
+        at, found = 0, joined.find(piece)
+        while found >= 0 and at < len(joined):
+            number = bisect_right(ends, found)
             yield self.texts[number], self.resources[number]
-            at = self._ends[number]
-            found = self._joined.find(piece, at)
+            at = ends[number]
+            found = joined.find(piece, at)
+
+    @cached_property
+    def _joined(self) -> tuple[str, list[int]]:
+        """All texts, each with the end of its line, and where each of them is over."""
+        return "".join([f"{text}\n" for text in self.texts]), list(accumulate(len(text) + 1 for text in self.texts))
 
 
 class Crowd:
@@ -31,13 +36,24 @@ class Crowd:
     def __init__(self, resources: Iterable[str]) -> None:
         self.resources = tuple(resources)
         self.whole = Lines(self.resources, self.resources)
-        self.by_name: dict[tuple[str, str], list[str]] = {}
-        named: dict[str, tuple[list[str], list[str]]] = {}
+
+    @cached_property
+    def services(self) -> dict[str, Lines]:
+        """The names of each service's resources."""
+        found: dict[str, tuple[list[str], list[str]]] = {}
         for resource in self.resources:
             parts = resource.split(":", 4)
             if len(parts) == 5 and parts[0] == "acs":
-                self.by_name.setdefault((parts[1], parts[4]), []).append(resource)
-                names, whole = named.setdefault(parts[1], ([], []))
+                names, whole = found.setdefault(parts[1], ([], []))
                 names.append(parts[4])
                 whole.append(resource)
-        self.services = {service: Lines(names, whole) for service, (names, whole) in named.items()}
+        return {service: Lines(names, whole) for service, (names, whole) in found.items()}
+
+    @cached_property
+    def by_name(self) -> dict[tuple[str, str], list[str]]:
+        """The resources of each service and name, which differ in region or account."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for service, lines in self.services.items():
+            for name, resource in zip(lines.texts, lines.resources, strict=True):
+                found.setdefault((service, name), []).append(resource)
+        return found

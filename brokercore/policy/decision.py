@@ -33,8 +33,9 @@ class Grantee:
     `holders` names, by resource, who may use a group: `<account>` (the tenant account only), `<account>/<RAM user>`
     (that user, who made it, as well), `<account>/*` (every user of the account, as the statements say) or
     `<account>/*<RAM user>` (both). Whoever made a group may use it without a statement, if none denies it. A resource
-    with a holder is judged by it and not by the boundary. `account` is the uid of the caller's tenant account,
-    `is_account` is True for what acts as the account itself and not as one of its RAM users. `region` is the
+    with a holder is judged by it and not by the boundary. `owners` has, by resource, the account of each topic whose
+    name does not tell it: the caller's own are inside its boundary. `account` is the uid of the caller's tenant
+    account, `is_account` is True for what acts as the account itself and not as one of its RAM users. `region` is the
     installation's.
     """
 
@@ -47,6 +48,7 @@ class Grantee:
     account: str = ""
     is_account: bool = False
     region: str = ""
+    owners: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     _exact: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
     _patterns: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
     names_places: bool = field(init=False, repr=False, compare=False, default=False)
@@ -68,7 +70,9 @@ class Grantee:
         if holder is not None:
             account, _, who = holder.partition("/")
             return account == self.account and (self.is_account or who == self.name or who.startswith("*"))
-        return resource in self._exact or any(compiled(p).fullmatch(resource) for p in self._patterns)
+        if resource in self._exact or any(compiled(p).fullmatch(resource) for p in self._patterns):
+            return True
+        return self.account != "" and self.owners.get(resource) == self.account
 
     def made(self, resource: str) -> bool:
         """True for a group that the caller, a RAM user, has made."""

@@ -248,7 +248,7 @@ class Statement:
 
     def resources_among(self, crowd: Crowd) -> Iterator[str]:
         """As `matches_resource`, of many: those that fit, some more than once. For patterns that name no place."""
-        for place in self._plain_resources:
+        for place in self._plain_resources:  # none in most statements: then nobody asks for the table
             yield from crowd.by_name.get(place, ())
         for text in self._texts:
             yield from text.among(crowd.whole)

@@ -64,7 +64,8 @@ class KeyRow:
     """One AccessKey: its secret (encrypted), whom it stands for, and the statements that say what it may do.
 
     `boundary` are the resources of the account, outside of which only `grants` (to the user) and `delegated` ones (to
-    the account) count. `token` and `expires_ms` (epoch ms) are those of a temporary key.
+    the account) count; topics without a namespace, of which there may be thousands, stand in `gantry:acl:owners`, once
+    for all keys. `token` and `expires_ms` (epoch ms) are those of a temporary key.
     """
 
     secret: str

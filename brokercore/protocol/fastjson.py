@@ -49,7 +49,7 @@ def loads(data: bytes | str) -> Any:
 
 
 def read_numbered(data: bytes) -> dict[str, Any]:
-    """As `read_object`, for tables of megabytes, with numeric keys and without spaces where brokers of Apache write them.
+    """As `read_object`, for tables of megabytes; of Apache's they have numeric keys and no spaces.
 
     Raises LenientJsonError.
     """

@@ -155,8 +155,14 @@ class _Tables:
 
 
 def _boundaries(cluster: int | None) -> defaultdict[str, list[str]]:
-    """Bare topic names of default instances by the account's uid; namespaced ones are covered by one pattern."""
+    """Bare topic names of default instances by the account's uid; namespaced ones are covered by one pattern.
+
+    Embedded brokers have those of theirs from the table of owners: in each row of an account with thousands they would
+    be the table's size, thousands of times.
+    """
     names: defaultdict[str, list[str]] = defaultdict(list)
+    if cluster is None:
+        return names
     for physical_name, uid in resources.get().owners(cluster).items():
         names[uid].append(mq_resource(physical_name))
     return names

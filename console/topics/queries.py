@@ -123,7 +123,10 @@ def _allowed_topics(actor: Actor, found: QuerySet[Topic], action: str, instance:
 
 
 def _narrowed(found: QuerySet[_Row], resources: dict[int, str], allowed: set[str]) -> QuerySet[_Row]:
-    """The rows whose resource is allowed; a list of thousands of keys is spared when all or none are."""
-    if len(allowed) == len(resources):
+    """The rows whose resource is allowed; a list of thousands of keys is spared when all or none are, or nearly so."""
+    others = [pk for pk, resource in resources.items() if resource not in allowed]
+    if not others:
         return found
+    if len(others) < len(allowed):
+        return found.exclude(pk__in=others)
     return found.filter(pk__in=[pk for pk, resource in resources.items() if resource in allowed])

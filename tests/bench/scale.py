@@ -50,7 +50,7 @@ def main(only: Sequence[str] = ()) -> str:
 
 
 def measured(program: str, only: Sequence[str] = (), others: int = 0) -> dict[str, Rows]:
-    """What a program prints as JSON with each of these brokers, or all of them; `others` embedded ones are beside it."""
+    """What a program prints as JSON with each of these brokers, or all of them, and so many others beside it."""
     results: dict[str, Rows] = {}
     for kind in only or tuple(KINDS):
         if kind == "apache" and (shutil.which("java") is None or shutil.which("mvn") is None):

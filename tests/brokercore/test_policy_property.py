@@ -23,6 +23,7 @@ from brokercore.policy import (
     parse_policy,
     validate,
 )
+from brokercore.policy.crowds import Lines
 from brokercore.policy.statements import Glob
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
@@ -101,7 +102,8 @@ def row_counts(row: dict[str, Any], action: str, resource: str, context: Context
 def naive(who: dict[str, Any], action: str, resource: str, context: Context) -> bool:
     holder = who["holders"].get(resource)
     if holder is None:
-        reached = any(like(p, resource) for p in who["boundary"])
+        mine = who["owners"].get(resource) == who["account"]
+        reached = mine or any(like(p, resource) for p in who["boundary"])
     else:
         account, _, user = holder.partition("/")
         reached = account == who["account"] and (who["is_account"] or user[:1] == "*" or user == who["name"])
@@ -186,6 +188,7 @@ callers = st.fixed_dictionaries(
         "grants": grant_rows,
         "delegated": grant_rows,
         "holders": st.dictionaries(resources, holder_texts, max_size=2),
+        "owners": st.dictionaries(resources, st.sampled_from(["1", "2"]), max_size=2),
     }
 )
 contexts = st.builds(
@@ -214,6 +217,7 @@ def grantee_of(who: dict[str, Any]) -> Grantee:
         who["holders"],
         who["account"],
         who["is_account"],
+        owners=who["owners"],
     )
 
 
@@ -312,6 +316,25 @@ def test_of_many_those_are_allowed_that_are_allowed_each(
         grantee = grantee_of(who | {"statements": kept})
         each = {resource for resource in among if decide(grantee, action, resource, context).allowed}
         assert allowed_among(grantee, action, among, context) == each
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(alphabet="ab*?\n", max_size=6),
+    st.lists(st.text(alphabet="ab\n", max_size=5) | st.just(""), max_size=6),
+)
+def test_a_pattern_finds_among_many_those_that_it_fits(pattern: str, texts: list[str]) -> None:
+    glob, names = Glob(pattern), [f"<{number}>" for number in range(len(texts))]
+    assert list(glob.among(Lines(texts, names))) == [
+        name for text, name in zip(texts, names, strict=True) if glob.matches(text)
+    ]
+
+
+def test_a_pattern_asks_few_of_many() -> None:
+    texts = [f"topic-{number:05}" for number in range(20_000)]
+    lines = Lines(texts, texts)
+    assert len(list(lines.with_piece("-0123"))) == 10
+    assert len(list(Glob("*-0123?").among(lines))) == 10
 
 
 @settings(max_examples=500, deadline=None)

@@ -10,7 +10,7 @@ import time
 from binascii import b2a_base64
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from operator import itemgetter
 from time import perf_counter
 from typing import Protocol
@@ -137,7 +137,8 @@ class Caller:
             patterns |= {pattern for row in grantee.delegated for pattern in row.resources}
             names = {pattern.rpartition(":")[2].replace("*", "a").replace("?", "a") for pattern in patterns}
             until = perf_counter() + _LONGEST_ASKED
-            asked = takewhile(lambda _: perf_counter() < until, islice(names, _MOST_ASKED))
+            bare = (place.rpartition(":")[2] for place, uid in grantee.owners.items() if uid == grantee.account)
+            asked = takewhile(lambda _: perf_counter() < until, islice(chain(names, bare), _MOST_ASKED))
             known = any(allowed for (action, _), allowed in self._decisions.items() if action == PUBLISH) or any(
                 self.may(PUBLISH, name, connection) for name in asked
             )
@@ -201,6 +202,7 @@ class Security:
         self._tenants: frozenset[str] = frozenset()
         self._rows: dict[str, tuple[bytes, Caller]] = {}
         self._holders: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
         self._version: bytes | None = None
         self._refreshing = asyncio.Lock()
         self._loaded = False
@@ -332,6 +334,7 @@ class Security:
         if tables:
             keys, holders, owners, limits, rates = tables
             self._load_holders(holders)
+            self._load_owners(owners)
             self._limits.load_tables(limits, owners, holders)
             self._limits.rates.load_table(rates)
             await self._load_keys(keys)
@@ -348,6 +351,18 @@ class Security:
         self._holders.update(holders)
         for caller in self._callers.values():
             caller.forget()
+
+    def _load_owners(self, table: list[bytes]) -> None:
+        """As `_load_holders`; only those decide anew whose account has got or lost a topic."""
+        owners = {mq_resource(name): uid for name, uid in texts(table)}
+        concerned = {uid for _, uid in owners.items() ^ self._owners.items()}
+        if not concerned:
+            return
+        self._owners.clear()
+        self._owners.update(owners)
+        for caller in self._callers.values():
+            if caller.tenant in concerned:
+                caller.forget()
 
     async def _load_keys(self, table: list[bytes]) -> None:
         """Read the rows that changed, in slices; all of them hold from one moment on."""
@@ -379,6 +394,7 @@ class Security:
             row.tenant,
             row.is_account,
             row.region,
+            self._owners,
         )
         return Caller(key_id, secret, grantee, row, self._limits.account(row.tenant))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from brokercore.policy.table import OWNERS, VERSION
 from brokercore.protocol.command import Command
 from brokercore.protocol.signature import sign
 from brokercore.server.rights.permissions import NEEDS
@@ -129,6 +130,24 @@ def test_a_grant_reaches_over_the_boundary(allow: Allow, wire: Wire) -> None:
     tenant = allow(EVERYTHING, statement("Allow", "mq:PUB", f"acs:mq:*:*:{topic}"))
     assert tenant.publish(topic).code == 0
     assert tenant.call(30, {"topic": wire.topic(name=fresh(f"{OTHERS}%t")), "queueId": 0}).code == 16
+
+
+def test_a_topic_without_a_namespace_is_of_the_account_that_the_table_of_owners_says(
+    broker: BrokerProcess, allow: Allow, wire: Wire
+) -> None:
+    account, topic = fresh("5"), wire.topic(name=fresh("bare"))
+
+    def give_to(uid: str) -> None:
+        broker.redis_command("HSET", OWNERS, topic, uid)
+        broker.redis_command("INCR", VERSION)
+
+    tenant = allow(EVERYTHING, tenant=account)
+    eventually(lambda: tenant.call(106).code == 0)
+    assert tenant.publish(topic).code == 16
+    give_to(account)
+    eventually(lambda: tenant.publish(topic).code == 0, 3)
+    give_to("somebody else")
+    eventually(lambda: tenant.publish(topic).code == 16, 3)
 
 
 def test_a_condition_on_the_address_is_looked_at_each_time(allow: Allow, wire: Wire) -> None:
