@@ -74,6 +74,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """The audit trail refuses every DELETE; the emptying of tables between tests is the exception."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         migrated.keep()
+        migrated.fill_after_a_flush()
         cursor.execute("DELETE FROM audit_retention")
         cursor.execute("INSERT INTO audit_retention (days) VALUES (0)")
 
@@ -108,7 +109,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def _no_process(event: str, arguments: tuple[object, ...]) -> None:
-    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") and _unit:
+    if _unit and event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
         raise AssertionError(
             f"a test without a mark starts {arguments[0]!r}: mark it as `process`, or as what it starts"
         )

@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Permission
+from django.contrib.contenttypes.models import ContentType
+from django.core.management.commands import flush
 from django.db import connection
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +42,21 @@ def keep() -> None:
         connection.connection.backup(copy)
         copy.close()
         (Path(folder) / "copy").replace(_file())
+
+
+def fill_after_a_flush() -> None:
+    """Let the flush after a test that commits write again what migrations have left, in two statements.
+
+    Django would look for each model's type and rights, and make each, by two hundred.
+    """
+    types, rights = list(ContentType.objects.order_by("pk")), list(Permission.objects.order_by("pk"))
+
+    def fill(*_of_the_command: object) -> None:
+        ContentType.objects.clear_cache()
+        ContentType.objects.bulk_create(types)
+        Permission.objects.bulk_create(rights)
+
+    flush.emit_post_migrate_signal = fill  # type: ignore[attr-defined]  # the name that the command calls
 
 
 @cache
