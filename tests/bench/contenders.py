@@ -67,7 +67,8 @@ def apache(home: Path, synchronous: bool) -> Iterator[Target]:
     """Apache RocketMQ with its default settings, and a user with the rights to publish, subscribe and create."""
     ports = free_ports(2)
     flush = "SYNC_FLUSH" if synchronous else "ASYNC_FLUSH"
-    server = ApacheRocketMQ(home, (ports[0], ports[1]), ("autoCreateTopicEnable=false", f"flushDiskType={flush}"))
+    lines = ("autoCreateTopicEnable=false", f"flushDiskType={flush}")
+    server = ApacheRocketMQ(home, (ports[0], ports[1]), lines, measured=True)
     try:
         server.boot()
         administrator = Credentials(server.admin_key, server.admin_secret)

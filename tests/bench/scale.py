@@ -73,7 +73,7 @@ def _embedded() -> Iterator[_Broker]:
 def _apache() -> Iterator[_Broker]:
     with tempfile.TemporaryDirectory(prefix="gantry-bench-") as home:
         first, second = free_ports(2)
-        server = ApacheRocketMQ(Path(home) / "rocketmq", (first, second))
+        server = ApacheRocketMQ(Path(home) / "rocketmq", (first, second), measured=True)
         server.start()
         try:
             yield _Broker(server.namesrv, server.pids(), server.admin_key, server.admin_secret)
