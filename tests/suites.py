@@ -1,10 +1,11 @@
 """Every test of the project, a process a suite, three at a time: `python -m tests.suites`, what `make test` runs
 (`--fast`: `make test-fast`). What looks at the code without running it is a suite too, and runs beside the others.
 
-Many tests wait for a broker, a client or a page: a suite keeps one processor busy for a third to nine tenths of its
-time, so that three of them fill two. Where the time that something takes is what a test looks at, its suite has one
-neighbour at the most. A suite's output is shown when it has ended: all of it if a test failed, else its summary. At
-the end all failures are named once more, and the last line counts all tests.
+Many tests wait for a broker, a client or a page: a suite keeps one processor busy for half to nine tenths of its time,
+so that three of them fill two; where its tests wait for most of it, for a third. Where the time that something takes
+is what a test looks at, its suite has one neighbour at the most, and one of those that wait. A suite's output is shown
+when it has ended: all of it if a test failed, else its summary. At the end all failures are named once more, and the
+last line counts all tests.
 
 Each test has patience, and still one in ten thousand may run out of it beside two other suites. So a few failures are
 looked at again: each of these tests runs once more, alone, or its whole file where what the file's tests share broke.
@@ -30,8 +31,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-#: How many suites there are at once: three usual ones, or two of which one needs quiet, and one that only fills gaps.
-PLACES, USUAL, QUIET, FILLING = 6, 2, 3, 1
+#: How many suites there are at once: three usual ones, or two of which one needs quiet, and one that waits for most of
+#: its time or only fills gaps.
+PLACES, USUAL, QUIET, WAITING, FILLING = 6, 2, 3, 1, 1
 #: So many tests, or walks, may have failed for want of a processor; more are no accident, and none is tried again.
 MOST_AGAIN = 6
 _LONGEST_LINE = 250
@@ -67,28 +69,29 @@ def _is_below(path: str, folder: str) -> bool:
     return folder == "." or path.startswith(f"{folder}/")
 
 
-#: Those that need quiet first, then the longest first, so that none of them is left over at the end.
+#: Those that need quiet first, beside the longest of all, which keeps a processor busy; then the longest first, so that
+#: none of them is left over at the end.
 SUITES = (
     Suite("the vendor's clients", ("compat",), QUIET),
-    Suite("the browser and the whole product", ("e2e",)),
+    Suite("the console", ("console",)),
+    Suite("the broker", ("brokercore",), WAITING),
     Suite("both brokers, one contract", ("brokercore/contract",), QUIET),
     # Its JVMs keep both processors busy while they start.
     Suite("each version of Apache RocketMQ", ("clusters",), QUIET),
-    Suite("attacks", ("security",)),
-    Suite("the console", ("console",)),
-    Suite("the console on PostgreSQL", ("test_postgres.py",)),
-    Suite("SQL on Spark", ("analytics",)),
+    Suite("crashes of the broker", ("brokercore/crash",), WAITING),
+    Suite("the vendor's clients of queues", ("compat/queues",), WAITING),
+    Suite("the browser and the whole product", ("e2e",)),
     Suite("SQL jobs on Spark", ("pipelines",)),
+    Suite("attacks", ("security",)),
     Suite("inflow tasks", ("inflow",)),
-    Suite("the broker", ("brokercore",)),
+    Suite("the console on PostgreSQL", ("test_postgres.py",)),
     Suite("the launcher and all else", (".",)),
+    Suite("SQL on Spark", ("analytics",)),
     Suite(
         "SQL of the console",
         tuple(f"console/{app}" for app in ("statements", "catalog", "sql", "archive", "metrics")),
     ),
     Suite("kills of the whole product", ("chaos",)),
-    Suite("crashes of the broker", ("brokercore/crash",)),
-    Suite("the vendor's clients of queues", ("compat/queues",)),
     # They get what of a processor the others leave, so that who needs quiet does not notice them.
     Suite("types", (), FILLING, ("nice", "-n", "19", "make", "types")),
     Suite("rules, law of imports, Django's checks", (), FILLING, ("nice", "-n", "19", "make", "checks")),

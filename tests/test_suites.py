@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import suites
-from tests.suites import PLACES, QUIET, ROOT, SUITES, Ended, Suite
+from tests.suites import PLACES, QUIET, ROOT, SUITES, WAITING, Ended, Suite
 
 
 def suites_of(file: Path) -> list[str]:
@@ -35,13 +35,16 @@ def test_who_needs_quiet_has_one_neighbour_and_the_others_two(monkeypatch: pytes
         "import time; print(time.monotonic()); time.sleep(0.3); print(time.monotonic(), '\\n= 1 passed in 1.00s =')"
     )
     monkeypatch.setattr(Suite, "command", lambda suite, marks: [sys.executable, "-c", program])
-    wanted = [Suite("a", ("a",)), Suite("b", ("b",), QUIET), *(Suite(name, (name,)) for name in "cdef")]
+    waits = Suite("g", ("g",), WAITING)
+    wanted = [Suite("a", ("a",)), Suite("b", ("b",), QUIET), *(Suite(name, (name,)) for name in "cdef"), waits]
     done = list(suites.run(wanted))
-    assert sorted(one.suite.name for one in done) == ["a", "b", "c", "d", "e", "f"]
-    assert sum(one.count("passed") for one in done) == 6
+    assert sorted(one.suite.name for one in done) == ["a", "b", "c", "d", "e", "f", "g"]
+    assert sum(one.count("passed") for one in done) == 7
     times = {one.suite: [float(line) for line in one.output.splitlines()[:2]] for one in done}
     for began, _ in times.values():
-        assert sum(suite.places for suite, (start, end) in times.items() if start <= began < end) <= PLACES
+        beside = [suite for suite, (start, end) in times.items() if start <= began < end]
+        assert sum(suite.places for suite in beside) <= PLACES
+        assert not any(suite.places == QUIET for suite in beside) or len([s for s in beside if s is not waits]) <= 2
 
 
 @pytest.mark.process
