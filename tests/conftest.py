@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection
 from hypothesis import settings
+from redis import utils as redis_utils
 
 from tests.support import migrated
 from tests.support.broker import BrokerProcess, broker_process
@@ -49,6 +51,9 @@ FOLDERS = {
 
 # Every Spark that a test starts, in whichever process, is told what spark-defaults.conf says there.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark-conf"))
+
+# redis-py looks its own version up on the disk, twice for each connection that it opens.
+redis_utils.get_lib_version = cache(redis_utils.get_lib_version)
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("gantry", deadline=None)

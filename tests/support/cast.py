@@ -7,6 +7,7 @@ the platform and must see nothing of what is inside an account.
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 import redis as redis_client
 from django.conf import settings as django_settings
-from django.core.cache import cache
 from django.test import Client
 
 from brokercore.policy.table import KEYS
@@ -82,6 +82,12 @@ class Cast:
         return self.instance.tenant
 
 
+@functools.cache
+def _store(url: str) -> redis_client.Redis:
+    """One client for the whole run: a connection takes as much of a processor as all that it is asked for a test."""
+    return redis_client.Redis.from_url(url)
+
+
 @pytest.fixture
 def console(db: None, settings: Any, broker: BrokerProcess) -> Cluster:
     """The console's settings point to the running broker and its Redis; the ACL table and the cache are empty."""
@@ -96,8 +102,8 @@ def console(db: None, settings: Any, broker: BrokerProcess) -> Cluster:
             "LOCATION": f"{broker.redis_url}?db=2",
         }
     }
-    cache.clear()
-    redis_client.Redis.from_url(f"{broker.redis_url}?db=0").delete(KEYS)
+    _store(f"{broker.redis_url}?db=2").flushdb()
+    _store(f"{broker.redis_url}?db=0").delete(KEYS)
     return Cluster.objects.create(
         name="DefaultCluster", origin=Origin.EMBEDDED, region=django_settings.REGION, namesrv=broker.namesrv
     )
