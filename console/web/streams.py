@@ -42,7 +42,7 @@ from console.web.live import HEADER
 from console.web.request_owners import account_name
 
 log = logging.getLogger(__name__)
-_View = TypeVar("_View", bound=Callable[..., HttpResponse])
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 
 #: Where streams are asked for; `console/request_limits.py` counts them apart from other requests.
 PATH = "/live"
