@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -176,6 +177,25 @@ def test_a_stream_at_rest_holds_no_place_and_no_thread(
     assert len(open_streams) == 31
     eventually(lambda: server.held() == 0, what="no place is held")
     eventually(lambda: threading.active_count() <= threads + 2, what="no thread for each stream")
+
+
+def test_so_many_streams_of_an_account_ask_at_a_time(cast: Cast, server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others would stand before the account's requests, which are refused once too many wait."""
+    asking, most = 0, 0
+
+    async def slowly(*_: object) -> None:
+        nonlocal asking, most
+        asking += 1
+        most = max(most, asking)
+        await asyncio.sleep(0.05)
+        asking -= 1
+
+    monkeypatch.setattr(streams, "OF_A_SESSION", 100)
+    monkeypatch.setattr(streams, "ask", slowly)
+    for _ in range(20):
+        server.listen(cast.client("alice"), TASKS).hears("open")
+    time.sleep(2)
+    assert most == streams.TOGETHER
 
 
 def test_who_takes_nothing_is_dropped(
