@@ -17,8 +17,9 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -33,7 +34,7 @@ from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
 from django.db import close_old_connections
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
@@ -241,7 +242,7 @@ class Stream:
         }
         return headers | ({"Content-Encoding": "gzip"} if self._takes_gzip else {})
 
-    async def content(self) -> AsyncIterator[bytes]:
+    async def content(self) -> AsyncGenerator[bytes, None]:
         """What is sent, until the session ends, no part is left, the server stops, or it has lasted long enough."""
         # One compression for all of it: what stays the same in a part costs next to nothing the second time.
         squeeze = zlib.compressobj(6, zlib.DEFLATED, 31, 7) if self._takes_gzip else None
@@ -253,14 +254,16 @@ class Stream:
         self._streams.watch()
         try:
             yield packed(b"event: open\ndata: {}\n\n")
-            async for event in self._events():
-                yield packed(bytes(event) if event else b":\n\n")
+            # Closed with this one: a generator that is only left holds what it has until somebody collects it.
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    yield packed(bytes(event) if event else b":\n\n")
             if squeeze is not None:
                 yield squeeze.flush()
         finally:
             self._streams.drop(self)
 
-    async def _events(self) -> AsyncIterator[Event | None]:
+    async def _events(self) -> AsyncGenerator[Event | None, None]:
         """What is to be told; None is a heartbeat."""
         begun = told = time.monotonic()
         while self._parts:
@@ -285,6 +288,18 @@ class Stream:
                     told = time.monotonic()
                     yield None
             self._parts = [part for part in self._parts if not part.is_over]
+
+
+class StreamAnswer(StreamingHttpResponse):
+    """The answer that is a stream, which ends with it: also when the client leaves, or takes nothing."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._content = stream.content()
+        super().__init__(self._content, headers=stream.headers)
+
+    def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        # Django closes what this gives; its own would leave ours open.
+        return self._content
 
 
 def _give_back_thread() -> None:

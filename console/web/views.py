@@ -9,7 +9,7 @@ import sys
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import connection
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from console.web import columns, full_disk, htmx
 from console.web.htmx import HtmxRequest
-from console.web.streams import streams
+from console.web.streams import StreamAnswer, streams
 
 
 @login_not_required
@@ -49,7 +49,7 @@ def live(request: HtmxRequest) -> HttpResponseBase:
     stream = streams.open(request)
     if stream is None:
         return HttpResponse(status=204, headers={"Retry-After": "60"})
-    return StreamingHttpResponse(stream.content(), headers=stream.headers)
+    return StreamAnswer(stream)
 
 
 def forbidden(request: HtmxRequest, exception: Exception) -> HttpResponse:
