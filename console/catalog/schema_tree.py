@@ -100,7 +100,7 @@ def quoted(name: str) -> str:
 def _entry(name: str) -> Entry:
     prefix = next((one for one in _KINDS if name.startswith(one)), "")
     instance, label = apart(name.removeprefix(prefix))
-    return Entry(name, label, ", ".join(part for part in (_KINDS.get(prefix, ""), instance) if part))
+    return Entry(name, label, ", ".join(str(part) for part in (_KINDS.get(prefix, ""), instance) if part))
 
 
 def _row(column: dict[str, str]) -> ColumnRow:
