@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import time
 from collections.abc import Awaitable
@@ -145,6 +146,8 @@ async def _asks_for(session: httpx.AsyncClient, seconds: int, path: str, wire: W
 async def _streams(session: httpx.AsyncClient, parts: list[tuple[int, str]], wire: Wire) -> None:
     query = {"part": [f"{seconds} - {path}" for seconds, path in parts]}
     headers = {"HX-Request": "true", "Accept-Encoding": "gzip"}
+    # People do not open their pages in the same moment: of one account 128 requests may wait.
+    await asyncio.sleep(random.uniform(0, _SETTLING_S / 2))
     async with session.stream("GET", "/live", params=query, headers=headers) as answer:
         assert answer.status_code == 200, answer.status_code
         wire.head(answer)
