@@ -54,13 +54,13 @@ class Condition(models.TextChoices):
 
 
 _UNITS = {
-    Condition.BACKLOG: "messages",
-    Condition.DELAY: "seconds",
+    Condition.BACKLOG: gettext_lazy("messages"),
+    Condition.DELAY: gettext_lazy("seconds"),
     Condition.DEAD_LETTERS: gettext_lazy("dead letters"),
-    Condition.ABOVE: "messages/s",
-    Condition.BELOW: "messages/s",
+    Condition.ABOVE: gettext_lazy("messages/s"),
+    Condition.BELOW: gettext_lazy("messages/s"),
     Condition.STORAGE: "%",
-    Condition.STATEMENTS: "statements",
+    Condition.STATEMENTS: gettext_lazy("statements"),
 }
 
 

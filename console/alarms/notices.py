@@ -45,7 +45,7 @@ def told(rule: Rule, alarm: Alarm, event: str) -> dict[str, Any]:
         "sentence": alarm.sentence,
         "value": alarm.value,
         "threshold": rule.threshold if rule.watched.unit else None,
-        "unit": rule.watched.unit,
+        "unit": str(rule.watched.unit),
         "since": int(alarm.began_at.timestamp() * 1000),
         "ended": int(alarm.ended_at.timestamp() * 1000) if alarm.ended_at else None,
         "alarm": alarm.pk,
