@@ -405,7 +405,7 @@ def _rule(rule: Rule) -> RuleDo:
         rule=rule.name,
         condition=rule.condition,
         threshold=rule.threshold,
-        unit=rule.watched.unit,
+        unit=str(rule.watched.unit),
         minutes=rule.minutes,
         instanceId=rule.instance.instance_id if rule.instance else "",
         names=rule.names,
